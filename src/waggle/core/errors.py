@@ -1,0 +1,34 @@
+"""The error vocabulary, by boundary.
+
+A bad decode, message or endpoint is data and never raises; what raises is a bad configuration,
+a bad file, or a breach of the anonymous contract by a substrate. Every message names the fix, and
+the command line prints it as one line with exit code 2.
+"""
+
+
+class WaggleError(Exception):
+    """Base of every error a user may see; its text is one line that names the fix."""
+
+
+class ConfigError(WaggleError):
+    """A case, option or recipe that cannot be run as given."""
+
+
+class ContractError(WaggleError):
+    """A substrate or law broke the anonymous contract (a leaking view, an unbounded field)."""
+
+
+class RecordError(WaggleError):
+    """A record file that is missing, cut, foreign or not what it claims to be."""
+
+
+class SeedError(ConfigError):
+    """A seed used for a purpose its range does not allow."""
+
+
+def suggest(name: str, known: list[str]) -> str:
+    """Return `"; did you mean 'x'?"` for the closest known name, or an empty string."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,170 @@
+"""View, Trace, Decision: the shared bounded interface of Section 3 and "Canonical Local Interface".
+
+A View has exactly six slots and a Decision one canonical shape; field order here is the key order
+of canonical JSON. References (handles `h..`, claims `z..`) are opaque and stand only in the places
+this file designates, so an orbit can rename them without touching task content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+MAX_BIN = 4
+"""Numeric trace components, confidence, coverage and budget use the five bins 0 to 4."""
+MAX_TTL = 8
+"""A fresh trace lives for eight rounds; TTL is 1 to 8 while it lives."""
+MAX_LOT = 15
+"""Private lots are 0 to 15."""
+MAX_TRACES = 12
+"""Traces a view shows; the rest are cut by canonical order."""
+MAX_DEPOSITS = 8
+"""Upper bound of a contract's `deposits`."""
+MAX_ACTION = 48
+"""Characters of a task action."""
+MAX_RESPONSE = 64
+"""Characters of a response."""
+MAX_FACT = 40
+"""Characters of a text fact in a per-handle or per-claim table."""
+MAX_VIEW_BYTES = 16_384
+"""Bytes of a serialized view."""
+
+BROADCAST = "*"
+"""The channel of a write to every current contact, where the contract allows it."""
+WAIT = "WAIT"
+"""The task action that is legal everywhere and does nothing."""
+CHANNEL_ARGUMENT = "@channel"
+"""In a contract's action list, `VERB:@channel` stands for the verb with any incident handle."""
+
+Direction: TypeAlias = Literal["N", "NE", "E", "SE", "S", "SW", "W", "NW", "HERE"]
+Intent: TypeAlias = Literal["PRIVATE", "FIELD", "WAIT"]
+DIRECTIONS: tuple[Direction, ...] = ("N", "NE", "E", "SE", "S", "SW", "W", "NW", "HERE")
+INTENTS: tuple[Intent, ...] = ("PRIVATE", "FIELD", "WAIT")
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | Mapping[str, Json]"
+Fact: TypeAlias = "int | str"
+
+
+class Trace(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One finite-lifetime trace on an incident channel; also one deposit of a decision."""
+
+    channel: str
+    claim: str
+    novelty: int
+    support: int
+    conflict: int
+    ttl: int
+    direction: str | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the node itself can vouch for: an upper bound on its fresh writes.
+
+    Positive conflict means the node's own observation contradicts the claim (verified conflict).
+    """
+
+    claim: str
+    novelty: int
+    support: int
+    conflict: int
+    direction: str | None = None
+
+
+class Commitment(msgspec.Struct, frozen=True, gc=False):
+    """A local commitment with its confidence bin."""
+
+    claim: str
+    confidence_bin: int
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One joint local decision: task action, semantic update, commitment update."""
+
+    task_action: str
+    response: str | None
+    deposits: tuple[Trace, ...]
+    commit: Commitment | None
+    execution_intent: str | None = None
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """The task contract q, the same text for every node of an episode."""
+
+    task: str
+    goal: str
+    actions: tuple[str, ...]
+    """Legal task actions; `VERB:@channel` takes an incident handle. WAIT is always among them."""
+    deposits: int = 1
+    """How many deposits one decision may hold."""
+    broadcast: bool = False
+    """Whether a deposit may go to every contact at once."""
+    response: str | None = None
+    """The one task action that carries a response (and must), or None where the task has none."""
+
+
+class Port(msgspec.Struct, frozen=True):
+    """One row of the per-handle table: a private lot and the substrate's own bounded facts."""
+
+    channel: str
+    lot: int
+    facts: Mapping[str, Fact] = {}
+
+
+class ClaimRow(msgspec.Struct, frozen=True):
+    """One row of the per-claim table: the substrate's bounded facts about a claim held here."""
+
+    claim: str
+    facts: Mapping[str, Fact] = {}
+
+
+class Private(msgspec.Struct, frozen=True):
+    """Private task state and evidence p_i."""
+
+    observation: Mapping[str, Json]
+    """Free-form task content; holds no reference, so orbits leave it alone."""
+    evidence: tuple[Evidence, ...] = ()
+    ready: tuple[str, ...] = ()
+    """Claims that pass the fixed readiness test and may be committed with any confidence."""
+    coverage: int | None = None
+    """Confidence bound of a provisional commitment; None where readiness is required."""
+    channels: tuple[Port, ...] = ()
+    claims: tuple[ClaimRow, ...] = ()
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """The private proposal w_i: a native action from private evidence, never a social act."""
+
+    action: str
+    response: str | None = None
+    claim: str | None = None
+
+
+class View(msgspec.Struct, frozen=True):
+    """The bounded anonymous local view: exactly six slots (Eq. 1)."""
+
+    contract: Contract
+    private: Private
+    proposal: Proposal
+    traces: tuple[Trace, ...]
+    commitment: Commitment | None
+    budget: int
+
+
+def action_argument(action: str) -> tuple[str, str | None]:
+    """Split `VERB:argument` into its parts; the argument is None where there is none."""
+    verb, colon, argument = action.partition(":")
+    return verb, (argument if colon else None)
+
+
+def is_wait(decision: Decision) -> bool:
+    """Whether the decision abstains from acting."""
+    return decision.task_action == WAIT or decision.execution_intent == "WAIT"
+
+
+def private_decision(view: View) -> Decision:
+    """Return the decision that takes the private proposal and writes nothing."""
+    action = view.proposal.action
+    answers = action == view.contract.response
+    return Decision(action, view.proposal.response if answers else None, (), None)

@@ -1,1 +1,1 @@
-"""The anonymous contract: frozen data and pure functions, with no I/O, clock, torch or global RNG."""
+"""The anonymous contract: frozen data and pure functions; no I/O, clock, torch or global RNG."""

@@ -43,7 +43,7 @@ Intent: TypeAlias = Literal["PRIVATE", "FIELD", "WAIT"]
 DIRECTIONS: tuple[Direction, ...] = ("N", "NE", "E", "SE", "S", "SW", "W", "NW", "HERE")
 INTENTS: tuple[Intent, ...] = ("PRIVATE", "FIELD", "WAIT")
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | Mapping[str, Json] | None"
 Fact: TypeAlias = "int | str"
 
 

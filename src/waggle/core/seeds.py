@@ -21,7 +21,8 @@ _MASK = (1 << 64) - 1
 
 def derive(root: int, purpose: str, *key: int | str) -> int:
     """Return 64 bits named by (root, purpose, key)."""
-    return int.from_bytes(blake2b(repr((root, purpose, key)).encode(), digest_size=8).digest(), "big")
+    name = repr((root, purpose, key)).encode()
+    return int.from_bytes(blake2b(name, digest_size=8).digest(), "big")
 
 
 def mix(seed: int, key: int) -> int:
@@ -42,7 +43,7 @@ def generator(root: int, purpose: str, *key: int | str) -> np.random.Generator:
 class Split(Enum):
     """Which use a seed is reserved for."""
 
-    TRAIN = range(0, 10_000)
+    TRAIN = range(10_000)
     DEVELOPMENT = range(10_000, 11_000)
     EVALUATION = range(20_000, 21_000)
     ANCHOR = range(21_000, 22_000)

@@ -1,0 +1,21 @@
+"""Options of the suite: what is slow, needs a GPU, or can be run longer is asked for by a flag."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--runslow", action="store_true", help="run tests marked slow")
+    parser.addoption("--rungpu", action="store_true", help="run tests marked gpu")
+    parser.addoption("--fuzz", type=int, default=100_000, metavar="N", help="texts to fuzz with")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for marker, flag in (("slow", "--runslow"), ("gpu", "--rungpu")):
+        if config.getoption(flag):
+            continue
+        skip = pytest.mark.skip(reason=f"marked {marker}; run with {flag}")
+        for item in items:
+            if marker in item.keywords:
+                item.add_marker(skip)

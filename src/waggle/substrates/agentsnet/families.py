@@ -130,13 +130,13 @@ def _draw(family: str, n: int, seed: int | random.Random) -> Graph[int]:
 def _delaunay(n: int, seed: int) -> Graph[int]:
     """Triangulate n uniform points of the unit square; one edge per triangle side."""
     import networkx as nx
-    import numpy as np
+    from numpy.random import RandomState
     from scipy.spatial import Delaunay
 
     graph: Graph[int] = nx.Graph()
     graph.add_nodes_from(range(n))
     # The release used numpy's legacy generator, so its graphs need it too.
-    points = np.random.RandomState(seed).rand(n, 2)
+    points = RandomState(seed).rand(n, 2)
     for triangle in Delaunay(points).simplices:
         a, b, c = (int(corner) for corner in triangle)
         graph.add_edges_from([(a, b), (b, c), (c, a)])

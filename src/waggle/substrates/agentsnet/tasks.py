@@ -1,0 +1,146 @@
+"""The five AgentsNet tasks: legal answers, round budgets, official scores (spec sections 2 to 4).
+
+`soft_score` is the official evaluator including the division by zero it raises for an empty cover
+or an edgeless graph; `evaluate` never raises and scores those 0 with a flag, as this project
+counts them. Invariant: strict is exactly soft == 1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from waggle.core.errors import suggest
+from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
+
+Answers = Sequence[str | None]
+"""One official answer per node; None where a node gave none that can be read."""
+
+TASKS = ("coloring", "consensus", "leader_election", "matching", "vertex_cover")
+"""Task keys in the order of the paper's table."""
+
+GLOBAL_TASKS = frozenset({"consensus", "leader_election"})
+"""Tasks whose budget is always 2D+1."""
+
+_SMALL_BUDGETS = ((4, 4), (8, 5), (16, 6))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One scored episode."""
+
+    soft: float
+    strict: bool
+    flag: str | None = None
+    """Why the official evaluator would not have returned a score, else None."""
+
+
+def require_task(task: str) -> str:
+    """Return the task key.
+
+    Raises:
+        GraphError: naming the five tasks.
+    """
+    if task in TASKS:
+        return task
+    near = suggest(task, list(TASKS))
+    raise GraphError(f"AgentsNet task {task!r} is unknown{near}; use one of {', '.join(TASKS)}")
+
+
+def round_budget(task: str, graph: AgentGraph) -> int:
+    """Return R: 2D+1, or 4 / 5 / 6 for a local task at up to 4 / 8 / 16 nodes.
+
+    Raises:
+        GraphError: where 2D+1 is asked of a graph that is not connected.
+    """
+    if require_task(task) not in GLOBAL_TASKS:
+        for most, rounds in _SMALL_BUDGETS:
+            if graph.n <= most:
+                return rounds
+    if graph.diameter is None:
+        raise GraphError(f"graph {graph.id!r} is not connected; AgentsNet needs a connected one")
+    return 2 * graph.diameter + 1
+
+
+def group_names(count: int) -> tuple[str, ...]:
+    """Return the colouring answers "Group 1" to "Group K"."""
+    return tuple(f"Group {k}" for k in range(1, count + 1))
+
+
+def legal_answers(task: str, graph: AgentGraph, node: int) -> tuple[str, ...]:
+    """Return the official answers offered to one node, in their official order."""
+    match require_task(task):
+        case "coloring":
+            return group_names(graph.max_degree + 1)
+        case "consensus":
+            return ("0", "1")
+        case "matching":
+            return (*(graph.names[v] for v in graph.adjacency[node]), "None")
+        case _:
+            return ("Yes", "No")
+
+
+def soft_score(task: str, graph: AgentGraph, answers: Answers, groups: int | None = None) -> float:
+    """Return the official score.
+
+    Args:
+        task: one of `TASKS`.
+        graph: the instance.
+        answers: one per node.
+        groups: number of colours; one more than the maximum degree by default.
+
+    Raises:
+        ZeroDivisionError: as the official evaluator does, for an empty cover or no edges.
+    """
+    match require_task(task):
+        case "coloring":
+            return _coloring(graph, answers, graph.max_degree + 1 if groups is None else groups)
+        case "consensus":
+            return float(set(answers) in ({"0"}, {"1"}))
+        case "leader_election":
+            valid = all(answer in ("Yes", "No") for answer in answers)
+            return float(valid and list(answers).count("Yes") == 1)
+        case "matching":
+            bad = sum(_badly_matched(graph, answers, v) for v in range(graph.n))
+            return (graph.n - bad) / graph.n
+        case _:
+            return _vertex_cover(graph, answers)
+
+
+def evaluate(task: str, graph: AgentGraph, answers: Answers) -> Evaluation:
+    """Return soft and strict; what the official evaluator cannot score counts as 0, unsolved."""
+    if len(answers) != graph.n:
+        raise GraphError(f"{len(answers)} answers for {graph.n} nodes; give one per node")
+    try:
+        soft = soft_score(task, graph, answers)
+    except ZeroDivisionError:
+        return Evaluation(0.0, False, "empty_cover" if graph.edges else "no_edges")
+    return Evaluation(soft, soft == 1.0)
+
+
+def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:
+    """Share of edges with different ends; 0 as soon as one answer is no group."""
+    legal = frozenset(group_names(groups))
+    proper = sum(answers[u] != answers[v] for u, v in graph.edges) / len(graph.edges)
+    return proper if all(answer in legal for answer in answers) else 0.0
+
+
+def _badly_matched(graph: AgentGraph, answers: Answers, node: int) -> bool:
+    """Say whether a node breaks maximality (both ends None) or names a partner in vain."""
+    answer = answers[node]
+    if answer == "None":
+        return any(answers[v] == "None" for v in graph.adjacency[node])
+    partner = next((v for v in graph.adjacency[node] if graph.names[v] == answer), None)
+    return partner is None or answers[partner] != graph.names[node]
+
+
+def _vertex_cover(graph: AgentGraph, answers: Answers) -> float:
+    """Coverage times the share of members that are needed (all count as needed until covered)."""
+    cover = {v for v, answer in enumerate(answers) if answer == "Yes"}
+    covered = sum(u in cover or v in cover for u, v in graph.edges)
+    coverage = covered / len(graph.edges)
+    needed = len(cover)
+    if coverage == 1:
+        needed = sum(any(u not in cover for u in graph.adjacency[v]) for v in cover)
+    # Multiply first: the official value is this one to the last bit.
+    return coverage * needed / len(cover)

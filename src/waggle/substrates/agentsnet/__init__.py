@@ -1,0 +1,1 @@
+"""AgentsNet and AgentsNet-RP: five graph problems under a synchronous round budget."""

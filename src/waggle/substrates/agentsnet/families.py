@@ -119,12 +119,14 @@ def _draw(family: str, n: int, seed: int | random.Random) -> Graph[int]:
     """Draw one graph of a family (small world k=4 p=0.4; scale-free m=2; Delaunay)."""
     import networkx as nx
 
-    if family == "ws":
-        return nx.connected_watts_strogatz_graph(n, 4, 0.4, seed=seed)
-    if family == "ba":
-        return nx.barabasi_albert_graph(n, 2, seed=seed)
-    assert isinstance(seed, int)
-    return _delaunay(n, seed)
+    if isinstance(seed, int) and family == "dt":
+        return _delaunay(n, seed)
+    graph: Graph[int] = (
+        nx.connected_watts_strogatz_graph(n, 4, 0.4, seed=seed)
+        if family == "ws"
+        else nx.barabasi_albert_graph(n, 2, seed=seed)
+    )
+    return graph
 
 
 def _delaunay(n: int, seed: int) -> Graph[int]:

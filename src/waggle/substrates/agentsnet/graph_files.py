@@ -9,6 +9,7 @@ for `waggle check graphs`; nothing here believes them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,9 +76,7 @@ def graph_paths(folder: Path) -> list[Path]:
     """Return the graph files of a folder in name order."""
     paths = sorted(p for p in folder.glob("*.json") if p.name != "MANIFEST.json")
     if not paths:
-        raise GraphError(
-            f"no graph JSON in {folder}; point at a folder of <family>_<n>_<index>.json"
-        )
+        raise GraphError(f"no graph JSON in {folder}; point at a folder of such files")
     return paths
 
 
@@ -93,9 +92,7 @@ def find_graph(family: str, n: int, index: int, source: Path | None = None) -> A
         graphs = load_parquet(source)
         if found := graphs.get(f"{family}_{n}_{index}"):
             return found
-        raise GraphError(
-            f"{source} has no graph {family}_{n}_{index}; leave the source out to generate"
-        )
+        raise GraphError(f"{source} has no graph {family}_{n}_{index}; leave it out to generate")
     for stem in (f"{family}_{n}_{index}", f"graph_{family}_{n}_{index}"):
         if (path := source / f"{stem}.json").is_file():
             return load_graph(path).graph
@@ -204,7 +201,7 @@ def _place(value: Mapping[str, object], id: str) -> tuple[str, int]:
     parts = id.removeprefix("graph_").split("_")
     family = value.get("family", parts[0])
     index = value.get("slot", parts[-1] if len(parts) == 3 else 0)
-    number = int(index) if isinstance(index, int) or str(index).isdecimal() else 0
+    number = int(str(index)) if re.fullmatch(r"\d{1,9}", str(index)) else 0
     return (family if isinstance(family, str) and family in FAMILIES else ""), number
 
 

@@ -8,6 +8,7 @@ floats included.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,9 +80,10 @@ def check_graphs(folder: Path) -> VectorReport:
 def _report(findings: Iterator[Finding]) -> VectorReport:
     """Count findings and keep the first failure's reason (else the first skip's)."""
     found = list(findings)
-    counts = {s: sum(f.status == s for f in found) for s in ("passed", "failed", "skipped")}
+    counts = Counter(finding.status for finding in found)
     reasons = [f.reason for s in ("failed", "skipped") for f in found if f.status == s]
-    return VectorReport(*counts.values(), reasons[0] if reasons else None)
+    first = reasons[0] if reasons else None
+    return VectorReport(counts["passed"], counts["failed"], counts["skipped"], first)
 
 
 class _Library:
@@ -157,7 +159,7 @@ def _check_score(label: str, case: object, library: _Library) -> Finding:
     expected = {key: official.get(key) for key in ("soft", "strict", "error")}
     try:
         soft = soft_score(fields["task"], graph, fields["answers"], case.get("num_groups"))
-        ours = {"soft": soft, "strict": soft == 1.0, "error": None}
+        ours: dict[str, object] = {"soft": soft, "strict": soft == 1.0, "error": None}
     except ZeroDivisionError:
         ours = {"soft": None, "strict": None, "error": "ZeroDivisionError"}
     return _compare(label, ours, expected)

@@ -1,0 +1,330 @@
+"""Admission: which decisions are legal on a view, and what is left of those that are not.
+
+Section 3.2 and "Canonical Local Interface": fresh writes match private evidence; relays match an
+incident trace, amplify nothing and lose a TTL step; a wait writes nothing; commitments need
+readiness, or coverage where they may be provisional. `violations` reads the view alone and answers
+with stable codes. `project` only deletes or falls back on the private proposal: it never
+originates a claim, deposit, commitment or challenge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+import msgspec
+
+from waggle.core import decode
+from waggle.core.schema import (
+    BROADCAST,
+    CHANNEL_ARGUMENT,
+    DIRECTIONS,
+    INTENTS,
+    MAX_BIN,
+    MAX_RESPONSE,
+    MAX_TTL,
+    WAIT,
+    Commitment,
+    Contract,
+    Decision,
+    Evidence,
+    Trace,
+    View,
+    is_wait,
+    private_decision,
+)
+
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        **decode.CODES,
+        "action.unknown": "The task action is one of the contract's actions.",
+        "action.channel": "The argument of the task action is an incident channel.",
+        "intent.unknown": "The execution intent is PRIVATE, FIELD or WAIT, or is left out.",
+        "response.missing": "The answering action carries a response.",
+        "response.unexpected": "No action but the answering one carries a response.",
+        "response.length": f"A response has at most {MAX_RESPONSE} characters.",
+        "wait.deposit": "A wait writes no deposit.",
+        "wait.commit": "A wait commits to nothing.",
+        "wait.response": "A wait answers nothing.",
+        "deposits.count": "A decision holds at most the contract's number of deposits.",
+        "deposits.repeat": "No claim is written twice to one channel in a decision.",
+        "deposit.channel": "A deposit goes to an incident channel, or to * where that is allowed.",
+        "deposit.bins": f"Novelty, support and conflict are 0 to {MAX_BIN}.",
+        "deposit.ttl": f"The ttl of a deposit is 1 to {MAX_TTL}.",
+        "deposit.direction": "A direction is a compass point or HERE, as in the matched record.",
+        "deposit.claim": "The claim of a deposit stands in private evidence or an incident trace.",
+        "deposit.conflict": "Positive conflict is backed by evidence or by a conflicting trace.",
+        "fresh.exceeds": "A fresh write stays within the private evidence on its claim.",
+        "relay.amplify": "A relay has no component above the incident trace it repeats.",
+        "relay.ttl": "A relay loses at least one ttl step.",
+        "commit.bins": f"The confidence of a commitment is 0 to {MAX_BIN}.",
+        "commit.unready": "A claim is committed only when it is ready.",
+        "commit.unknown": "A provisional commitment is to a claim of the evidence or the traces.",
+        "commit.coverage": "The confidence of a provisional commitment is at most the coverage.",
+        "commit.held": "Another claim is committed only in an update that clears the held one.",
+        "commit.challenged": "A decision does not commit to a claim it challenges.",
+    }
+)
+"""Every code a decode can be refused with, and the rule it stands for."""
+
+_DIRECTIONS = frozenset((None, *DIRECTIONS))
+_INTENTS = frozenset((None, *INTENTS))
+_NULL_WAIT = Decision(WAIT, None, (), None)
+
+
+@lru_cache(maxsize=1024)
+def _actions(contract: Contract) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the plain actions and the verbs that take a channel."""
+    suffix = ":" + CHANNEL_ARGUMENT
+    verbs = frozenset(a.removesuffix(suffix) for a in contract.actions if a.endswith(suffix))
+    return frozenset(a for a in contract.actions if not a.endswith(suffix)), verbs
+
+
+def is_incident(view: View, channel: str) -> bool:
+    """Whether a handle stands in the view's channel table."""
+    return any(port.channel == channel for port in view.private.channels)
+
+
+def is_fresh(view: View, deposit: Trace) -> bool:
+    """Whether a deposit stays within one row of private evidence on its claim."""
+    return any(
+        row.claim == deposit.claim
+        and deposit.novelty <= row.novelty
+        and deposit.support <= row.support
+        and deposit.conflict <= row.conflict
+        and deposit.direction == row.direction
+        for row in view.private.evidence
+    )
+
+
+def is_relay(view: View, deposit: Trace) -> bool:
+    """Whether a deposit repeats an incident trace, amplifies nothing and loses a ttl step."""
+    return any(
+        trace.claim == deposit.claim
+        and deposit.novelty <= trace.novelty
+        and deposit.support <= trace.support
+        and deposit.conflict <= trace.conflict
+        and deposit.ttl < trace.ttl
+        and deposit.direction == trace.direction
+        for trace in view.traces
+    )
+
+
+def is_verified(view: View, claim: str) -> bool:
+    """Whether the node's own evidence contradicts a claim."""
+    return any(row.claim == claim and row.conflict > 0 for row in view.private.evidence)
+
+
+def clears(view: View, decision: Decision) -> bool:
+    """Whether the decision reopens the held commitment by a verified positive-conflict write."""
+    held = view.commitment
+    if held is None or not decision.deposits:
+        return False
+    challenged = any(d.claim == held.claim and d.conflict > 0 for d in decision.deposits)
+    return challenged and is_verified(view, held.claim)
+
+
+def violations(view: View, decision: Decision) -> tuple[str, ...]:
+    """Return the codes of every rule the decision breaks on this view; empty means admissible."""
+    if not _typed(decision):
+        return ("shape.type",)
+    codes = _act_violations(view, decision)
+    deposits = decision.deposits
+    if deposits:
+        codes += _list_violations(view, deposits)
+        for deposit in deposits:
+            codes += _deposit_violations(view, deposit)
+    if decision.commit is not None:
+        codes += _commit_violations(view, decision, decision.commit)
+    return tuple(dict.fromkeys(codes)) if codes else ()
+
+
+def _typed(decision: Decision) -> bool:
+    """Whether every field has its type: a law may build its Decision object by hand."""
+    commit = decision.commit
+    return (
+        type(decision.task_action) is str
+        and (decision.response is None or type(decision.response) is str)
+        and (decision.execution_intent is None or type(decision.execution_intent) is str)
+        and type(decision.deposits) is tuple
+        and all(_typed_trace(deposit) for deposit in decision.deposits)
+        and (commit is None or (type(commit) is Commitment and _typed_commit(commit)))
+    )
+
+
+def _typed_commit(commit: Commitment) -> bool:
+    return type(commit.claim) is str and type(commit.confidence_bin) is int
+
+
+def _typed_trace(deposit: Trace) -> bool:
+    return (
+        type(deposit) is Trace
+        and type(deposit.channel) is str
+        and type(deposit.claim) is str
+        and type(deposit.novelty) is int
+        and type(deposit.support) is int
+        and type(deposit.conflict) is int
+        and type(deposit.ttl) is int
+        and (deposit.direction is None or type(deposit.direction) is str)
+    )
+
+
+def _action_code(view: View, action: str) -> str | None:
+    plain, verbs = _actions(view.contract)
+    if action in plain:
+        return None
+    verb, colon, argument = action.partition(":")
+    if not colon or verb not in verbs:
+        return "action.unknown"
+    return None if is_incident(view, argument) else "action.channel"
+
+
+def _act_violations(view: View, decision: Decision) -> list[str]:
+    codes = []
+    code = _action_code(view, decision.task_action)
+    if code is not None:
+        codes.append(code)
+    if decision.execution_intent not in _INTENTS:
+        codes.append("intent.unknown")
+    response, waits = decision.response, is_wait(decision)
+    if response is None:
+        if decision.task_action == view.contract.response:
+            codes.append("response.missing")
+    else:
+        if decision.task_action != view.contract.response:
+            codes.append("response.unexpected")
+        if len(response) > MAX_RESPONSE:
+            codes.append("response.length")
+        if waits:
+            codes.append("wait.response")
+    if waits and decision.deposits:
+        codes.append("wait.deposit")
+    if waits and decision.commit is not None:
+        codes.append("wait.commit")
+    return codes
+
+
+def _list_violations(view: View, deposits: Sequence[Trace]) -> list[str]:
+    codes = []
+    if len(deposits) > view.contract.deposits:
+        codes.append("deposits.count")
+    if len(deposits) > 1 and len({(d.channel, d.claim) for d in deposits}) != len(deposits):
+        codes.append("deposits.repeat")
+    return codes
+
+
+def _deposit_violations(view: View, deposit: Trace) -> list[str]:
+    codes = []
+    if deposit.channel == BROADCAST:
+        incident = view.contract.broadcast
+    else:
+        incident = is_incident(view, deposit.channel)
+    if not incident:
+        codes.append("deposit.channel")
+    if not (
+        0 <= deposit.novelty <= MAX_BIN
+        and 0 <= deposit.support <= MAX_BIN
+        and 0 <= deposit.conflict <= MAX_BIN
+    ):
+        codes.append("deposit.bins")
+    if not 1 <= deposit.ttl <= MAX_TTL:
+        codes.append("deposit.ttl")
+    if deposit.direction not in _DIRECTIONS:
+        codes.append("deposit.direction")
+    if not codes and not is_fresh(view, deposit) and not is_relay(view, deposit):
+        codes.append(_unfounded(view, deposit))
+    return codes
+
+
+def _unfounded(view: View, deposit: Trace) -> str:
+    """Name the relation that a deposit in range fails: the one nearest to being met."""
+    claim = deposit.claim
+    evidence = [row for row in view.private.evidence if row.claim == claim]
+    traces = [trace for trace in view.traces if trace.claim == claim]
+    rows: list[Evidence | Trace] = [*evidence, *traces]
+    if not rows:
+        return "deposit.claim"
+    if all(row.direction != deposit.direction for row in rows):
+        return "deposit.direction"
+    if deposit.conflict > max(row.conflict for row in rows):
+        return "deposit.conflict"
+    if any(is_relay(view, msgspec.structs.replace(deposit, ttl=t.ttl - 1)) for t in traces):
+        return "relay.ttl"
+    return "fresh.exceeds" if evidence else "relay.amplify"
+
+
+def _is_known(view: View, claim: str) -> bool:
+    return any(row.claim == claim for row in view.private.evidence) or any(
+        trace.claim == claim for trace in view.traces
+    )
+
+
+def _commit_violations(view: View, decision: Decision, commit: Commitment) -> list[str]:
+    codes = []
+    private, held = view.private, view.commitment
+    if not 0 <= commit.confidence_bin <= MAX_BIN:
+        codes.append("commit.bins")
+    if commit.claim not in private.ready:
+        if private.coverage is None:
+            codes.append("commit.unready")
+        elif not _is_known(view, commit.claim):
+            codes.append("commit.unknown")
+        elif commit.confidence_bin > private.coverage:
+            codes.append("commit.coverage")
+    if held is not None and held.claim != commit.claim and not clears(view, decision):
+        codes.append("commit.held")
+    if any(d.claim == commit.claim and d.conflict > 0 for d in decision.deposits):
+        codes.append("commit.challenged")
+    return codes
+
+
+def project(view: View, decision: Decision) -> Decision:
+    """Delete what is invalid and reuse the private proposal for an action that is illegal.
+
+    The result is admissible on every view: where nothing else is, it is the private proposal
+    without communication, and where even that is illegal, a wait.
+    """
+    if not _typed(decision):
+        return fallback(view)
+    action, response, intent = _project_act(view, decision)
+    kept = Decision(action, response, (), None, intent)
+    if not is_wait(kept):
+        deposits = _project_deposits(view, decision.deposits)
+        kept = Decision(action, response, deposits, None, intent)
+        commit = decision.commit
+        if commit is not None and not _commit_violations(view, kept, commit):
+            kept = Decision(action, response, deposits, commit, intent)
+    return kept if not violations(view, kept) else fallback(view)
+
+
+def _project_act(view: View, decision: Decision) -> tuple[str, str | None, str | None]:
+    intent = decision.execution_intent if decision.execution_intent in _INTENTS else None
+    action, response = decision.task_action, decision.response
+    if action == WAIT or intent == "WAIT":
+        legal = _action_code(view, action) is None and action != view.contract.response
+        return (action if legal else WAIT), None, intent
+    answers = action == view.contract.response
+    if answers and response is not None and len(response) <= MAX_RESPONSE:
+        return action, response, intent
+    if answers or _action_code(view, action) is not None:
+        private = fallback(view)
+        return private.task_action, private.response, intent
+    return action, None, intent
+
+
+def _project_deposits(view: View, deposits: Sequence[Trace]) -> tuple[Trace, ...]:
+    kept: dict[tuple[str, str], Trace] = {}
+    for deposit in deposits:
+        if len(kept) == view.contract.deposits:
+            break
+        key = (deposit.channel, deposit.claim)
+        if key not in kept and not _deposit_violations(view, deposit):
+            kept[key] = deposit
+    return tuple(kept.values())
+
+
+def fallback(view: View) -> Decision:
+    """Return the no-communication fallback: the private proposal, or a wait if that is illegal."""
+    private = private_decision(view)
+    return _NULL_WAIT if violations(view, private) else private

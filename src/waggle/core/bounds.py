@@ -1,0 +1,219 @@
+"""Bounds of a view: the recursive schema validation of "Canonical Local Interface".
+
+Every slot is bounded, every reference has its syntax and stands on an incident channel, and no
+forbidden key occurs at any depth. The contract is checked once, since all nodes share it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+
+from waggle.core.errors import ContractError
+from waggle.core.keys import leak
+from waggle.core.schema import (
+    CHANNEL_ARGUMENT,
+    DIRECTIONS,
+    MAX_ACTION,
+    MAX_BIN,
+    MAX_DEPOSITS,
+    MAX_FACT,
+    MAX_LOT,
+    MAX_RESPONSE,
+    MAX_TRACES,
+    MAX_TTL,
+    WAIT,
+    ClaimRow,
+    Contract,
+    Fact,
+    Json,
+    Port,
+    Private,
+    Trace,
+    View,
+)
+
+MAX_ROWS = 64
+"""Rows of any table of a view."""
+MAX_FACTS = 16
+"""Facts in one row."""
+MAX_DEPTH = 12
+"""Nesting of an observation."""
+MAX_INTEGER = 2**53
+"""Integers in task content stay exact in every JSON reader."""
+MAX_GOAL = 2_000
+"""Characters of a contract's goal text."""
+
+_HANDLE = re.compile(r"h[0-9a-z]{1,3}")
+_CLAIM = re.compile(r"z[0-9a-z]{1,4}")
+_DIRECTIONS = frozenset((None, *DIRECTIONS))
+RESERVED = frozenset(("channel", "lot", "claim"))
+"""Names that a fact may not have: they are columns of the tables."""
+
+
+@lru_cache(maxsize=65536)
+def is_handle(text: str) -> bool:
+    """Whether a text has the syntax of a channel handle."""
+    return _HANDLE.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=65536)
+def is_claim(text: str) -> bool:
+    """Whether a text has the syntax of a claim alias."""
+    return _CLAIM.fullmatch(text) is not None
+
+
+def check_bounds(view: View) -> None:
+    """Reject a view with a slot out of bounds, a broken reference or a forbidden key.
+
+    Raises:
+        ContractError: naming the slot, what is wrong and the fix.
+    """
+    _check_contract(view.contract)
+    private = view.private
+    _check_json(private.observation, 0)
+    handles = _check_ports(private.channels)
+    _check_claim_rows(private.claims)
+    _check_private(private)
+    if len(view.traces) > MAX_TRACES:
+        raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
+    for trace in view.traces:
+        _check_trace(trace, handles)
+    _check_state(view)
+
+
+def _bin(value: object, high: int = MAX_BIN, low: int = 0) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+@lru_cache(maxsize=1024)
+def _check_contract(contract: Contract) -> None:
+    actions = contract.actions
+    if not 0 < len(contract.task) <= MAX_FACT or len(contract.goal) > MAX_GOAL:
+        raise ContractError(f"contract task or goal too long; keep to {MAX_FACT} and {MAX_GOAL}")
+    if WAIT not in actions or len(actions) > MAX_ROWS or len(set(actions)) != len(actions):
+        raise ContractError(f"contract actions need {WAIT}, at most {MAX_ROWS}, each once")
+    if any(not 0 < len(action) <= MAX_ACTION for action in actions):
+        raise ContractError(f"contract action too long; keep it to {MAX_ACTION} characters")
+    if any("@" in a and not a.endswith(":" + CHANNEL_ARGUMENT) for a in actions):
+        raise ContractError(f"an action argument must be written VERB:{CHANNEL_ARGUMENT}")
+    if not _bin(contract.deposits, MAX_DEPOSITS):
+        raise ContractError(f"contract deposits must be 0 to {MAX_DEPOSITS}")
+    if contract.response is not None and contract.response not in actions:
+        raise ContractError(f"answering action {contract.response!r} must be a contract action")
+
+
+def _check_json(value: Json, depth: int) -> None:
+    kind = type(value)
+    if kind is int:
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:  # type: ignore[operator]
+            raise ContractError("observation holds an integer beyond 2^53; bin it or write text")
+    elif kind is str or kind is bool or value is None:
+        return
+    elif isinstance(value, Mapping):
+        _check_keys(value, "observation", depth)
+        for item in value.values():
+            _check_json(item, depth + 1)
+    elif isinstance(value, list | tuple):
+        if depth >= MAX_DEPTH:
+            raise ContractError(f"observation is nested deeper than {MAX_DEPTH}; flatten it")
+        for item in value:
+            _check_json(item, depth + 1)
+    elif not (isinstance(value, float) and isfinite(value)):
+        raise ContractError(f"observation holds {value!r:.40}; put finite JSON values only")
+
+
+def _check_keys(mapping: Mapping[str, Any], where: str, depth: int = 0) -> None:
+    if depth >= MAX_DEPTH:
+        raise ContractError(f"{where} is nested deeper than {MAX_DEPTH}; flatten it")
+    if not all(type(key) is str for key in mapping):
+        raise ContractError(f"{where} has a key that is not text; use text keys")
+    found = leak(mapping)
+    if found is not None:
+        raise ContractError(f"{where} key {found[0]!r:.60} is {found[1]}; remove it from the view")
+
+
+def _check_facts(facts: Mapping[str, Fact], where: str) -> None:
+    if not facts:
+        return
+    if len(facts) > MAX_FACTS or not RESERVED.isdisjoint(facts):
+        raise ContractError(f"{where} facts: at most {MAX_FACTS}, none named channel, lot or claim")
+    _check_keys(facts, where)
+    for key, value in facts.items():
+        if type(value) is str and len(value) <= MAX_FACT:
+            continue
+        if type(value) is not int or not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise ContractError(
+                f"{where} fact {key!r:.60} must be an integer or text up to {MAX_FACT} characters"
+            )
+
+
+def _check_ports(ports: Sequence[Port]) -> set[str]:
+    handles = {port.channel for port in ports}
+    if len(handles) != len(ports) or len(ports) > MAX_ROWS:
+        raise ContractError(f"channels: each handle once, at most {MAX_ROWS}")
+    for port in ports:
+        if not is_handle(port.channel):
+            raise ContractError(
+                f"{port.channel!r:.40} is not a handle; mint it as h[0-9a-z]{{1,3}}"
+            )
+        if not _bin(port.lot, MAX_LOT):
+            raise ContractError(f"lot {port.lot!r:.40} must be 0 to {MAX_LOT}")
+        _check_facts(port.facts, "channel")
+    return handles
+
+
+def _check_claim_rows(rows: Sequence[ClaimRow]) -> None:
+    if len({row.claim for row in rows}) != len(rows) or len(rows) > MAX_ROWS:
+        raise ContractError(f"claims: each claim once, at most {MAX_ROWS}")
+    for row in rows:
+        _check_claim(row.claim)
+        _check_facts(row.facts, "claim")
+
+
+def _check_claim(claim: str) -> None:
+    if not is_claim(claim):
+        raise ContractError(f"{claim!r:.40} is not a claim alias; mint it as z[0-9a-z]{{1,4}}")
+
+
+def _check_private(private: Private) -> None:
+    ready, evidence = private.ready, private.evidence
+    if len(evidence) > MAX_ROWS or len(ready) > MAX_ROWS or len(set(ready)) != len(ready):
+        raise ContractError(f"evidence and ready: at most {MAX_ROWS} rows, each ready claim once")
+    for claim in ready:
+        _check_claim(claim)
+    for row in evidence:
+        _check_claim(row.claim)
+        if not (_bin(row.novelty) and _bin(row.support) and _bin(row.conflict)):
+            raise ContractError(f"evidence bins must be 0 to {MAX_BIN}")
+        if row.direction not in _DIRECTIONS:
+            raise ContractError(f"evidence direction {row.direction!r:.40} must be a compass point")
+    if private.coverage is not None and not _bin(private.coverage):
+        raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
+
+
+def _check_trace(trace: Trace, handles: set[str]) -> None:
+    if trace.channel not in handles:
+        raise ContractError(f"trace on {trace.channel!r:.40}, which is no incident channel")
+    _check_claim(trace.claim)
+    if not (_bin(trace.novelty) and _bin(trace.support) and _bin(trace.conflict)):
+        raise ContractError(f"trace bins must be 0 to {MAX_BIN}")
+    if not _bin(trace.ttl, MAX_TTL, 1) or trace.direction not in _DIRECTIONS:
+        raise ContractError(f"trace ttl must be 1 to {MAX_TTL} and direction a compass point")
+
+
+def _check_state(view: View) -> None:
+    proposal, held = view.proposal, view.commitment
+    if len(proposal.action) > MAX_ACTION or len(proposal.response or "") > MAX_RESPONSE:
+        raise ContractError(f"proposal too long; keep to {MAX_ACTION}, {MAX_RESPONSE} characters")
+    if proposal.claim is not None:
+        _check_claim(proposal.claim)
+    if held is not None:
+        _check_claim(held.claim)
+        if not _bin(held.confidence_bin):
+            raise ContractError(f"commitment confidence must be 0 to {MAX_BIN}")
+    if not _bin(view.budget):
+        raise ContractError(f"budget must be a bin, 0 to {MAX_BIN}")

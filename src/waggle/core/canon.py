@@ -1,0 +1,201 @@
+"""Canonical JSON of views and decisions (Eq. 1, "Canonical Local Interface").
+
+One view has one text: six slots in fixed key order, free-form mappings sorted by key, compact
+separators, and the contract first, so that all prompts of an episode share a prefix. `check_view`
+is the recursive schema validation: nothing unbounded and no forbidden key leaves a substrate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from waggle.core.bounds import RESERVED, check_bounds, is_claim, is_handle
+from waggle.core.errors import ContractError
+from waggle.core.keys import forbidden
+from waggle.core.schema import (
+    MAX_VIEW_BYTES,
+    ClaimRow,
+    Commitment,
+    Contract,
+    Decision,
+    Evidence,
+    Fact,
+    Port,
+    Private,
+    Proposal,
+    Trace,
+    View,
+)
+
+__all__ = [
+    "check_view",
+    "decode_view",
+    "encode_decision",
+    "encode_view",
+    "forbidden",
+    "is_claim",
+    "is_handle",
+    "to_decision",
+]
+
+
+class _Private(msgspec.Struct, forbid_unknown_fields=True):
+    observation: Any
+    evidence: tuple[Evidence, ...]
+    ready: tuple[str, ...]
+    coverage: int | None
+    channels: Sequence[Mapping[str, Fact]]
+    claims: Sequence[Mapping[str, Fact]]
+
+
+class _View(msgspec.Struct, forbid_unknown_fields=True):
+    contract: Contract
+    private: _Private
+    worker_proposal: Proposal
+    traces: tuple[Trace, ...]
+    commitment: Commitment | None
+    budget: int
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} is not JSON")
+
+
+_sorted = msgspec.json.Encoder(order="deterministic", enc_hook=_plain).encode
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_decode_view = msgspec.json.Decoder(_View).decode
+_decode_decision = msgspec.json.Decoder(Decision).decode
+
+
+def _port_row(port: Port) -> dict[str, Fact]:
+    row: dict[str, Fact] = {"channel": port.channel, "lot": port.lot}
+    for key in sorted(port.facts):
+        row[key] = port.facts[key]
+    return row
+
+
+def _claim_row(row: ClaimRow) -> dict[str, Fact]:
+    out: dict[str, Fact] = {"claim": row.claim}
+    for key in sorted(row.facts):
+        out[key] = row.facts[key]
+    return out
+
+
+def encode_view(view: View) -> bytes:
+    """Serialize a view: the one text of it.
+
+    Raises:
+        ContractError: where the observation holds something that is not JSON.
+    """
+    p = view.private
+    try:
+        wire = _View(
+            view.contract,
+            _Private(
+                msgspec.Raw(_sorted(p.observation)),
+                p.evidence,
+                p.ready,
+                p.coverage,
+                [_port_row(port) for port in p.channels],
+                [_claim_row(row) for row in p.claims],
+            ),
+            view.proposal,
+            view.traces,
+            view.commitment,
+            view.budget,
+        )
+        return _encode(wire)
+    except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0]
+        raise ContractError(f"view is not JSON ({reason}); put JSON values only") from None
+
+
+def decode_view(data: bytes) -> View:
+    """Read back what `encode_view` wrote, and nothing else.
+
+    Raises:
+        ContractError: where the bytes are not the canonical text of a view.
+    """
+    try:
+        wire = _decode_view(data)
+        view = _from_wire(wire)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError) as error:
+        reason = str(error).split("\n")[0]
+        raise ContractError(f"not a serialized view ({reason}); use encode_view") from None
+    if encode_view(view) != data:
+        raise ContractError("view text is not canonical; serialize views with encode_view")
+    return view
+
+
+def _from_wire(wire: _View) -> View:
+    p = wire.private
+    ports = tuple(
+        Port(_text(row, "channel"), _number(row, "lot"), _facts(row)) for row in p.channels
+    )
+    claims = tuple(ClaimRow(_text(row, "claim"), _facts(row)) for row in p.claims)
+    if not isinstance(p.observation, dict):
+        raise TypeError("the observation is not an object")
+    private = Private(p.observation, p.evidence, p.ready, p.coverage, ports, claims)
+    return View(
+        wire.contract, private, wire.worker_proposal, wire.traces, wire.commitment, wire.budget
+    )
+
+
+def _text(row: Mapping[str, Fact], key: str) -> str:
+    value = row[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is not text")
+    return value
+
+
+def _number(row: Mapping[str, Fact], key: str) -> int:
+    value = row[key]
+    if not isinstance(value, int):
+        raise TypeError(f"{key} is not an integer")
+    return value
+
+
+def _facts(row: Mapping[str, Fact]) -> dict[str, Fact]:
+    return {key: value for key, value in row.items() if key not in RESERVED}
+
+
+def encode_decision(decision: Decision) -> bytes:
+    """Serialize a decision: fixed key order, intent and direction only where they are given."""
+    return _encode(decision)
+
+
+def to_decision(data: bytes) -> Decision:
+    """Read back what `encode_decision` wrote, and nothing else.
+
+    Raises:
+        ContractError: where the bytes are not the canonical text of a decision.
+    """
+    try:
+        decision = _decode_decision(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error).split("\n")[0]
+        raise ContractError(f"not a serialized decision ({reason}); use encode_decision") from None
+    if _encode(decision) != data:
+        raise ContractError("decision text is not canonical; serialize with encode_decision")
+    return decision
+
+
+def check_view(view: View, data: bytes | None = None) -> None:
+    """Reject a view that is unbounded or holds a forbidden key.
+
+    Args:
+        view: the view to check.
+        data: its serialization where the caller has it already; saves encoding it again.
+
+    Raises:
+        ContractError: naming the slot, what is wrong and the fix.
+    """
+    check_bounds(view)
+    size = len(encode_view(view) if data is None else data)
+    if size > MAX_VIEW_BYTES:
+        raise ContractError(f"view has {size} bytes; shrink it to {MAX_VIEW_BYTES}")

@@ -1,0 +1,250 @@
+"""Text to Decision: strict JSON first, then envelope normalization ("Decision schema").
+
+A bad decode is data: `parse` never raises and answers with stable codes. Normalization only strips
+what stands around one record (fences, prose, one wrapper object, byte-order mark, white space); it
+never repairs the record itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from waggle.core.schema import Commitment, Decision, Trace
+
+MAX_TEXT = 16_384
+"""Bytes of a decode that are looked at; a longer one is refused unread."""
+MAX_OPEN = 96
+"""Opening brackets in one record, which bounds its nesting before it is parsed."""
+
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "text.size": f"A decode has at most {MAX_TEXT} bytes.",
+        "text.encoding": "A decode is UTF-8 text without lone surrogates.",
+        "text.none": "A decode holds one JSON object.",
+        "json.truncated": "The JSON object is closed.",
+        "json.syntax": "The JSON object is well-formed.",
+        "json.depth": f"The JSON object opens at most {MAX_OPEN} brackets.",
+        "json.number": "Numbers are integers of ordinary size, never NaN or Infinity.",
+        "json.duplicate": "No key stands twice in one object.",
+        "shape.missing": "task_action, response, deposits and commit are present, "
+        "and every deposit and commitment is complete.",
+        "shape.unknown": "No key stands in the record that the schema does not name.",
+        "shape.type": "Every field has the type the schema gives it.",
+    }
+)
+"""Codes of texts that are no record, with the rule each one stands for."""
+
+_FENCE = re.compile(r"```[a-zA-Z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WRAPPERS = frozenset(("decision", "record", "output", "result", "answer", "json"))
+
+
+class Parsed(NamedTuple):
+    """What a text says: a decision, or the codes of what is wrong with it."""
+
+    decision: Decision | None
+    codes: tuple[str, ...]
+    normalized: bool
+    """Whether an envelope was stripped."""
+    salvage: Decision | None = None
+    """The well-typed rest of a broken record, invalid parts deleted: input for projection."""
+
+
+class _Refused(Exception):
+    """A code on its way out of the JSON reader."""
+
+
+def parse(text: str | bytes) -> Parsed:
+    """Read one decision out of a text. Never raises."""
+    try:
+        plain = _plain_text(text)
+    except _Refused as code:
+        return Parsed(None, (str(code),), False)
+    if plain[:1] == "{" and plain[-1:] == "}":
+        try:
+            return _record(_load(plain), False)
+        except _Refused as code:
+            if str(code) != "json.syntax":
+                return Parsed(None, (str(code),), False)
+    return _normalize(plain)
+
+
+def _plain_text(text: str | bytes) -> str:
+    if len(text) > MAX_TEXT:
+        raise _Refused("text.size")
+    try:
+        plain = text.decode() if isinstance(text, bytes) else text
+        if not isinstance(text, bytes) and len(plain.encode()) > MAX_TEXT:
+            raise _Refused("text.size")
+    except UnicodeError:
+        raise _Refused("text.encoding") from None
+    return plain
+
+
+def _normalize(plain: str) -> Parsed:
+    """Strip the envelope and read the first object in it; the last failure names the code."""
+    fenced = [m.group(1) for m in _FENCE.finditer(plain)]
+    code = "text.none"
+    for body in (*fenced, plain):
+        try:
+            return _record(_load(_first_object(body)), True)
+        except _Refused as refused:
+            code = str(refused)
+    return Parsed(None, (code,), True)
+
+
+def _first_object(text: str) -> str:
+    """Return the first balanced object; strings in it are skipped whole."""
+    start = text.find("{")
+    if start < 0:
+        raise _Refused("text.none")
+    depth = 0
+    for match in _STRUCTURE.finditer(text, start):
+        token = match.group()
+        if token in "{[":
+            depth += 1
+        elif token in "}]":
+            depth -= 1
+            if depth == 0:
+                return text[start : match.end()]
+    raise _Refused("json.truncated")
+
+
+def _load(text: str) -> Any:
+    if text.count("{") + text.count("[") > MAX_OPEN:
+        raise _Refused("json.depth")
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse_number,
+            parse_float=_refuse_number,
+            parse_int=_integer,
+        )
+    except (ValueError, RecursionError):
+        raise _Refused("json.syntax") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Refused("json.duplicate")
+    return found
+
+
+def _refuse_number(text: str) -> Any:
+    raise _Refused("json.number")
+
+
+def _integer(text: str) -> int:
+    if len(text) > 9:
+        raise _Refused("json.number")
+    return int(text)
+
+
+def _record(value: Any, normalized: bool) -> Parsed:
+    if isinstance(value, dict) and len(value) == 1 and "task_action" not in value:
+        name, inner = next(iter(value.items()))
+        if isinstance(inner, dict) and name.lower() in _WRAPPERS:
+            return _record_of(inner, True)
+    return _record_of(value, normalized)
+
+
+def _record_of(value: Any, normalized: bool) -> Parsed:
+    if not isinstance(value, dict):
+        return Parsed(None, ("shape.type",), normalized)
+    codes: list[str] = []
+    decision = _decision(value, codes)
+    if not codes:
+        return Parsed(decision, (), normalized, decision)
+    return Parsed(None, tuple(dict.fromkeys(codes)), normalized, decision)
+
+
+_DECISION = frozenset(("task_action", "response", "deposits", "commit"))
+_TRACE = frozenset(("channel", "claim", "novelty", "support", "conflict", "ttl"))
+_COMMIT = frozenset(("claim", "confidence_bin"))
+_INTENT = frozenset(("execution_intent",))
+_DIRECTION = frozenset(("direction",))
+
+
+def _decision(value: dict[str, Any], codes: list[str]) -> Decision | None:
+    _keys(value, _DECISION, _INTENT, codes)
+    action = _text(value.get("task_action"), codes)
+    response = _optional_text(value.get("response"), codes)
+    raw = value.get("deposits")
+    if not isinstance(raw, list):
+        codes.append("shape.type")
+        raw = []
+    deposits = tuple(t for t in (_trace(item, codes) for item in raw) if t is not None)
+    commit = _commit(value.get("commit"), codes)
+    intent = _optional_text(value.get("execution_intent"), codes)
+    if action is None:
+        return None
+    return Decision(action, response, deposits, commit, intent)
+
+
+def _keys(
+    value: dict[str, Any], needed: frozenset[str], optional: frozenset[str], codes: list[str]
+) -> bool:
+    missing, unknown = needed - value.keys(), value.keys() - needed - optional
+    if missing:
+        codes.append("shape.missing")
+    if unknown:
+        codes.append("shape.unknown")
+    return not missing
+
+
+def _text(value: Any, codes: list[str]) -> str | None:
+    if isinstance(value, str):
+        if not _SURROGATE.search(value):
+            return value
+        codes.append("text.encoding")
+    elif "shape.missing" not in codes or value is not None:
+        codes.append("shape.type")
+    return None
+
+
+def _optional_text(value: Any, codes: list[str]) -> str | None:
+    return None if value is None else _text(value, codes)
+
+
+def _bins(value: dict[str, Any], names: tuple[str, ...], codes: list[str]) -> list[int] | None:
+    found = [value[name] for name in names]
+    if all(type(item) is int for item in found):
+        return found
+    codes.append("shape.type")
+    return None
+
+
+def _trace(value: Any, codes: list[str]) -> Trace | None:
+    """Read one deposit; a broken one is left out whole."""
+    if not isinstance(value, dict):
+        codes.append("shape.type")
+        return None
+    if not _keys(value, _TRACE, _DIRECTION, codes):
+        return None
+    before = len(codes)
+    channel, claim = _text(value["channel"], codes), _text(value["claim"], codes)
+    direction = _optional_text(value.get("direction"), codes)
+    bins = _bins(value, ("novelty", "support", "conflict", "ttl"), codes)
+    if len(codes) > before or channel is None or claim is None or bins is None:
+        return None
+    novelty, support, conflict, ttl = bins
+    return Trace(channel, claim, novelty, support, conflict, ttl, direction)
+
+
+def _commit(value: Any, codes: list[str]) -> Commitment | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        codes.append("shape.type")
+        return None
+    if not _keys(value, _COMMIT, frozenset(), codes):
+        return None
+    claim, bins = _text(value["claim"], codes), _bins(value, ("confidence_bin",), codes)
+    return None if claim is None or bins is None else Commitment(claim, bins[0])

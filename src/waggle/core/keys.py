@@ -1,0 +1,124 @@
+"""Which words may not be keys of a view (Section 3.1, "Canonical Local Interface").
+
+A view holds no identity, roster, population size, non-neighbour state, global state or global
+transcript, however the key is spelled: case, separators, camel case, plurals, full-width letters
+and invisible characters make no difference. Values are task content and are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+
+_BODY = (
+    "agent|node|self|my|own|peer|neighbor|neighbour|worker|member|player|robot|bot|user|unit|"
+    "teammate|sender|receiver|recipient|author|vertex|process|device|body|leader|other"
+)
+_TAG = "id|ident|identity|identifier|index|idx|name|key|rank|number|num|no|uid|uuid|label|address"
+_MANY = "agent|node|member|peer|player|robot|worker|participant|teammate|vertex|bot|process|user"
+_GROUP = f"population|swarm|team|group|network|graph|roster|fleet|crowd|colony|{_MANY}"
+_COUNT = "size|count|total|number|num|cardinality"
+
+_WHOLE: Mapping[str, re.Pattern[str]] = {
+    "identity": re.compile(
+        rf"(?:{_BODY})(?:{_TAG})|identity|identifier|username|whoami|who|agent|node|self|me|role"
+        r"|persona|sender|receiver|recipient|author"
+    ),
+    "roster": re.compile(
+        rf"(?:all|every|known|list|listof|other)?(?:{_MANY}|member)s|(?:{_MANY})list|roster"
+        r"|membership|team|teammate|everyone|everybody|registry"
+    ),
+    "population-size": re.compile(
+        rf"(?:{_GROUP})s?(?:{_COUNT})|(?:num|number|numberof|n|total|count|howmany)(?:of)?"
+        rf"(?:{_GROUP})s?|population|headcount|nmax|ntotal|totaln"
+    ),
+    "non-neighbour": re.compile(
+        rf"non(?:local|incident|adjacent)\w*|nonneighbou?r\w*|(?:remote|distant|far|other)"
+        rf"(?:{_MANY}|state|view|trace|observation|commitment)|(?:two|second|2|multi)hop\w*"
+    ),
+    "global-state": re.compile(
+        r"(?:world|full|system|swarm|whole|entire|complete|true|hidden|omniscient)(?:state|map|grid"
+        r"|view|graph|board)|adjacency\w*|topology|graph|edge|edgelist|groundtruth|allstate"
+        r"|all(?:view|trace|commitment|observation|evidence)|absolute(?:position|coordinate|xy)?"
+        r"|coordinate|coord|consensus(?:state|value)"
+    ),
+    "global-transcript": re.compile(
+        r"\w*transcript|conversation|dialogue?|blackboard|(?:chat|message|broadcast|public|shared"
+        r"|group|full|team)(?:log|history|board|record|stream)|allmessage"
+    ),
+}
+"""Patterns of the whole squashed key (letters and digits only, singular)."""
+
+_TOKENS: Mapping[str, str] = {
+    **dict.fromkeys(("id", "uid", "uuid", "guid", "identity", "identifier", "role"), "identity"),
+    **dict.fromkeys(("roster", "participant", "teammate"), "roster"),
+    **dict.fromkeys(("population", "headcount"), "population-size"),
+    **dict.fromkeys(("nonneighbor", "nonneighbour", "nonlocal"), "non-neighbour"),
+    **dict.fromkeys(("global", "globally", "omniscient", "adjacency"), "global-state"),
+    **dict.fromkeys(("transcript", "blackboard"), "global-transcript"),
+}
+"""Single words that are forbidden anywhere in a key."""
+
+_STEMS: Mapping[str, str] = {
+    "transcript": "global-transcript",
+    "global": "global-state",
+    "roster": "roster",
+    "population": "population-size",
+    "identit": "identity",
+    "nonneighbo": "non-neighbour",
+}
+"""Stems too particular to occur in an innocent word, so they are found without a separator."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEPARATOR = re.compile(r"[\W_]+")
+_COMPASS = frozenset("nesw")
+
+
+def _words(key: str) -> list[str]:
+    plain = "".join(
+        c for c in unicodedata.normalize("NFKC", key) if unicodedata.category(c) != "Cf"
+    )
+    return [w for w in _SEPARATOR.split(_HUMP.sub("_", plain).casefold()) if w]
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 2 else word
+
+
+@lru_cache(maxsize=8192)
+def forbidden(key: str) -> str | None:
+    """Name the forbidden category of a key, or None for a key that may be shown."""
+    words = _words(key)
+    for word in words:
+        category = _TOKENS.get(word) or _TOKENS.get(_singular(word))
+        if category:
+            # "global transcript" is the transcript, not the state.
+            rest = "".join(words)
+            return "global-transcript" if "transcript" in rest else category
+    squashed = "".join(words)
+    for stem, category in _STEMS.items():
+        if stem in squashed:
+            return category
+    forms = (squashed, _singular(squashed), "".join(map(_singular, words)))
+    for category, pattern in _WHOLE.items():
+        if any(pattern.fullmatch(form) for form in forms):
+            return category
+    return None
+
+
+def leak(keys: Mapping[str, object]) -> tuple[str, str] | None:
+    """Return (key, category) of the first forbidden key of one mapping.
+
+    A lone `n` is a population size; beside other points of the compass it is north.
+    """
+    for key in keys:
+        category = forbidden(key)
+        if category is not None:
+            return key, category
+        if key in ("n", "N") and not _COMPASS & {k.lower() for k in keys if k != key}:
+            return key, "population-size"
+    return None

@@ -1,0 +1,1 @@
+"""Worlds and their adapters; each turns one benchmark into bounded anonymous local views."""

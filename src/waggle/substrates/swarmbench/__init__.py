@@ -1,0 +1,1 @@
+"""SwarmBench: five grid tasks, bit-compatible with the official release, and their adapter."""

@@ -1,0 +1,39 @@
+"""Laws that decide nothing: private-only (the silent control) and scripted (for tests).
+
+Private-only bounds what the private proposals alone achieve under the runtime (paper App.
+"Same-Runtime Decision-Law Ablation"). Invariant: stateless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from waggle.core.protocols import Decode, Request
+from waggle.core.schema import Decision, private_decision
+
+
+class PrivateOnly:
+    """Take the private proposal and suppress every social record."""
+
+    name: ClassVar[str] = "private-only"
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(private_decision(request.view)) for request in requests]
+
+
+class Scripted:
+    """Say what a test tells it to: one text for every call, or a function of the request."""
+
+    name: ClassVar[str] = "scripted"
+
+    def __init__(self, script: str | Callable[[Request], str | Decision] = "") -> None:
+        self._script = script
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        script = self._script
+        if isinstance(script, str):
+            return [Decode(script) for _ in requests]
+        return [Decode(script(request)) for request in requests]

@@ -1,0 +1,299 @@
+"""The only registry: substrates, laws and metrics, by decorator in tree and entry point outside.
+
+Three extension points and no more. Names map to "module:attribute" strings, so that listing them
+imports nothing and a heavy law costs its import only when it is used. Out of tree, a package
+declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`; code
+that is imported anyway may use the decorators instead. Invariant: a name has one meaning; two
+different objects under one name are an error that names both.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.protocols import Law, LawFactory, Substrate
+
+Kind: TypeAlias = Literal["substrate", "law", "metric"]
+
+_IN_TREE: Mapping[Kind, Mapping[str, str]] = {
+    "substrate": {
+        "agentsnet": "waggle.substrates.agentsnet.adapter:AgentsNet",
+        "beacon": "waggle.substrates.beacon:Beacon",
+        "silo": "waggle.substrates.silo.adapter:Silo",
+        "swarmbench": "waggle.substrates.swarmbench.adapter:SwarmBench",
+    },
+    "law": {
+        "expert": "waggle.laws.expert:Expert",
+        "first-listed": "waggle.laws.ports:FirstListed",
+        "heuristic": "waggle.laws.heuristic:Heuristic",
+        "max-offer": "waggle.laws.ports:MaxOffer",
+        "private-only": "waggle.laws.controls:PrivateOnly",
+        "random-legal": "waggle.laws.random_legal:RandomLegal",
+        "random-port": "waggle.laws.ports:RandomPort",
+        "round-robin": "waggle.laws.ports:RoundRobin",
+        "scripted": "waggle.laws.controls:Scripted",
+    },
+    "metric": {},
+}
+
+_Class = TypeVar("_Class", bound=type)
+_Factory = TypeVar("_Factory", bound=Callable[..., Any])
+_Value = TypeVar("_Value")
+_Compute: TypeAlias = Callable[[Any], float | None]
+
+
+class PluginError(ConfigError):
+    """A name that is unknown, taken twice, or whose code cannot be used."""
+
+
+class Entry(NamedTuple):
+    """Where a name leads, before anything is imported."""
+
+    name: str
+    target: str
+    """`module:attribute`."""
+    origin: str
+    """"waggle", "decorator", or the distribution that declares the entry point."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A named pure function of one episode record; None where it is not defined."""
+
+    name: str
+    compute: _Compute
+    better: Literal["higher", "lower"] = "higher"
+    unit: str = ""
+
+    def __call__(self, episode: Any) -> float | None:
+        """Compute the metric of one episode record."""
+        return self.compute(episode)
+
+
+class Task(NamedTuple):
+    """One task of one substrate."""
+
+    substrate: str
+    task: str
+
+    @property
+    def name(self) -> str:
+        """`substrate/task`, or the bare name where a substrate has one task of its own name."""
+        return self.task if self.task == self.substrate else f"{self.substrate}/{self.task}"
+
+
+_decorated: dict[Kind, dict[str, tuple[str, Any]]] = {"substrate": {}, "law": {}, "metric": {}}
+
+
+def substrate(name: str) -> Callable[[_Class], _Class]:
+    """Register a Substrate class under a name."""
+    return lambda cls: _register("substrate", name, cls, cls)
+
+
+def law(name: str) -> Callable[[_Factory], _Factory]:
+    """Register a law: a class, or a function whose keyword arguments are the law's options."""
+    return lambda factory: _register("law", name, factory, factory)
+
+
+def metric(
+    name: str, *, better: Literal["higher", "lower"] = "higher", unit: str = ""
+) -> Callable[[_Compute], Metric]:
+    """Register a pure function of an episode record as a metric."""
+
+    def wrap(compute: _Compute) -> Metric:
+        value = Metric(name, compute, better, unit)
+        _register("metric", name, compute, value)
+        return value
+
+    return wrap
+
+
+def entries(kind: Kind) -> list[Entry]:
+    """Return every name of a kind with where it leads, sorted; nothing is imported."""
+    return sorted(targets[0] for targets in _index(kind).values())
+
+
+def names(kind: Kind) -> list[str]:
+    """Return every registered name of a kind, sorted."""
+    return sorted(_index(kind))
+
+
+def get_substrate(name: str) -> Substrate:
+    """Return a substrate by name.
+
+    Raises:
+        PluginError: for an unknown name or one whose class is not a Substrate.
+    """
+    made = _create("substrate", name, _load("substrate", name), {})
+    if not isinstance(made, Substrate) or not all(isinstance(t, str) for t in made.tasks):
+        raise PluginError(
+            f"substrate {name!r} does not fit; give its class name, tasks, options and open()"
+        )
+    return made
+
+
+def get_law(name: str, **options: Any) -> Law:
+    """Return a law by name, made with its options.
+
+    Raises:
+        PluginError: for an unknown name or option, or an object without `decide`.
+    """
+    factory: LawFactory = _load("law", name)
+    made = _create("law", name, factory, options)
+    if not isinstance(made, Law):
+        raise PluginError(f"law {name!r} does not fit; give it a name and decide(requests)")
+    return made
+
+
+def get_metric(name: str) -> Metric:
+    """Return a metric by name.
+
+    Raises:
+        PluginError: for an unknown name or an object that `@metric` did not make.
+    """
+    made = _load("metric", name)
+    if not isinstance(made, Metric):
+        raise PluginError(f"metric {name!r} does not fit; decorate its function with @metric")
+    return made
+
+
+def law_options(name: str) -> Mapping[str, inspect.Parameter]:
+    """Return the options a law takes, by name."""
+    return _parameters(_load("law", name))
+
+
+def tasks() -> list[Task]:
+    """Return the tasks of every substrate that can be loaded, in order of name."""
+    broken_names = broken("substrate")
+    usable = [name for name in names("substrate") if name not in broken_names]
+    return [Task(name, task) for name in usable for task in get_substrate(name).tasks]
+
+
+def broken(kind: Kind) -> dict[str, str]:
+    """Return the names that cannot be loaded, each with the reason: one bad plug-in hides none."""
+    reasons = {}
+    for name in names(kind):
+        try:
+            get_substrate(name) if kind == "substrate" else _load(kind, name)
+        except PluginError as error:
+            reasons[name] = str(error)
+    return reasons
+
+
+def find_task(text: str) -> Task:
+    """Resolve `substrate/task`, or the last part alone where it is unique.
+
+    Raises:
+        PluginError: with a suggestion for a typo, or the candidates of an ambiguous name.
+    """
+    head, slash, tail = text.partition("/")
+    if slash:
+        known = get_substrate(head).tasks
+        if tail in known:
+            return Task(head, tail)
+        full = [Task(head, task).name for task in known]
+        raise PluginError(f"task {text!r} is unknown{suggest(text, full)}; see `waggle list`")
+    everything = tasks()
+    found = [task for task in everything if task.task == text]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        candidates = ", ".join(task.name for task in found)
+        raise PluginError(f"task {text!r} is ambiguous; use one of {candidates}")
+    words = [task.name for task in everything] + [task.task for task in everything]
+    raise PluginError(f"task {text!r} is unknown{suggest(text, words)}; see `waggle list`")
+
+
+def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
+    """Remember what was decorated; re-importing its module replaces it, another may not."""
+    target = f"{source.__module__}:{source.__qualname__}"
+    known = _decorated[kind].setdefault(name, (target, value))
+    if known[0] != target:
+        raise PluginError(f"{kind} {name!r} is {known[0]} already; rename {target}")
+    _decorated[kind][name] = (target, value)
+    return value
+
+
+@cache
+def _installed(kind: Kind) -> tuple[Entry, ...]:
+    """Return what installed distributions declare."""
+    found = entry_points(group=f"waggle.{kind}s")
+    return tuple(Entry(p.name, p.value, p.dist.name if p.dist else "unknown") for p in found)
+
+
+def _index(kind: Kind) -> dict[str, list[Entry]]:
+    """Return every name with its distinct targets; more than one is a conflict."""
+    in_tree = [Entry(name, target, "waggle") for name, target in _IN_TREE[kind].items()]
+    decorated = [Entry(name, made[0], "decorator") for name, made in _decorated[kind].items()]
+    index: dict[str, list[Entry]] = {}
+    for entry in (*in_tree, *_installed(kind), *decorated):
+        known = index.setdefault(entry.name, [])
+        if entry.target not in (other.target for other in known):
+            known.append(entry)
+    return index
+
+
+def _load(kind: Kind, name: str) -> Any:
+    """Import what a name leads to."""
+    index = _index(kind)
+    if name not in index:
+        hint = suggest(name, list(index))
+        raise PluginError(f"{kind} {name!r} is unknown{hint}; see `waggle list`")
+    if len(index[name]) > 1:
+        both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])
+        raise PluginError(f"{kind} {name!r} is registered twice, by {both}; rename one")
+    entry = index[name][0]
+    if entry.origin == "decorator":
+        return _decorated[kind][name][1]
+    return _imported(kind, entry)
+
+
+def _imported(kind: Kind, entry: Entry) -> Any:
+    """Import a target; whatever its code raises becomes one line that says whose fault it is."""
+    module, _, attribute = entry.target.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise PluginError(
+            f"{kind} {entry.name!r} of {entry.origin} cannot be imported from {entry.target} "
+            f"({reason}); install what it needs or remove it"
+        ) from error
+    return found
+
+
+def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> Any:
+    """Call a factory, turning an unknown or missing option into one line."""
+    if not callable(factory):
+        raise PluginError(f"{kind} {name!r} is not callable; register its class or a function")
+    parameters = _parameters(factory)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for option in options:
+        if option not in parameters and not open_ended:
+            known = ", ".join(parameters) or "none"
+            hint = suggest(option, list(parameters))
+            raise PluginError(f"{kind} {name!r} has no option {option!r}{hint}; options: {known}")
+    missing = [p.name for p in parameters.values() if _required(p) and p.name not in options]
+    if missing:
+        raise PluginError(f"{kind} {name!r} needs the option {missing[0]!r}; give it a value")
+    return factory(**options)
+
+
+def _parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a factory by name."""
+    return inspect.signature(factory).parameters
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    """Whether a call without this parameter fails."""
+    variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    return parameter.default is parameter.empty and not variadic

@@ -1,0 +1,175 @@
+"""beacon: the teaching substrate, and the template for your own.
+
+A beacon shows one colour. A share of the nodes, the scouts, see it; everyone else learns it by
+traces on a sparse random graph, and all should commit to the colour shown now. Late
+counterevidence (`shock`) changes the colour half-way: whoever sees or hears of the newer showing
+holds verified conflict against the older one, so commitments form, hold, reopen and re-form.
+Invariant: the world is drawn for *bodies*, and body keys[i] stands at node i, so a relabelled
+swarm is the same swarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core import seeds
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
+from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence
+from waggle.core.world import WorldBase
+
+WATCH = "WATCH"
+"""Look towards the beacon; a scout that waited saw nothing."""
+
+CONTRACT = Contract(
+    task="beacon",
+    goal="Commit to the colour that the beacon shows now and pass on what you know of it. "
+    "A newer showing refutes an older one.",
+    actions=(WATCH, WAIT),
+)
+
+_COLOURS = ("amber", "blue", "green", "red", "violet", "white")
+_READY_SUPPORT = 4
+"""Hearsay is ready once the traces of a claim support it this much together."""
+
+
+class BeaconOptions(BaseModel):
+    """Options of beacon."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    scouts: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """Share of the nodes that see the beacon; at least one does."""
+
+
+class Beacon:
+    """The beacon substrate."""
+
+    name: ClassVar[str] = "beacon"
+    tasks: ClassVar[tuple[str, ...]] = ("beacon",)
+    options: ClassVar[type[BeaconOptions]] = BeaconOptions
+
+    def open(self, case: Case, keys: Sequence[int] | None = None) -> BeaconWorld:
+        """Build the world of a case."""
+        if case.n < 1:
+            raise ConfigError(f"beacon needs at least one node, not {case.n}; use -n 1 or more")
+        try:
+            options = BeaconOptions.model_validate(dict(case.options))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(f"--beacon.{where}: {first['msg']}") from None
+        return BeaconWorld(case, options, range(case.n) if keys is None else keys)
+
+
+class BeaconWorld(WorldBase):
+    """One episode: who neighbours whom, who sees the beacon, and what each node has heard."""
+
+    contract = CONTRACT
+    refresh = 4
+
+    def __init__(self, case: Case, options: BeaconOptions, keys: Sequence[int]) -> None:
+        self.n, self.keys = case.n, tuple(keys)
+        self.rounds = 24 if case.rounds is None else case.rounds
+        self._shocking = case.shock
+        place = {body: node for node, body in enumerate(self.keys)}
+        self._adjacent = [()] * self.n if self.n == 1 else _adjacency(case, place)
+        ranked = _drawn_order(case, "scouts")[: ceil(options.scouts * case.n)]
+        self._scouts = [place[body] for body in ranked]
+        shown = sorted(_COLOURS, key=lambda colour: seeds.derive(case.seed, "colour", colour))
+        self._claims = [f"{colour}:{showing}" for showing, colour in enumerate(shown[:2])]
+        self._showing = 0
+        self._sees = set(self._scouts)
+        self._heard = [-1] * self.n
+        self._committed: list[str | None] = [None] * self.n
+
+    def neighbours(self, node: int) -> Sequence[int]:
+        """Fixed contacts, four for almost every node."""
+        return self._adjacent[node]
+
+    def sense(self, node: int, local: Local) -> Sensed:
+        """Show the beacon to scouts, and to everyone what the newest showing refutes."""
+        sees = node in self._sees
+        newest = self._showing if sees else self._heard[node]
+        support: dict[str, int] = {}
+        for held in local.traces:
+            support[held.claim] = support.get(held.claim, 0) + held.support
+        if local.commitment is not None:
+            support.setdefault(local.commitment, 0)
+        evidence = [
+            Evidence(claim, MAX_BIN, 0, MAX_BIN)
+            for showing, claim in enumerate(self._claims)
+            if showing < newest and claim in support
+        ]
+        present = self._claims[newest] if newest >= 0 else None
+        if sees:
+            evidence.append(Evidence(self._claims[newest], MAX_BIN, MAX_BIN, 0))
+        total = MAX_BIN if sees else min(MAX_BIN, support.get(present or "", 0))
+        return Sensed(
+            observation={"beacon": "in sight" if sees else "out of sight"},
+            proposal=Suggestion(WATCH, claim=present if sees else None),
+            evidence=tuple(evidence),
+            ready=(present,) if present is not None and total >= _READY_SUPPORT else (),
+            coverage=total,
+            claims={claim: {"colour": claim.partition(":")[0]} for claim in support},
+        )
+
+    def receive(self, write: Write, payload: object) -> Write:
+        """Hearing support for a newer showing is what refutes an older one."""
+        if write.conflict == 0:
+            showing = self._claims.index(write.claim)
+            self._heard[write.receiver] = max(self._heard[write.receiver], showing)
+        return write
+
+    def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        """Note who watches and what each node is committed to."""
+        native = {}
+        for node, act in acts.items():
+            watches = act.action == WATCH and act.intent != WAIT
+            native[node] = WATCH if watches else WAIT
+            if node in self._sees:
+                self._heard[node] = self._showing
+            self._committed[node] = act.local.commitment
+        self._sees = {node for node in self._scouts if native.get(node) == WATCH}
+        return native
+
+    def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
+        """Change the colour half-way."""
+        if not self._shocking or round != self.rounds // 2:
+            return None
+        self._showing = 1
+        old, new = self._claims
+        return Shock(round, (old,), (new,), tuple(self._scouts), "the beacon changes its colour")
+
+    def score(self) -> Mapping[str, float]:
+        """Share of nodes committed to the colour shown now, and to one shown before."""
+        present = self._claims[self._showing]
+        right = self._committed.count(present)
+        held = self.n - self._committed.count(None)
+        return {"score": right / self.n, "stale": (held - right) / self.n}
+
+    def render(self) -> str:
+        """Draw the beacon's colour and one letter per node: its committed colour, or a dot."""
+        marks = "".join("." if claim is None else claim[0] for claim in self._committed)
+        return f"beacon {self._claims[self._showing].partition(':')[0]:7}{marks}"
+
+
+def _drawn_order(case: Case, purpose: str) -> list[int]:
+    """Return the bodies in a random order of this purpose's own."""
+    stream = seeds.derive(case.seed, f"beacon {purpose}")
+    return sorted(range(case.n), key=lambda body: seeds.mix(stream, body))
+
+
+def _adjacency(case: Case, place: Mapping[int, int]) -> list[tuple[int, ...]]:
+    """Join two random rings over the bodies: connected, degree at most four, linear in N."""
+    contacts: list[dict[int, None]] = [{} for _ in range(case.n)]
+    for ring in (_drawn_order(case, "ring 0"), _drawn_order(case, "ring 1")):
+        for here, there in zip(ring, ring[1:] + ring[:1], strict=True):
+            contacts[here][place[there]] = None
+            contacts[there][place[here]] = None
+    bodies = sorted(place, key=lambda body: place[body])
+    return [tuple(contacts[body]) for body in bodies]

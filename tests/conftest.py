@@ -17,5 +17,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         skip = pytest.mark.skip(reason=f"marked {marker}; run with {flag}")
         for item in items:
-            if marker in item.keywords:
+            if item.get_closest_marker(marker):
                 item.add_marker(skip)

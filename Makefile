@@ -1,0 +1,61 @@
+# Two commands do all the set-up: `make demo` runs a swarm, `make test` runs the standard suite.
+# They need make, Python 3.11 or newer and a package index; everything else goes into .venv.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+WORKERS ?= 2
+
+.PHONY: help demo test test-all lint format bench clean
+
+help:
+	@echo "make demo      set up and run a swarm of 16 on the teaching substrate"
+	@echo "make test      set up, lint, run the standard suite (WORKERS=$(WORKERS))"
+	@echo "make test-all  the same with the slow tests"
+	@echo "make lint      ruff, mypy --strict, import-linter"
+	@echo "make format    let ruff rewrite what it can"
+	@echo "make bench     cost of the runtime per local update"
+	@echo "make clean     remove caches and runs/, keep $(VENV)"
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; install one or say make PYTHON=..." >&2; exit 2; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing waggle-swarm"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing waggle-swarm with what the tests need (torch is the large part)"
+	@$(PIP) -e '.[dev,all]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	@$(BIN)/waggle run beacon -n 16 --seed 7 --law heuristic --shock --out runs/demo --watch
+
+test: $(VENV)/.installed-dev lint
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-all: $(VENV)/.installed-dev lint
+	$(BIN)/python -m pytest -n $(WORKERS) --runslow
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.installed
+	$(BIN)/waggle bench runtime
+
+clean:
+	rm -rf build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

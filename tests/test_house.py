@@ -1,0 +1,113 @@
+"""House rules that a linter does not know: named randomness, light imports, layers, no grab-bags."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+HEAVY = ("torch", "transformers", "openai", "matplotlib", "igraph", "pyarrow")
+IMPORT_SECONDS = 0.3
+
+
+def dotted(node: ast.expr) -> str:
+    """Return `a.b.c` for a chain of attributes, or an empty string."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""
+
+
+def global_draws(source: str) -> Iterator[str]:
+    """Name every call of a module-level generator of `random` or `numpy.random`."""
+    makers = {"Random", "default_rng", "Generator", "SeedSequence", "Philox", "PCG64", "RandomState"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            module, _, name = dotted(node.func).rpartition(".")
+            if module in {"random", "np.random", "numpy.random"} and name not in makers:
+                yield f"line {node.lineno}: {module}.{name}"
+        if isinstance(node, ast.ImportFrom) and node.module in {"random", "numpy.random"}:
+            for alias in node.names:
+                if alias.name not in makers:
+                    yield f"line {node.lineno}: from {node.module} import {alias.name}"
+
+
+def top_imports(source: str) -> Iterator[str]:
+    """Name the modules a file imports when it is itself imported."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_no_global_generator_is_drawn_from(path: Path) -> None:
+    assert list(global_draws(path.read_text(encoding="utf-8"))) == []
+
+
+def test_the_search_for_global_draws_finds_planted_ones() -> None:
+    planted = "import random\nimport numpy as np\nrandom.random()\nnp.random.rand(3)\n"
+    assert len(list(global_draws(planted))) == 2
+    assert list(global_draws("from random import shuffle\n"))
+    assert not list(global_draws("import random\nrandom.Random(3).random()\n"))
+
+
+def test_only_the_engine_may_import_heavy_libraries_at_its_top() -> None:
+    found = {
+        str(path.relative_to(ROOT / "src" / "waggle")): heavy
+        for path in SOURCES
+        if path.relative_to(ROOT / "src" / "waggle").parts[0] != "engine"
+        and (heavy := set(top_imports(path.read_text(encoding="utf-8"))) & set(HEAVY))
+    }
+    assert found == {}
+
+
+def test_there_are_no_grab_bags() -> None:
+    assert [p.name for p in SOURCES if p.stem in {"utils", "util", "helpers", "misc"}] == []
+
+
+def test_importing_waggle_is_quick_and_light() -> None:
+    probe = (
+        "import sys, time; t = time.perf_counter(); import waggle; "
+        "print(time.perf_counter() - t, *sys.modules)"
+    )
+
+    def once() -> tuple[float, set[str]]:
+        done = subprocess.run(
+            [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+        )
+        seconds, *modules = done.stdout.split()
+        return float(seconds), set(modules)
+
+    runs = [once() for _ in range(3)]
+    assert min(seconds for seconds, _ in runs) <= IMPORT_SECONDS
+    assert not runs[0][1] & set(HEAVY)
+
+
+def test_layers_hold() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_torch_is_pinned_for_every_install() -> None:
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert "torch==2.13.0" in constraints.split()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert any(need.startswith("torch") for need in extras["optional-dependencies"]["llm"])
+    assert "-c constraints.txt" in (ROOT / "Makefile").read_text(encoding="utf-8")

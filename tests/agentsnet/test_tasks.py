@@ -1,0 +1,81 @@
+"""Tasks: budgets, legal answers, and the corners of the official evaluators."""
+
+import pytest
+
+from waggle.substrates.agentsnet.families import benchmark_graph
+from waggle.substrates.agentsnet.graphs import GraphError, from_edges
+from waggle.substrates.agentsnet.tasks import (
+    TASKS,
+    evaluate,
+    legal_answers,
+    round_budget,
+    soft_score,
+)
+
+PATH = from_edges("path", ["James", "Mary", "Robert"], [(0, 1), (1, 2)])
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(4, 4), (8, 5), (16, 6)])
+def test_local_tasks_have_small_budgets(n, rounds):
+    graph = benchmark_graph("ws", n, 0)
+    assert {round_budget(t, graph) for t in ("coloring", "matching", "vertex_cover")} == {rounds}
+    assert round_budget("consensus", graph) == 2 * graph.diameter + 1
+
+
+def test_every_task_beyond_sixteen_nodes_has_twice_the_diameter_plus_one():
+    graph = benchmark_graph("dt", 30, 0)
+    assert {round_budget(task, graph) for task in TASKS} == {2 * graph.diameter + 1}
+
+
+def test_legal_answers():
+    assert legal_answers("coloring", PATH, 0) == ("Group 1", "Group 2", "Group 3")
+    assert legal_answers("matching", PATH, 1) == ("James", "Robert", "None")
+    assert legal_answers("consensus", PATH, 0) == ("0", "1")
+    assert legal_answers("vertex_cover", PATH, 0) == ("Yes", "No")
+
+
+@pytest.mark.parametrize(
+    ("task", "answers", "soft"),
+    [
+        ("coloring", ["Group 1", "Group 2", "Group 1"], 1.0),
+        ("coloring", ["Group 1", "Group 1", "Group 2"], 0.5),
+        ("coloring", ["Group 1", "Group 2", None], 0.0),
+        ("coloring", ["Group 1", "Group 4", "Group 1"], 0.0),
+        ("consensus", ["1", "1", "1"], 1.0),
+        ("consensus", ["1", "1", None], 0.0),
+        ("consensus", ["2", "2", "2"], 0.0),
+        ("leader_election", ["Yes", "No", "No"], 1.0),
+        ("leader_election", ["Yes", "No", None], 0.0),
+        ("matching", ["Mary", "James", "None"], 1.0),
+        ("matching", ["None", "None", None], 0.0),
+        ("matching", ["None", None, "None"], pytest.approx(2 / 3)),
+        ("vertex_cover", ["No", "Yes", "No"], 1.0),
+        ("vertex_cover", ["No", "Yes", None], 1.0),
+        ("vertex_cover", ["Yes", "Yes", "Yes"], 0.0),
+        ("vertex_cover", ["Yes", "No", "No"], 0.5),
+        ("vertex_cover", ["Yes", "Yes", "No"], 0.5),
+    ],
+)
+def test_official_scores(task, answers, soft):
+    result = evaluate(task, PATH, answers)
+    assert result.soft == soft
+    assert result.strict is (result.soft == 1.0)
+    assert result.flag is None
+
+
+def test_what_the_official_evaluator_cannot_score_is_unsolved_and_flagged():
+    with pytest.raises(ZeroDivisionError):
+        soft_score("vertex_cover", PATH, ["No"] * 3)
+    empty = evaluate("vertex_cover", PATH, ["No"] * 3)
+    assert (empty.soft, empty.strict, empty.flag) == (0.0, False, "empty_cover")
+    lonely = from_edges("lonely", ["James", "Mary"], [])
+    assert evaluate("coloring", lonely, ["Group 1", "Group 1"]).flag == "no_edges"
+
+
+def test_unknown_task_and_wrong_length_name_the_fix():
+    with pytest.raises(GraphError, match="did you mean 'coloring'"):
+        round_budget("colouring", PATH)
+    with pytest.raises(GraphError, match="one per node"):
+        evaluate("consensus", PATH, ["1"])
+    with pytest.raises(GraphError, match="not connected"):
+        round_budget("consensus", from_edges("x", ["a", "b"], []))

@@ -33,6 +33,7 @@ from waggle.core.schema import (
 __all__ = [
     "check_view",
     "decode_view",
+    "encode_contract",
     "encode_decision",
     "encode_view",
     "forbidden",
@@ -113,6 +114,11 @@ def encode_view(view: View) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0]
         raise ContractError(f"view is not JSON ({reason}); put JSON values only") from None
+
+
+def encode_contract(contract: Contract) -> bytes:
+    """Serialize a contract as it stands at the head of every view of its episode."""
+    return _encode(contract)
 
 
 def decode_view(data: bytes) -> View:

@@ -1,0 +1,149 @@
+"""Renaming of opaque references, wherever the schema has them (Section 4.2).
+
+References stand in the channel and claim tables, evidence, ready claims, proposal, traces,
+commitment, deposits and the argument of a task action; all other content is left alone. A renaming
+is a permutation of names, so names that are not in the view cannot come to mean one that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from waggle.core.schema import (
+    ClaimRow,
+    Commitment,
+    Decision,
+    Evidence,
+    Port,
+    Private,
+    Proposal,
+    Trace,
+    View,
+)
+
+
+def handles_of(view: View) -> dict[str, None]:
+    """Return the handles of a view in order of appearance."""
+    handles = dict.fromkeys(port.channel for port in view.private.channels)
+    handles.update(dict.fromkeys(trace.channel for trace in view.traces))
+    return handles
+
+
+def claims_of(view: View) -> dict[str, None]:
+    """Return every claim a view refers to, in order of appearance."""
+    private = view.private
+    claims = dict.fromkeys(row.claim for row in private.evidence)
+    claims.update(dict.fromkeys(private.ready))
+    claims.update(dict.fromkeys(row.claim for row in private.claims))
+    if view.proposal.claim is not None:
+        claims[view.proposal.claim] = None
+    claims.update(dict.fromkeys(trace.claim for trace in view.traces))
+    if view.commitment is not None:
+        claims[view.commitment.claim] = None
+    return claims
+
+
+def _completed(names: Mapping[str, str]) -> dict[str, str]:
+    """Extend an injection of names to a permutation of all names in it."""
+    back = {new: old for old, new in names.items()}
+    if len(back) != len(names):
+        raise ValueError("a renaming gives one new name to two references")
+    whole = dict(names)
+    for new in back:
+        if new not in whole:
+            end = new
+            while end in back:
+                end = back[end]
+            whole[new] = end
+    return whole
+
+
+class Renaming(msgspec.Struct, frozen=True):
+    """A permutation of handle names and one of claim names; other names stay as they are."""
+
+    handles: Mapping[str, str]
+    claims: Mapping[str, str]
+
+    @classmethod
+    def of(cls, handles: Mapping[str, str], claims: Mapping[str, str]) -> Renaming:
+        """Complete two one-to-one maps of a view's references to a renaming."""
+        return cls(_completed(handles), _completed(claims))
+
+    def inverse(self) -> Renaming:
+        """Return the renaming that undoes this one."""
+        return Renaming(
+            {new: old for old, new in self.handles.items()},
+            {new: old for old, new in self.claims.items()},
+        )
+
+    def after(self, first: Renaming) -> Renaming:
+        """Return the renaming that does `first` and then this one."""
+        return Renaming(_chained(first.handles, self.handles), _chained(first.claims, self.claims))
+
+    def action(self, action: str) -> str:
+        """Rename the argument of a task action where it is a handle."""
+        verb, colon, argument = action.partition(":")
+        return f"{verb}:{self.handles.get(argument, argument)}" if colon else action
+
+    def trace(self, trace: Trace) -> Trace:
+        """Rename a trace or deposit."""
+        return Trace(
+            self.handles.get(trace.channel, trace.channel),
+            self.claims.get(trace.claim, trace.claim),
+            trace.novelty,
+            trace.support,
+            trace.conflict,
+            trace.ttl,
+            trace.direction,
+        )
+
+    def commitment(self, commitment: Commitment | None) -> Commitment | None:
+        """Rename a commitment."""
+        if commitment is None:
+            return None
+        claim = commitment.claim
+        return Commitment(self.claims.get(claim, claim), commitment.confidence_bin)
+
+    def view(self, view: View) -> View:
+        """Rename every reference of a view; rows keep their order."""
+        p, w = view.private, view.proposal
+        handle, claim = self.handles.get, self.claims.get
+        private = Private(
+            p.observation,
+            tuple(
+                Evidence(claim(e.claim, e.claim), e.novelty, e.support, e.conflict, e.direction)
+                for e in p.evidence
+            ),
+            tuple(claim(z, z) for z in p.ready),
+            p.coverage,
+            tuple(Port(handle(c.channel, c.channel), c.lot, c.facts) for c in p.channels),
+            tuple(ClaimRow(claim(row.claim, row.claim), row.facts) for row in p.claims),
+        )
+        target = None if w.claim is None else claim(w.claim, w.claim)
+        return View(
+            view.contract,
+            private,
+            Proposal(self.action(w.action), w.response, target),
+            tuple(self.trace(trace) for trace in view.traces),
+            self.commitment(view.commitment),
+            view.budget,
+        )
+
+    def decision(self, decision: Decision) -> Decision:
+        """Rename every reference of a decision."""
+        return Decision(
+            self.action(decision.task_action),
+            decision.response,
+            tuple(self.trace(deposit) for deposit in decision.deposits),
+            self.commitment(decision.commit),
+            decision.execution_intent,
+        )
+
+
+def _chained(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    chained = {old: second.get(new, new) for old, new in first.items()}
+    for old, new in second.items():
+        chained.setdefault(old, new)
+    return chained

@@ -1,0 +1,227 @@
+"""Canon order: `shuffled` as in the paper, and `canonical`, a true canonical form.
+
+Rows are sorted by their numeric fields in schema order, largest first; handles and claims are then
+named jointly by colour refinement and an exact search for the smallest naming. Every view of one
+orbit therefore has one canonical text, and a law that reads only that text is exactly equivariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from waggle.core.errors import ContractError
+from waggle.core.labelling import Labelling, label
+from waggle.core.naming import Renaming, claims_of, handles_of
+from waggle.core.schema import (
+    MAX_TRACES,
+    ClaimRow,
+    Decision,
+    Evidence,
+    Fact,
+    Port,
+    Private,
+    Trace,
+    View,
+    action_argument,
+)
+from waggle.core.seeds import mix
+
+__all__ = ["Order", "Renaming", "canonical", "numeric_key", "relabel", "shuffle"]
+
+Order: TypeAlias = Literal["shuffled", "canonical"]
+Row = TypeVar("Row")
+
+
+class _Numeric(Protocol):
+    @property
+    def novelty(self) -> int: ...
+    @property
+    def support(self) -> int: ...
+    @property
+    def conflict(self) -> int: ...
+    @property
+    def ttl(self) -> int: ...
+
+
+def numeric_key(row: _Numeric) -> tuple[int, int, int, int]:
+    """Return the sort key of a trace: numeric fields in schema order, largest first."""
+    return (-row.novelty, -row.support, -row.conflict, -row.ttl)
+
+
+def shuffle(view: View, entropy: int) -> View:
+    """Permute traces, channels, claims, evidence and ready claims by 64 bits of entropy."""
+    p = view.private
+    private = Private(
+        p.observation,
+        _shuffled(p.evidence, mix(entropy, 0)),
+        _shuffled(p.ready, mix(entropy, 1)),
+        p.coverage,
+        _shuffled(p.channels, mix(entropy, 2)),
+        _shuffled(p.claims, mix(entropy, 3)),
+    )
+    traces = _shuffled(view.traces, mix(entropy, 4))
+    return View(view.contract, private, view.proposal, traces, view.commitment, view.budget)
+
+
+def permutation(size: int, seed: int) -> list[int]:
+    """Return a permutation of range(size) named by a seed."""
+    return sorted(range(size), key=lambda i: mix(seed, i))
+
+
+def _shuffled(rows: tuple[Row, ...], seed: int) -> tuple[Row, ...]:
+    return tuple(rows[i] for i in permutation(len(rows), seed)) if len(rows) > 1 else rows
+
+
+def canonical(view: View) -> tuple[View, Renaming]:
+    """Return the canonical view of an orbit and the renaming that leads to it.
+
+    Raises:
+        ContractError: for more traces than a view may have, which bound the search.
+    """
+    if len(view.traces) > MAX_TRACES:
+        raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
+    marks = relabel(view)
+    naming = Renaming.of(
+        {h: f"h{i + 1}" for h, i in marks.handles.items()},
+        {z: f"z{i + 1}" for z, i in marks.claims.items()},
+    )
+    return naming.view(_arranged(view, marks)), naming
+
+
+class Marks(NamedTuple):
+    """Canonical ranks of the references of a view."""
+
+    handles: Mapping[str, int]
+    claims: Mapping[str, int]
+    symmetric: bool
+    """Whether the view has a symmetry, so that its ranks are one choice of several."""
+
+
+def relabel(view: View, decision: Decision | None = None) -> Marks:
+    """Rank the references of a view, or of a (view, decision) pair taken together."""
+    handles, claims = list(handles_of(view)), list(claims_of(view))
+    handle_keys, claim_keys = _handle_keys(view, handles), _claim_keys(view, claims)
+    edges = [(t.channel, t.claim, (*numeric_key(t), t.direction or "")) for t in view.traces]
+    extra: list[tuple[str, str, Any]] = []
+    if decision is not None:
+        extra = _pair_marks(decision, handle_keys, claim_keys)
+    for channel, claim, name in edges:
+        handle_keys[channel].append(name)
+        claim_keys[claim].append(name)
+    keys: list[Any] = [(0, *_flat(handle_keys[h])) for h in handles]
+    keys += [(1, *_flat(claim_keys[z])) for z in claims]
+    place = {("h", h): i for i, h in enumerate(handles)}
+    place |= {("z", z): i + len(handles) for i, z in enumerate(claims)}
+    found = label(keys, [(place["h", h], place["z", z], e) for h, z, e in (*edges, *extra)])
+    return _marks(found, handles, claims)
+
+
+def _marks(found: Labelling, handles: Sequence[str], claims: Sequence[str]) -> Marks:
+    split = len(handles)
+    return Marks(
+        dict(zip(handles, found.rank[:split], strict=True)),
+        {z: rank - split for z, rank in zip(claims, found.rank[split:], strict=True)},
+        found.symmetric,
+    )
+
+
+def _flat(key: list[Any]) -> tuple[Any, ...]:
+    """Keep the content of a key and sort the labels of traces behind it."""
+    return (key[0], tuple(sorted(key[1:])))
+
+
+def _facts_key(facts: Mapping[str, Fact]) -> tuple[tuple[str, int, Any], ...]:
+    """Sort facts by key; of one key the larger number comes first, text after numbers."""
+    return tuple(
+        (key, 1, value) if isinstance(value, str) else (key, 0, -value)
+        for key, value in sorted(facts.items())
+    )
+
+
+def _port_key(port: Port) -> tuple[Any, ...]:
+    return (-port.lot, _facts_key(port.facts))
+
+
+def _handle_keys(view: View, handles: Sequence[str]) -> dict[str, list[Any]]:
+    _, target = action_argument(view.proposal.action)
+    keys: dict[str, list[Any]] = {h: [((1,), 1)] for h in handles}
+    for port in view.private.channels:
+        keys[port.channel] = [(_port_key(port), int(port.channel != target))]
+    return keys
+
+
+def _evidence_key(row: Evidence) -> tuple[int, int, int, str]:
+    return (-row.novelty, -row.support, -row.conflict, row.direction or "")
+
+
+def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
+    p = view.private
+    facts = {row.claim: _facts_key(row.facts) for row in p.claims}
+    evidence: dict[str, list[tuple[int, int, int, str]]] = {}
+    for row in p.evidence:
+        evidence.setdefault(row.claim, []).append(_evidence_key(row))
+    held = None if view.commitment is None else view.commitment.claim
+    proposed = view.proposal.claim
+    return {
+        z: [
+            (
+                z != held,
+                z != proposed,
+                z not in p.ready,
+                tuple(sorted(evidence.get(z, ()))),
+                z not in facts,
+                facts.get(z, ()),
+            )
+        ]
+        for z in claims
+    }
+
+
+def _arranged(view: View, marks: Marks) -> View:
+    """Sort every table: numeric fields first, ties by canonical rank."""
+    p, handles, claims = view.private, marks.handles, marks.claims
+    evidence = sorted(p.evidence, key=lambda e: (_evidence_key(e), claims[e.claim]))
+    rows: list[ClaimRow] = sorted(p.claims, key=lambda r: (_facts_key(r.facts), claims[r.claim]))
+    traces: list[Trace] = sorted(
+        view.traces,
+        key=lambda t: (numeric_key(t), t.direction or "", handles[t.channel], claims[t.claim]),
+    )
+    private = Private(
+        p.observation,
+        tuple(evidence),
+        tuple(sorted(p.ready, key=claims.__getitem__)),
+        p.coverage,
+        tuple(sorted(p.channels, key=lambda port: handles[port.channel])),
+        tuple(rows),
+    )
+    return View(view.contract, private, view.proposal, tuple(traces), view.commitment, view.budget)
+
+
+def _pair_marks(
+    decision: Decision, handles: dict[str, list[Any]], claims: dict[str, list[Any]]
+) -> list[tuple[str, str, Any]]:
+    """Mark the references of a decision; return its deposits between known ones as edges.
+
+    A mark starts with a text and a trace label with a number, so a second list keeps them apart.
+    """
+    edges: list[tuple[str, str, Any]] = []
+    marks: dict[tuple[int, str], list[Any]] = {}
+    _, target = action_argument(decision.task_action)
+    if target in handles:
+        marks.setdefault((0, target), []).append(("action",))
+    if decision.commit is not None and decision.commit.claim in claims:
+        marks.setdefault((1, decision.commit.claim), []).append(("commit",))
+    for d in decision.deposits:
+        name = (*numeric_key(d), d.direction or "", "deposit")
+        if d.channel in handles and d.claim in claims:
+            edges.append((d.channel, d.claim, name))
+        elif d.channel in handles:
+            marks.setdefault((0, d.channel), []).append(("deposit", d.claim, str(name)))
+        elif d.claim in claims:
+            marks.setdefault((1, d.claim), []).append(("deposit", d.channel, str(name)))
+    for key in handles:
+        handles[key][0] = (handles[key][0], sorted(marks.get((0, key), ())))
+    for key in claims:
+        claims[key][0] = (claims[key][0], sorted(marks.get((1, key), ())))
+    return edges

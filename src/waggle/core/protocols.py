@@ -67,7 +67,7 @@ class Case(msgspec.Struct, frozen=True):
     """Local updates; None takes the task's own horizon."""
     shock: bool = False
     """Whether late counterevidence is injected."""
-    options: Mapping[str, Json] = {}
+    options: Mapping[str, Any] = {}
     """The substrate's own options, e.g. {"regime": "ports"}."""
 
 

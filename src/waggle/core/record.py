@@ -1,0 +1,128 @@
+"""The episode record: what every metric, transition, report and replay reads, and nothing else.
+
+One header, one entry per round with one entry per local update in it, one footer. Records are for
+the analyst: unlike views they name nodes and the substrate's own claims. Field order is file order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from waggle.core.protocols import Case, Shock, Usage
+from waggle.core.schema import Contract, Decision
+
+FORMAT = 1
+"""Version of the record format."""
+
+Stage: TypeAlias = Literal["first", "normalized", "regenerated", "projected", "fallback"]
+STAGES: tuple[Stage, ...] = ("first", "normalized", "regenerated", "projected", "fallback")
+Cause: TypeAlias = str
+CAUSES = ("unverified", "missing", "lifetime", "zero_mass", "no_contact", "duplicate")
+"""Transport suppressions; a substrate's context safeguards add their own names."""
+
+
+class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
+    """What was run."""
+
+    format: int
+    case: Case
+    law: str
+    engine: str
+    order: str
+    contract: Contract
+    rounds: int
+    keys: tuple[int, ...]
+    """keys[i]: which body of the case node i is; the identity unless the swarm was relabelled."""
+    salt: int
+    """Names the episode's opaque aliases; another salt gives other names for the same episode."""
+    switches: Mapping[str, Any]
+    perturbation: Mapping[str, Any]
+
+
+class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One candidate write and what became of it."""
+
+    claim: str
+    receivers: tuple[int, ...]
+    fresh: bool
+    challenge: bool
+    cause: Cause | None = None
+    """Why it was suppressed; None if it was executed."""
+    refresh: bool = False
+    """Executed again after the refresh interval."""
+
+
+class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One local update of one node."""
+
+    node: int
+    view: msgspec.Raw
+    """The view as the law saw it, as canonical JSON without its contract (see the header)."""
+    entropy: int
+    """The node's own draw for this update; sampling laws used it, and it names the update."""
+    raw: tuple[str | Decision, ...]
+    """What the law returned: the first decode and, if there was one, the regeneration."""
+    decision: Decision
+    stage: Stage
+    mode: str
+    codes: tuple[str, ...] = ()
+    """Validator codes of the first decode."""
+    writes: tuple[WriteRecord, ...] = ()
+    native: str | None = None
+    claim: str | None = None
+    """World claim of the commitment after this update."""
+    confidence: int = 0
+    reopened: str | None = None
+    """World claim that this update cleared by verified conflict."""
+    bottom: str | None = None
+    """Event-driven engine: why the completed call was cancelled (departure, expiry, illegality)."""
+    usage: Usage = Usage()
+
+
+class FieldMass(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Summed bins of all held traces of one claim, over the whole swarm."""
+
+    novelty: int
+    support: int
+    conflict: int
+    traces: int
+
+
+class RoundRecord(msgspec.Struct, frozen=True, omit_defaults=True, tag="round", tag_field="kind"):
+    """One round of the swarm."""
+
+    round: int
+    updates: tuple[UpdateRecord, ...]
+    score: Mapping[str, float]
+    attempted: int
+    """Messages sent in this round, one per receiver."""
+    delivered: int
+    """Messages that arrived at the end of this round."""
+    expired: int = 0
+    field: Mapping[str, FieldMass] = {}
+    shock: Shock | None = None
+    suspended: tuple[int, ...] = ()
+
+
+class Footer(msgspec.Struct, frozen=True, tag="footer", tag_field="kind"):
+    """How it ended; a record without a footer was cut."""
+
+    rounds: int
+    scores: Mapping[str, float]
+    counters: Mapping[str, int]
+
+
+class EpisodeRecord(msgspec.Struct, frozen=True):
+    """A whole episode in memory."""
+
+    header: Header
+    rounds: tuple[RoundRecord, ...]
+    footer: Footer
+
+    @property
+    def shock(self) -> Shock | None:
+        """The late counterevidence of this episode, if any was injected."""
+        return next((r.shock for r in self.rounds if r.shock is not None), None)

@@ -1,0 +1,1 @@
+"""The fixed runtime R = {View, Validator, Readiness, Conflict, Transport, Expiry, Compiler}."""

@@ -1,0 +1,223 @@
+"""The event-driven engine U: X = (S, M, P, T, R) in virtual time (App. "Event-driven extension").
+
+S is the swarm and its world, M the messages in flight (Deliver and Drop events), P the pending
+calls with their saved snapshots, T the timers (Mark events), R membership and the schedule. A
+completed call is admitted against its snapshot and then rechecked against the *current* local
+state; what departure, expiry or illegality has overtaken ends in bottom and has no effect.
+Without perturbation it equals the synchronous engine bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from waggle.core.admit import violations
+from waggle.core.protocols import Case, Law, Shock, World
+from waggle.core.record import Footer
+from waggle.core.schema import Commitment, Decision, Trace, action_argument
+from waggle.runtime.events import (
+    Complete,
+    Deliver,
+    Drop,
+    Event,
+    Join,
+    Leave,
+    Mark,
+    Phase,
+    Queue,
+    Start,
+)
+from waggle.runtime.state import Shown
+from waggle.runtime.sync import Done, Engine
+from waggle.runtime.transport import Message, Transport
+from waggle.runtime.views import show
+
+EXPIRY_CODES = frozenset(
+    {
+        "deposit.claim", "deposit.conflict", "fresh.exceeds", "relay.amplify", "relay.ttl",
+        "commit.unready", "commit.unknown", "commit.coverage",
+    }
+)  # fmt: skip
+"""Violations that mean the evidence a stale record rests on is gone."""
+
+
+class Pending(NamedTuple):
+    """A call under way and the snapshot it was made on."""
+
+    shown: Shown
+    started: int
+
+
+class EventEngine(Engine):
+    """Plays one episode as a sequence of event batches."""
+
+    name = "event"
+
+    def __init__(self, world: World, law: Law, case: Case, **settings: object) -> None:
+        super().__init__(world, law, case, **settings)  # type: ignore[arg-type]
+        self.queue = Queue()
+        self.transport = Transport(self.swarm, self.schedule, self._post)
+        self.pending: dict[int, Pending] = {}
+        self.away: set[int] = set()
+        self._cancelled: set[int] = set()
+        self._done: list[Done] = []
+        self._shock: Shock | None = None
+        self._expired = 0
+        self._delivered = 0
+        self._played = 0
+        self._over = False
+
+    def play(self) -> Footer:
+        """Play the episode to its end and return the record's footer."""
+        self.recorder.header(self._header())
+        self._open(0)
+        handlers = {
+            Phase.INJECT: self._on_inject,
+            Phase.MEMBERSHIP: self._on_membership,
+            Phase.START: self._on_start,
+            Phase.COMPLETE: self._on_complete,
+            Phase.TICK: self._on_tick,
+            Phase.EXPIRE: self._on_expire,
+            Phase.DELIVER: self._on_deliver,
+            Phase.CLOSE: self._on_close,
+        }
+        while not self._over and (batch := self.queue.pop()) is not None:
+            time, phase, events = batch
+            handlers[phase](time, events)
+        return self.recorder.footer(self._played)
+
+    def _open(self, time: int) -> None:
+        """Set the timers of one nominal interval, unless the episode is over."""
+        self._over = time >= self.world.rounds or self.world.done()
+        if self._over:
+            return
+        for phase in (Phase.INJECT, Phase.TICK, Phase.EXPIRE, Phase.CLOSE):
+            self.queue.post(time, phase, Mark())
+
+    def _post(self, message: Message, arrival: int | None) -> None:
+        event: Event = Drop(message) if arrival is None else Deliver(message)
+        self.queue.post(message.sent if arrival is None else arrival, Phase.DELIVER, event)
+
+    def _on_inject(self, time: int, events: list[Event]) -> None:
+        self._shock = self._inject(time)
+        away = set(self.schedule.suspended(time))
+        for node in away - self.away:
+            self.queue.post(time, Phase.MEMBERSHIP, Leave(node))
+        for node in self.away - away:
+            self.queue.post(time, Phase.MEMBERSHIP, Join(node))
+        for node in self.world.active():
+            if node not in away and node not in self.pending:
+                self.queue.post(time, Phase.START, Start(node))
+
+    def _on_membership(self, time: int, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Leave):
+                self.away.add(event.node)
+                if event.node in self.pending:
+                    self._cancelled.add(event.node)
+            elif isinstance(event, Join):
+                self.away.discard(event.node)
+
+    def _on_start(self, time: int, events: list[Event]) -> None:
+        for node in sorted(e.node for e in events if isinstance(e, Start)):
+            self.pending[node] = Pending(show(self.swarm, node, time, self.order), time)
+            due = time + self.schedule.call_rounds(node, time)
+            self.queue.post(due, Phase.COMPLETE, Complete(node))
+
+    def _on_complete(self, time: int, events: list[Event]) -> None:
+        nodes = sorted(e.node for e in events if isinstance(e, Complete))
+        calls = [self.pending.pop(node) for node in nodes]
+        current = {
+            node: show(self.swarm, node, time, self.order)
+            for node, call in zip(nodes, calls, strict=True)
+            if call.started != time and node not in self._cancelled
+        }
+        admissions = self._decide([call.shown for call in calls])
+        for node, call, admission in zip(nodes, calls, admissions, strict=True):
+            done = Done(node, call.shown, admission, [], None)
+            self._done.append(self._land(done, current.get(node, call.shown), time))
+        self._done.sort(key=lambda d: d.node)
+
+    def _land(self, done: Done, now: Shown, time: int) -> Done:
+        """Recheck a completed call against the current local state, then let it take effect."""
+        if done.node in self._cancelled:
+            self._cancelled.discard(done.node)
+            return done._replace(bottom="departure")
+        if now is done.shown:
+            return self._commit(done.node, now, done.admission, time)
+        decision = carry_over(done.admission.decision, done.shown, now)
+        if isinstance(decision, str):
+            return done._replace(bottom=decision)
+        codes = violations(now.view, decision)
+        if codes:
+            stale = EXPIRY_CODES.intersection(codes)
+            return done._replace(bottom="expiry" if stale else "illegality")
+        landed = self._commit(done.node, now, done.admission._replace(decision=decision), time)
+        # The record keeps what the law saw and said; only the effects are those of now.
+        return landed._replace(shown=done.shown, admission=done.admission)
+
+    def _on_tick(self, time: int, events: list[Event]) -> None:
+        self._step(self._done)
+
+    def _on_expire(self, time: int, events: list[Event]) -> None:
+        self._expired = self._age()
+
+    def _on_deliver(self, time: int, events: list[Event]) -> None:
+        arriving = [e.message for e in events if isinstance(e, Deliver)]
+        self._delivered = self.transport.hand_over(arriving, time)
+
+    def _on_close(self, time: int, events: list[Event]) -> None:
+        self._close(time, self._done, self._delivered, self._expired, self._shock)
+        self._played += 1
+        self._done, self._delivered, self._expired = [], 0, 0
+        self._open(time + 1)
+
+
+def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
+    """Say a decision made on a snapshot in the names of the current view.
+
+    Returns the decision, or why it cannot be said any more: "illegality" if a target is gone,
+    "expiry" if a claim is.
+    """
+    handles = _translation(then.handles, now.handles)
+    claims = _translation(then.claims, now.claims)
+    verb, argument = action_argument(decision.task_action)
+    action = decision.task_action
+    if argument in then.handles:
+        if argument not in handles:
+            return "illegality"
+        action = f"{verb}:{handles[argument]}"
+    if any(d.channel in then.handles and d.channel not in handles for d in decision.deposits):
+        return "illegality"
+    named = [d.claim for d in decision.deposits]
+    named += [decision.commit.claim] if decision.commit is not None else []
+    if any(claim not in claims for claim in named):
+        return "expiry"
+    deposits = tuple(_rename(d, handles, claims) for d in decision.deposits)
+    commit = decision.commit
+    if commit is not None:
+        commit = Commitment(claims[commit.claim], commit.confidence_bin)
+    return Decision(action, decision.response, deposits, commit, decision.execution_intent)
+
+
+def _translation(then: dict[str, int] | dict[str, str], now: object) -> dict[str, str]:
+    assert isinstance(now, dict)
+    names = {thing: name for name, thing in now.items()}
+    return {name: names[thing] for name, thing in then.items() if thing in names}
+
+
+def _rename(deposit: Trace, handles: dict[str, str], claims: dict[str, str]) -> Trace:
+    return Trace(
+        handles.get(deposit.channel, deposit.channel),
+        claims[deposit.claim],
+        deposit.novelty,
+        deposit.support,
+        deposit.conflict,
+        deposit.ttl,
+        deposit.direction,
+    )
+
+
+def play(world: World, law: Law, case: Case, **settings: object) -> Footer:
+    """Play one episode on the event-driven engine; see Engine for the settings."""
+    return EventEngine(world, law, case, **settings).play()

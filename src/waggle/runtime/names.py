@@ -1,0 +1,78 @@
+"""Opaque names: per-node handle pools and episode-local claim aliases.
+
+Names are drawn, never counted up, so that a name tells nothing about order of arrival; the salt
+gives other names to the same episode, which is how relabelling is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from waggle.core.schema import View
+from waggle.core.seeds import derive, mix
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+HANDLES = tuple(f"h{a}{b}" for a in _DIGITS for b in _DIGITS)
+"""The episode-local pool that every node samples its handles from."""
+
+
+def handle(seed: int, neighbour_key: int, incarnation: int, taken: Collection[str]) -> str:
+    """Draw one node's handle for one neighbour, other than those it uses now."""
+    draw = mix(seed, neighbour_key * 64 + incarnation % 64)
+    name = HANDLES[draw % len(HANDLES)]
+    while name in taken:
+        draw = mix(draw, 0)
+        name = HANDLES[draw % len(HANDLES)]
+    return name
+
+
+class Aliases:
+    """The episode's bijection between world claims and opaque aliases."""
+
+    def __init__(self, root: int, salt: int) -> None:
+        self._root = root
+        self._salt = salt
+        self._alias: dict[str, str] = {}
+        self._claim: dict[str, str] = {}
+        self._draw: dict[str, int] = {}
+
+    def alias(self, claim: str) -> str:
+        """Return the alias of a world claim, minting it on first use."""
+        known = self._alias.get(claim)
+        if known is not None:
+            return known
+        draw = derive(self._root, "claim alias", self._salt, claim)
+        name = _spell(draw)
+        while name in self._claim:
+            draw = mix(draw, 0)
+            name = _spell(draw)
+        self._alias[claim] = name
+        self._claim[name] = claim
+        return name
+
+    def claims(self, view: View) -> dict[str, str]:
+        """Return alias -> world claim for every claim a view refers to."""
+        aliases = {t.claim for t in view.traces}
+        aliases.update(e.claim for e in view.private.evidence)
+        aliases.update(view.private.ready)
+        aliases.update(row.claim for row in view.private.claims)
+        if view.commitment is not None:
+            aliases.add(view.commitment.claim)
+        if view.proposal.claim is not None:
+            aliases.add(view.proposal.claim)
+        return {alias: self._claim[alias] for alias in aliases}
+
+    def draw(self, claim: str) -> int:
+        """Return 64 bits named by the claim's content alone, for presentation order."""
+        known = self._draw.get(claim)
+        if known is None:
+            known = self._draw[claim] = derive(self._root, "claim order", claim)
+        return known
+
+
+def _spell(draw: int) -> str:
+    letters = []
+    for _ in range(4):
+        draw, digit = divmod(draw, 36)
+        letters.append(_DIGITS[digit])
+    return "z" + "".join(letters)

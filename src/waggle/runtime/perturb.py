@@ -1,0 +1,120 @@
+"""Execution perturbations as event schedules: delay, loss, churn, departures, arrivals, slow calls.
+
+Both engines read the same schedule. Every draw is named by the keys of the nodes it concerns, so a
+relabelled swarm meets the relabelled schedule (Proposition 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+import msgspec
+
+from waggle.core.errors import ConfigError
+from waggle.core.seeds import derive, mix
+
+
+class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One execution regime; the default is the unperturbed reference."""
+
+    delay: int = 0
+    """Extra delivery delay of each message, uniform on 0 to this many rounds."""
+    loss: float = 0.0
+    """Share of messages dropped."""
+    churn: float = 0.0
+    """Share of active nodes suspended for a while: no calls, no actions, incoming mail dropped."""
+    churn_rounds: int = 2
+    """How long the suspended nodes are away."""
+    churn_at: int | None = None
+    """Round of the suspension; None: when counterevidence is injected, else at half time."""
+    departures: float = 0.0
+    """Share of nodes that leave for good."""
+    departures_at: int | None = None
+    """Round of the departures; None: at half time."""
+    arrivals: float = 0.0
+    """Share of nodes that are absent until `arrivals_at`."""
+    arrivals_at: int | None = None
+    """Round of the arrivals; None: at a quarter of the horizon."""
+    call_delay: int = 0
+    """Event-driven engine: extra rounds a call takes, uniform on 0 to this many."""
+
+    def __post_init__(self) -> None:
+        for name in ("loss", "churn", "departures", "arrivals"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"perturbation {name} must be a share from 0 to 1")
+        for name in ("delay", "call_delay", "churn_rounds"):
+            if not 0 <= getattr(self, name) <= 1_000:
+                raise ConfigError(f"perturbation {name} must be from 0 to 1000 rounds")
+
+
+class Schedule:
+    """The perturbation of one episode, drawn."""
+
+    def __init__(self, p: Perturbation, seed: int, keys: Sequence[int], rounds: int) -> None:
+        self._p = p
+        self._keys = keys
+        self._seed = derive(seed, "perturbation")
+        self._churn_at = p.churn_at
+        self._half = rounds // 2
+        self._suspended = self._pick("churn", p.churn)
+        self._leaving = self._pick("departures", p.departures)
+        self._coming = self._pick("arrivals", p.arrivals)
+        self._leave_at = self._half if p.departures_at is None else p.departures_at
+        self._come_at = rounds // 4 if p.arrivals_at is None else p.arrivals_at
+        self.quiet = p == Perturbation()
+        """True for the unperturbed reference."""
+
+    def _pick(self, purpose: str, share: float) -> frozenset[int]:
+        """Pick a share of the nodes uniformly, by draws that belong to the nodes."""
+        if share <= 0.0:
+            return frozenset()
+        seed = derive(self._seed, purpose)
+        ranked = sorted(range(len(self._keys)), key=lambda i: mix(seed, self._keys[i]))
+        return frozenset(ranked[: ceil(share * len(ranked))])
+
+    def injected(self, round: int) -> None:
+        """Learn that counterevidence was injected; temporary churn starts then unless fixed."""
+        if self._churn_at is None:
+            self._churn_at = round
+
+    def absent(self, node: int, round: int) -> bool:
+        """Whether a node is suspended, gone or not there yet."""
+        if self.quiet:
+            return False
+        start = self._half if self._churn_at is None else self._churn_at
+        return (
+            (node in self._suspended and start <= round < start + self._p.churn_rounds)
+            or (node in self._leaving and round >= self._leave_at)
+            or (node in self._coming and round < self._come_at)
+        )
+
+    def departed(self, node: int, since: int, now: int) -> bool:
+        """Whether a node was away at any time from one round to another, both included."""
+        return any(self.absent(node, r) for r in range(since, now + 1))
+
+    def suspended(self, round: int) -> tuple[int, ...]:
+        """Return the nodes that are away in a round."""
+        if self.quiet:
+            return ()
+        return tuple(i for i in range(len(self._keys)) if self.absent(i, round))
+
+    def _draw(self, purpose: str, *key: int) -> int:
+        return derive(self._seed, purpose, *key)
+
+    def arrival(self, sender: int, receiver: int, round: int, index: int) -> int | None:
+        """Return the round at whose end a message arrives, or None if it is lost."""
+        if self.quiet:
+            return round
+        key = (self._keys[sender], self._keys[receiver], round, index)
+        if self._p.loss and self._draw("loss", *key) < self._p.loss * 2.0**64:
+            return None
+        if not self._p.delay:
+            return round
+        return round + self._draw("delay", *key) % (self._p.delay + 1)
+
+    def call_rounds(self, node: int, round: int) -> int:
+        """Return how many extra rounds a call started now takes."""
+        if not self._p.call_delay:
+            return 0
+        return self._draw("call", self._keys[node], round) % (self._p.call_delay + 1)

@@ -1,0 +1,193 @@
+"""Counters and round entries: what an engine writes down while it plays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import msgspec
+
+from waggle.core.canon import encode_contract
+from waggle.core.modes import mode
+from waggle.core.protocols import Shock
+from waggle.core.record import (
+    EpisodeRecord,
+    FieldMass,
+    Footer,
+    Header,
+    RoundRecord,
+    UpdateRecord,
+    WriteRecord,
+)
+from waggle.runtime.state import Shown, Swarm
+from waggle.runtime.update import Admission
+
+
+class Sink(Protocol):
+    """Where a record goes while it is being made."""
+
+    def header(self, header: Header) -> None:
+        """Start the record."""
+        ...
+
+    def round(self, entry: RoundRecord) -> None:
+        """Append one round."""
+        ...
+
+    def footer(self, footer: Footer) -> None:
+        """Finish the record."""
+        ...
+
+
+class Memory:
+    """A sink that keeps the record in memory."""
+
+    def __init__(self) -> None:
+        self._header: Header | None = None
+        self._rounds: list[RoundRecord] = []
+        self._footer: Footer | None = None
+
+    def header(self, header: Header) -> None:
+        """Start the record."""
+        self._header = header
+
+    def round(self, entry: RoundRecord) -> None:
+        """Append one round."""
+        self._rounds.append(entry)
+
+    def footer(self, footer: Footer) -> None:
+        """Finish the record."""
+        self._footer = footer
+
+    def record(self) -> EpisodeRecord:
+        """Return the finished record."""
+        assert self._header is not None and self._footer is not None
+        return EpisodeRecord(self._header, tuple(self._rounds), self._footer)
+
+
+class Recorder:
+    """Turns what happens in an episode into record entries and counters."""
+
+    def __init__(self, swarm: Swarm, sinks: list[Sink]) -> None:
+        self._swarm = swarm
+        self._sinks = sinks
+        self._strip = len(b'{"contract":') + len(encode_contract(swarm.world.contract)) + 1
+        self.counters: Counter[str] = Counter()
+
+    def header(self, header: Header) -> None:
+        """Start the record."""
+        for sink in self._sinks:
+            sink.header(header)
+
+    def update(
+        self,
+        node: int,
+        shown: Shown,
+        admission: Admission,
+        writes: list[WriteRecord],
+        reopened: str | None,
+        bottom: str | None,
+        native: str | None,
+    ) -> UpdateRecord:
+        """Write down one local update, after its commitment update."""
+        state = self._swarm.nodes[node]
+        kind = mode(shown.view, admission.decision)
+        self._count(admission, writes, reopened, bottom, kind)
+        return UpdateRecord(
+            node,
+            msgspec.Raw(b"{" + shown.data[self._strip :]),
+            shown.entropy,
+            admission.raw,
+            admission.decision,
+            admission.stage,
+            kind,
+            admission.codes,
+            tuple(writes),
+            native,
+            state.claim,
+            state.confidence,
+            reopened,
+            bottom,
+            admission.usage,
+        )
+
+    def _count(
+        self,
+        admission: Admission,
+        writes: list[WriteRecord],
+        reopened: str | None,
+        bottom: str | None,
+        kind: str,
+    ) -> None:
+        counters = self.counters
+        counters["updates"] += 1
+        counters["stage." + admission.stage] += 1
+        counters["mode." + kind] += 1
+        for write in writes:
+            counters["writes.candidate"] += 1
+            if write.cause is None:
+                counters["writes.executed"] += 1
+                if write.refresh:
+                    counters["writes.refreshed"] += 1
+            else:
+                counters["writes.suppressed." + write.cause] += 1
+        if reopened is not None:
+            counters["reopened"] += 1
+        if bottom is not None:
+            counters["bottom." + bottom] += 1
+        usage = admission.usage
+        if usage.calls:
+            counters["calls"] += usage.calls
+            counters["tokens.input"] += usage.input_tokens
+            counters["tokens.output"] += usage.output_tokens
+            counters["model_steps"] += usage.model_steps
+        if usage.failures:
+            counters["failures"] += usage.failures
+
+    def round(
+        self,
+        round: int,
+        updates: list[UpdateRecord],
+        attempted: int,
+        delivered: int,
+        expired: int,
+        shock: Shock | None,
+        suspended: tuple[int, ...],
+    ) -> RoundRecord:
+        """Write down one round."""
+        self.counters["messages.attempted"] += attempted
+        self.counters["messages.delivered"] += delivered
+        self.counters["expired"] += expired
+        entry = RoundRecord(
+            round,
+            tuple(updates),
+            dict(self._swarm.world.score()),
+            attempted,
+            delivered,
+            expired,
+            self._field_mass(),
+            shock,
+            suspended,
+        )
+        for sink in self._sinks:
+            sink.round(entry)
+        return entry
+
+    def _field_mass(self) -> dict[str, FieldMass]:
+        mass: dict[str, list[int]] = {}
+        for node in self._swarm.nodes:
+            for held in node.field.traces():
+                cell = mass.setdefault(held.claim, [0, 0, 0, 0])
+                cell[0] += held.novelty
+                cell[1] += held.support
+                cell[2] += held.conflict
+                cell[3] += 1
+        return {claim: FieldMass(*mass[claim]) for claim in sorted(mass)}
+
+    def footer(self, rounds: int) -> Footer:
+        """Finish the record."""
+        counters = dict(sorted(self.counters.items()))
+        footer = Footer(rounds, dict(self._swarm.world.score()), counters)
+        for sink in self._sinks:
+            sink.footer(footer)
+        return footer

@@ -1,0 +1,144 @@
+"""Record files: gzipped JSON lines, written whole or not at all, read with distrust.
+
+A record grows under a temporary name and takes its own name only when its footer is written; what
+was cut, is foreign or does not add up is refused with one line that says so.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import msgspec
+
+from waggle.core.errors import RecordError
+from waggle.core.record import FORMAT, EpisodeRecord, Footer, Header, RoundRecord
+
+SUFFIX = ".jsonl.gz"
+MAX_LINE = 256 * 1024 * 1024
+"""Bytes of one decompressed line; a longer one is refused rather than swallowed."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Header | RoundRecord | Footer)
+
+
+class RecordFile:
+    """A sink that writes one record file; use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._raw: IO[bytes] = open(self._partial, "wb")  # noqa: SIM115
+        except OSError as error:
+            raise RecordError(
+                f"cannot write records to {path.parent} ({error.strerror}); choose another --out"
+            ) from None
+        # mtime 0 and no file name: the same episode gives the same bytes.
+        self._gzip = gzip.GzipFile("", "wb", compresslevel=1, fileobj=self._raw, mtime=0)
+        self._finished = False
+
+    def __enter__(self) -> RecordFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._gzip.close()
+        self._raw.close()
+        if self._finished and error is None:
+            os.replace(self._partial, self.path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+    def _line(self, entry: Header | RoundRecord | Footer) -> None:
+        try:
+            self._gzip.write(_encoder.encode(entry) + b"\n")
+        except OSError as error:
+            raise RecordError(
+                f"cannot write {self.path} ({error.strerror}); free some space, then run again"
+            ) from None
+
+    def header(self, header: Header) -> None:
+        """Start the record."""
+        self._line(header)
+
+    def round(self, entry: RoundRecord) -> None:
+        """Append one round."""
+        self._line(entry)
+
+    def footer(self, footer: Footer) -> None:
+        """Finish the record and make it durable."""
+        self._line(footer)
+        self._gzip.flush()
+        self._raw.flush()
+        os.fsync(self._raw.fileno())
+        self._finished = True
+
+
+def entries(path: Path) -> Iterator[Header | RoundRecord | Footer]:
+    """Yield the entries of a record file, one line at a time.
+
+    Raises:
+        RecordError: if the file cannot be read or a line is not an entry.
+    """
+    try:
+        with gzip.open(path, "rb") as lines:
+            number = 0
+            while line := lines.readline(MAX_LINE + 1):
+                number += 1
+                if len(line) > MAX_LINE or not line.endswith(b"\n"):
+                    raise RecordError(f"{path}: line {number} is cut or too long; run it again")
+                yield _entry(path, number, line)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise RecordError(f"{path} is cut or not a gzipped record; run the case again") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RecordError(f"cannot read {path} ({reason}); name a record file") from None
+
+
+def _entry(path: Path, number: int, line: bytes) -> Header | RoundRecord | Footer:
+    try:
+        entry: Header | RoundRecord | Footer = _decoder.decode(line)
+        return entry
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error).splitlines()[0][:120]
+        raise RecordError(f"{path}: line {number} is no record entry ({reason})") from None
+
+
+def read(path: Path) -> EpisodeRecord:
+    """Read a whole record.
+
+    Raises:
+        RecordError: if it is not one header, the rounds in order, and one footer.
+    """
+    parts = list(entries(path))
+    if not parts or not isinstance(parts[0], Header):
+        raise RecordError(f"{path} does not start with a record header; name a record file")
+    if parts[0].format != FORMAT:
+        raise RecordError(
+            f"{path} has record format {parts[0].format}, this version reads {FORMAT}; "
+            "install the version that wrote it"
+        )
+    if not isinstance(parts[-1], Footer):
+        raise RecordError(f"{path} has no footer: it was cut; run the case again")
+    rounds = [p for p in parts[1:-1] if isinstance(p, RoundRecord)]
+    in_order = [r.round for r in rounds] == list(range(len(rounds)))
+    if len(rounds) != len(parts) - 2 or not in_order or parts[-1].rounds != len(rounds):
+        raise RecordError(f"{path}: its rounds are not complete and in order; run the case again")
+    return EpisodeRecord(parts[0], tuple(rounds), parts[-1])
+
+
+def record_name(task: str, n: int, seed: int, law: str) -> str:
+    """Return the file name of an episode's record."""
+    safe = "".join(c if c.isalnum() or c in "-._" else "-" for c in f"{task}_n{n}_s{seed}_{law}")
+    return safe + SUFFIX

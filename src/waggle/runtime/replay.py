@@ -1,0 +1,129 @@
+"""Replay: play a record's raw decodes again through world and runtime, and compare everything.
+
+No model runs: the recorded law returns what the law had returned. Whatever then differs from the
+record (a view, an admission, a write, a score) is reported with the place where it first differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from waggle.core.canon import decode_view, encode_contract
+from waggle.core.errors import RecordError
+from waggle.core.protocols import Decode, Request, Usage, World
+from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord
+from waggle.core.schema import Contract, Decision, View
+from waggle.runtime.eventdriven import EventEngine
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.recorder import Memory
+from waggle.runtime.switches import Switches
+from waggle.runtime.sync import Engine
+
+_HEADER = ("case", "contract", "rounds", "keys", "order", "engine")
+
+
+class Replay(NamedTuple):
+    """What a replay found."""
+
+    same: bool
+    difference: str
+    """Where the first difference lies; empty if there is none."""
+    record: EpisodeRecord
+    """The record of the replay."""
+
+
+class RecordedLaw:
+    """A law that returns what a recorded law returned; the node's own draw names the update."""
+
+    def __init__(self, record: EpisodeRecord) -> None:
+        self.name = record.header.law
+        self._updates = {u.entropy: u for r in record.rounds for u in r.updates}
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        """Return the recorded decode of each request, or nothing usable where there is none."""
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Request) -> Decode:
+        update = self._updates.get(request.entropy)
+        attempt = 1 if request.feedback else 0
+        if update is None or len(update.raw) <= attempt:
+            return Decode("")
+        return Decode(update.raw[attempt], Usage() if attempt else update.usage)
+
+
+def view_of(contract: Contract, update: UpdateRecord) -> View:
+    """Return the view an update was made on."""
+    data = b'{"contract":' + encode_contract(contract) + b"," + bytes(update.view)[1:]
+    return decode_view(data)
+
+
+def replay(record: EpisodeRecord, world: World) -> Replay:
+    """Play a record again on a freshly opened world of its case."""
+    header = record.header
+    memory = Memory()
+    engine_type = {"sync": Engine, "event": EventEngine}.get(header.engine)
+    if engine_type is None:
+        raise RecordError(
+            f"the record names engine {header.engine!r}; this version has sync, event"
+        )
+    engine = engine_type(
+        world,
+        RecordedLaw(record),
+        header.case,
+        order=header.order,  # type: ignore[arg-type]
+        switches=msgspec.convert(header.switches, Switches),
+        perturbation=msgspec.convert(header.perturbation, Perturbation),
+        sinks=[memory],
+        salt=header.salt,
+    )
+    engine.play()
+    again = memory.record()
+    difference = first_difference(record, again)
+    return Replay(not difference, difference, again)
+
+
+def first_difference(one: EpisodeRecord, two: EpisodeRecord) -> str:
+    """Name the first place where two records differ, or return an empty string."""
+    for name in _HEADER:
+        if getattr(one.header, name) != getattr(two.header, name):
+            return f"header {name}: {getattr(one.header, name)!r} / {getattr(two.header, name)!r}"
+    for a, b in zip(one.rounds, two.rounds, strict=False):
+        found = _round_difference(a, b)
+        if found:
+            return f"round {a.round}: {found}"
+    if len(one.rounds) != len(two.rounds):
+        return f"rounds: {len(one.rounds)} / {len(two.rounds)}"
+    if one.footer != two.footer:
+        return f"footer: {dict(one.footer.scores)!r} / {dict(two.footer.scores)!r}"
+    return ""
+
+
+def _round_difference(a: RoundRecord, b: RoundRecord) -> str:
+    for x, y in zip(a.updates, b.updates, strict=False):
+        found = _update_difference(x, y)
+        if found:
+            return f"node {x.node}: {found}"
+    for name in ("score", "attempted", "delivered", "expired", "field", "shock", "suspended"):
+        if getattr(a, name) != getattr(b, name):
+            return f"{name}: {getattr(a, name)!r} / {getattr(b, name)!r}"
+    if len(a.updates) != len(b.updates):
+        return f"updates: {len(a.updates)} / {len(b.updates)}"
+    return ""
+
+
+def _update_difference(x: UpdateRecord, y: UpdateRecord) -> str:
+    for name in UpdateRecord.__struct_fields__:
+        one, two = getattr(x, name), getattr(y, name)
+        if name == "view":
+            one, two = bytes(one), bytes(two)
+        if name != "usage" and one != two:
+            return f"{name}: {_short(one)} / {_short(two)}"
+    return ""
+
+
+def _short(value: object) -> str:
+    text = repr(value if not isinstance(value, Decision) else msgspec.to_builtins(value))
+    return text if len(text) <= 120 else text[:117] + "..."

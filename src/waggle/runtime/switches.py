@@ -1,0 +1,24 @@
+"""Runtime ablations and the parameters the paper varies; the defaults are the formal settings."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One frozen setting of the fixed runtime."""
+
+    conflict: bool = True
+    """False (NoConflict): verified conflict is hidden and conflicting writes carry nothing."""
+    decay: bool = True
+    """False (NoDecay): held traces lose neither novelty, support nor lifetime."""
+    reversible: bool = True
+    """False (irreversible quorum): a commitment, once made, is never cleared."""
+    support: int = 8
+    """Total support the readiness gate asks for."""
+    coherence: float = 0.6
+    """Support-weighted directional coherence the readiness gate asks for."""
+    channels: int = 2
+    """Incident channels that must carry the claim."""
+    refresh: int | None = None
+    """Rounds after which a repeated write counts as a refresh; None takes the task's own."""

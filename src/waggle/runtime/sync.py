@@ -1,0 +1,174 @@
+"""The synchronous engine F: all views of a round are formed from one pre-update state.
+
+    outcome = play(world, law, case)
+
+Per round: counterevidence, views, one batch of decisions, commitments and staged writes, one world
+step, decay and expiry, delivery, score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from waggle.core.order import Order
+from waggle.core.protocols import Act, Case, Law, Request, Shock, World
+from waggle.core.record import FORMAT, Footer, Header, RoundRecord, WriteRecord
+from waggle.core.schema import action_argument
+from waggle.runtime import commitment
+from waggle.runtime.perturb import Perturbation, Schedule
+from waggle.runtime.recorder import Recorder, Sink
+from waggle.runtime.state import Shown, Swarm
+from waggle.runtime.switches import Switches
+from waggle.runtime.transport import Transport
+from waggle.runtime.update import Admission, decide
+from waggle.runtime.views import show
+
+
+class Done(NamedTuple):
+    """One local update after admission, commitment and staging; `bottom` if it was cancelled."""
+
+    node: int
+    shown: Shown
+    admission: Admission
+    writes: list[WriteRecord]
+    reopened: str | None
+    bottom: str | None = None
+
+
+Watcher = Callable[[RoundRecord, World], None]
+"""Called after every round, for progress and drawing."""
+
+
+class Engine:
+    """What both engines share: the state of one episode and the steps of one round."""
+
+    name = "sync"
+
+    def __init__(
+        self,
+        world: World,
+        law: Law,
+        case: Case,
+        *,
+        order: Order = "shuffled",
+        switches: Switches | None = None,
+        perturbation: Perturbation | None = None,
+        sinks: Sequence[Sink] = (),
+        salt: int = 0,
+        watch: Watcher | None = None,
+    ) -> None:
+        self.world = world
+        self.law = law
+        self.case = case
+        self.order = order
+        self.perturbation = perturbation or Perturbation()
+        self.swarm = Swarm(world, case, switches or Switches(), salt)
+        self.schedule = Schedule(self.perturbation, case.seed, world.keys, world.rounds)
+        self.transport = Transport(self.swarm, self.schedule)
+        self.recorder = Recorder(self.swarm, list(sinks))
+        self._salt = salt
+        self._watch = watch
+        self._shocked = not case.shock
+        self._native: Mapping[int, str] = {}
+
+    def play(self) -> Footer:
+        """Play the episode to its end and return the record's footer."""
+        self.recorder.header(self._header())
+        played = 0
+        for round in range(self.world.rounds):
+            if self.world.done():
+                break
+            self._play_round(round)
+            played += 1
+        return self.recorder.footer(played)
+
+    def _header(self) -> Header:
+        return Header(
+            FORMAT,
+            self.case,
+            self.law.name,
+            self.name,
+            self.order,
+            self.world.contract,
+            self.world.rounds,
+            tuple(self.world.keys),
+            self._salt,
+            msgspec.to_builtins(self.swarm.switches),
+            msgspec.to_builtins(self.perturbation),
+        )
+
+    def _play_round(self, round: int) -> None:
+        shock = self._inject(round)
+        nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
+        shown = [show(self.swarm, i, round, self.order) for i in nodes]
+        admissions = self._decide(shown)
+        done = [
+            self._commit(i, s, a, round) for i, s, a in zip(nodes, shown, admissions, strict=True)
+        ]
+        self._step(done)
+        expired = self._age()
+        delivered = self.transport.deliver(round)
+        self._close(round, done, delivered, expired, shock)
+
+    def _inject(self, round: int) -> Shock | None:
+        """Ask the world for counterevidence until it has come."""
+        if self._shocked:
+            return None
+        shock = self.world.shock(round, self.swarm.committed())
+        if shock is not None:
+            self._shocked = True
+            self.schedule.injected(round)
+        return shock
+
+    def _decide(self, shown: Sequence[Shown]) -> Sequence[Admission]:
+        return decide(self.law, [Request(s.view, s.entropy) for s in shown])
+
+    def _commit(self, node: int, shown: Shown, admission: Admission, round: int) -> Done:
+        """Apply commitment and communication of one admitted decision."""
+        writes = self.transport.stage(node, shown, admission.decision, round)
+        state = self.swarm.nodes[node]
+        reopened = commitment.update(state, shown, admission.decision, self.swarm.switches)
+        return Done(node, shown, admission, writes, reopened)
+
+    def _act(self, done: Done) -> Act:
+        """Turn an admitted decision back into world words for the compiler."""
+        decision = done.admission.decision
+        verb, argument = action_argument(decision.task_action)
+        target = None if argument is None else done.shown.handles.get(argument)
+        return Act(
+            verb if target is not None else decision.task_action,
+            target,
+            decision.response,
+            decision.execution_intent,
+            self.swarm.local(done.node),
+        )
+
+    def _step(self, done: Sequence[Done]) -> None:
+        """Compile and realise the native actions of everyone who decided."""
+        self._native = self.world.step({d.node: self._act(d) for d in done if d.bottom is None})
+
+    def _age(self) -> int:
+        """Advance decay and expiry by one round; return how many traces expired."""
+        if not self.swarm.switches.decay:
+            return 0
+        return sum(n.field.age() for n in self.swarm.nodes if len(n.field))
+
+    def _close(
+        self, round: int, done: Sequence[Done], delivered: int, expired: int, shock: Shock | None
+    ) -> None:
+        """Write the round down."""
+        updates = [self.recorder.update(*d, self._native.get(d.node)) for d in done]
+        attempted = self.transport.attempted - self.recorder.counters["messages.attempted"]
+        entry = self.recorder.round(
+            round, updates, attempted, delivered, expired, shock, self.schedule.suspended(round)
+        )
+        if self._watch is not None:
+            self._watch(entry, self.world)
+
+
+def play(world: World, law: Law, case: Case, **settings: object) -> Footer:
+    """Play one episode on the synchronous engine; see Engine for the settings."""
+    return Engine(world, law, case, **settings).play()  # type: ignore[arg-type]

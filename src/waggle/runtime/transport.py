@@ -1,0 +1,144 @@
+"""Transport: suppression, staging, in-flight messages, delivery.
+
+A candidate write is suppressed for one named cause or executed; an executed write is one message
+per receiver. What was staged in a round becomes incident evidence only after that round's update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from waggle.core.admit import is_fresh
+from waggle.core.protocols import Write
+from waggle.core.record import WriteRecord
+from waggle.core.schema import BROADCAST, Decision, Trace
+from waggle.runtime.perturb import Schedule
+from waggle.runtime.state import Shown, Swarm
+
+
+class Message(NamedTuple):
+    """A write in flight, with what travels along."""
+
+    sent: int
+    place: int
+    """Position among the deposits of its decision."""
+    write: Write
+    payload: object
+
+
+Post = Callable[[Message, int | None], None]
+"""Takes a message and the round at whose end it arrives, or None if it is lost."""
+
+
+class Transport:
+    """The messages of one episode that are under way, by the round at whose end they arrive."""
+
+    def __init__(self, swarm: Swarm, schedule: Schedule, post: Post | None = None) -> None:
+        self._swarm = swarm
+        self._schedule = schedule
+        self._post = post or self._hold
+        self._flight: dict[int, list[Message]] = {}
+        refresh = swarm.switches.refresh
+        self._refresh = swarm.world.refresh if refresh is None else refresh
+        self.attempted = 0
+
+    def stage(self, node: int, shown: Shown, decision: Decision, round: int) -> list[WriteRecord]:
+        """Suppress or send the deposits of one admitted decision."""
+        return [
+            self._stage_one(node, shown, deposit, round, index)
+            for index, deposit in enumerate(decision.deposits)
+        ]
+
+    def _stage_one(
+        self, node: int, shown: Shown, deposit: Trace, round: int, index: int
+    ) -> WriteRecord:
+        claim = shown.claims[deposit.claim]
+        fresh = is_fresh(shown.view, deposit)
+        if deposit.channel == BROADCAST:
+            receivers = tuple(shown.handles.values())
+        else:
+            receivers = (shown.handles[deposit.channel],)
+        writes = [
+            Write(
+                node, j, claim, deposit.novelty, deposit.support, deposit.conflict, deposit.ttl,
+                deposit.direction, fresh,
+            )
+            for j in receivers
+        ]  # fmt: skip
+        cause = self._cause(shown, writes, fresh)
+        refresh = False
+        if cause is None:
+            due, refresh = self._due(node, writes, round)
+            if due:
+                self._send(due, round, index)
+                return WriteRecord(
+                    claim, tuple(w.receiver for w in due), fresh, deposit.conflict > 0, None,
+                    refresh,
+                )  # fmt: skip
+            cause = "duplicate"
+        return WriteRecord(claim, receivers, fresh, deposit.conflict > 0, cause)
+
+    def _cause(self, shown: Shown, writes: list[Write], fresh: bool) -> str | None:
+        """Name why a write is not executed, whatever was written before."""
+        if not writes:
+            return "no_contact"
+        write = writes[0]
+        if write.conflict and write.claim not in shown.refuted:
+            return "unverified"
+        if not fresh and not any(t.claim == write.claim for t in shown.held):
+            return "missing"
+        if write.ttl < 1:
+            return "lifetime"
+        if write.novelty + write.support + write.conflict == 0:
+            return "zero_mass"
+        return self._swarm.world.withhold(write)
+
+    def _due(self, node: int, writes: list[Write], round: int) -> tuple[list[Write], bool]:
+        """Return the writes whose local fingerprint is new or may be refreshed."""
+        seen, fingerprint = self._swarm.nodes[node].seen, self._swarm.world.fingerprint
+        due, marks, refresh = [], [], False
+        for write in writes:
+            mark = fingerprint(write)
+            last = seen.get(mark)
+            if last is not None and (self._refresh is None or round - last < self._refresh):
+                continue
+            refresh = refresh or last is not None
+            due.append(write)
+            marks.append(mark)
+        seen.update(dict.fromkeys(marks, round))
+        return due, refresh
+
+    def _send(self, writes: list[Write], round: int, index: int) -> None:
+        self.attempted += len(writes)
+        for write in writes:
+            message = Message(round, index, write, self._swarm.world.payload(write))
+            arrival = self._schedule.arrival(write.sender, write.receiver, round, index)
+            self._post(message, arrival)
+
+    def _hold(self, message: Message, arrival: int | None) -> None:
+        """Keep a message until the round at whose end it arrives; a lost one is not kept."""
+        if arrival is not None:
+            self._flight.setdefault(arrival, []).append(message)
+
+    def deliver(self, round: int) -> int:
+        """Deliver what arrives at the end of a round; return how many messages did."""
+        return self.hand_over(self._flight.pop(round, []), round)
+
+    def hand_over(self, messages: list[Message], round: int) -> int:
+        """Give messages to their receivers; return how many reached one.
+
+        Only the order of messages of one sender to one receiver can matter, and it is theirs.
+        """
+        messages.sort(key=lambda m: (m.sent, m.place))
+        present = set(self._swarm.world.active())
+        count = 0
+        for message in messages:
+            receiver = message.write.receiver
+            if receiver not in present or self._schedule.absent(receiver, round):
+                continue
+            write = self._swarm.world.receive(message.write, message.payload)
+            if write is not None:
+                self._swarm.nodes[receiver].field.put(write)
+                count += 1
+        return count

@@ -1,0 +1,106 @@
+"""Validator: from a batch of requests to admitted decisions, with the stage each one reached.
+
+Order of repair: as emitted, envelope-normalized, one regeneration that quotes the validator's
+codes, conservative projection, no-communication fallback. Repair may delete content or reuse the
+private proposal; it never originates a claim, a deposit, a commitment or a challenge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from waggle.core.admit import fallback, project, violations
+from waggle.core.decode import parse
+from waggle.core.errors import ContractError
+from waggle.core.protocols import Decode, Law, Request, Usage
+from waggle.core.record import Stage
+from waggle.core.schema import Decision, View
+
+MAX_RAW = 4_096
+"""Characters of a raw decode that the record and the feedback keep."""
+
+
+class Admission(NamedTuple):
+    """One admitted decision and how it came about."""
+
+    decision: Decision
+    stage: Stage
+    codes: tuple[str, ...]
+    """Validator codes of the first decode; empty if it was executable."""
+    raw: tuple[str | Decision, ...]
+    usage: Usage
+
+
+class _Checked(NamedTuple):
+    decision: Decision | None
+    codes: tuple[str, ...]
+    normalized: bool
+    raw: str | Decision
+    usage: Usage
+
+
+def decide(law: Law, requests: Sequence[Request]) -> list[Admission]:
+    """Ask the law once for the whole batch, and once more for what was not executable."""
+    first = [_check(r.view, d) for r, d in zip(requests, _ask(law, requests), strict=True)]
+    retry = [k for k, c in enumerate(first) if c.codes]
+    again: dict[int, _Checked] = {}
+    if retry:
+        asked = [_with_feedback(requests[k], first[k]) for k in retry]
+        decodes = _ask(law, asked)
+        again = {k: _check(requests[k].view, d) for k, d in zip(retry, decodes, strict=True)}
+    return [_admit(r.view, first[k], again.get(k)) for k, r in enumerate(requests)]
+
+
+def _ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
+    if not requests:
+        return ()
+    decodes = law.decide(requests)
+    if len(decodes) != len(requests):
+        raise ContractError(
+            f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "
+            "return exactly one per request, in order"
+        )
+    return decodes
+
+
+def _with_feedback(request: Request, checked: _Checked) -> Request:
+    previous = checked.raw if isinstance(checked.raw, str) else ""
+    return Request(request.view, request.entropy, checked.codes, previous)
+
+
+def _check(view: View, decode: Decode) -> _Checked:
+    output = decode.output
+    if isinstance(output, str):
+        parsed = parse(output)
+        raw: str | Decision = output[:MAX_RAW]
+        if parsed.decision is None:
+            return _Checked(None, parsed.codes, parsed.normalized, raw, decode.usage)
+        codes = violations(view, parsed.decision)
+        return _Checked(parsed.decision, codes, parsed.normalized, raw, decode.usage)
+    return _Checked(output, violations(view, output), False, output, decode.usage)
+
+
+def _admit(view: View, first: _Checked, again: _Checked | None) -> Admission:
+    if again is None:
+        assert first.decision is not None
+        stage: Stage = "normalized" if first.normalized else "first"
+        return Admission(first.decision, stage, (), (first.raw,), first.usage)
+    raw, usage = (first.raw, again.raw), _sum(first.usage, again.usage)
+    if not again.codes:
+        assert again.decision is not None
+        return Admission(again.decision, "regenerated", first.codes, raw, usage)
+    candidate = again.decision or first.decision
+    if candidate is None:
+        return Admission(fallback(view), "fallback", first.codes, raw, usage)
+    return Admission(project(view, candidate), "projected", first.codes, raw, usage)
+
+
+def _sum(a: Usage, b: Usage) -> Usage:
+    return Usage(
+        a.calls + b.calls,
+        a.input_tokens + b.input_tokens,
+        a.output_tokens + b.output_tokens,
+        a.model_steps + b.model_steps,
+        a.failures + b.failures,
+    )

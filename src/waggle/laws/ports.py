@@ -1,7 +1,8 @@
 """Port controls: laws that differ only in the channel they write on (controls for Silo).
 
-Each writes its own evidence every round, on the port its rule names, commits to its proposal when
-that is ready, and answers when ready or when the proposal says so. `first-listed` is the one law
+Each writes its own evidence every round, on the port its rule names, commits to its proposal (or
+another claim) when that is ready, never challenges, and answers when its proposal is ready or says
+so. `first-listed` is the one law
 here that looks at the place of a row: it shows what a sorted (canonical) order gives away, and is
 exactly equivariant only in that order. All others break ties by lot, never by name or place.
 """
@@ -35,10 +36,11 @@ class _PortRule:
         raise NotImplementedError
 
     def _decision(self, request: Request) -> Decision:
-        evidence, port = _own_evidence(request.view), self.choose(request)
+        view = request.view
+        evidence, port = _own_evidence(view), self.choose(request)
         if evidence is None or port is None:
-            return _answering(request.view, None)
-        return _answering(request.view, moves.fresh(evidence, port.channel))
+            return _answering(view, None, _ready(view))
+        return _answering(view, moves.fresh(evidence, port.channel), _ready(view))
 
 
 class RandomPort(_PortRule):
@@ -85,13 +87,15 @@ class FirstListed(_PortRule):
 
     def _decision(self, request: Request) -> Decision:
         view, port = request.view, self.choose(request)
-        if port is None:
-            return _answering(view, None)
+        ready = next(iter(view.private.ready), None)
         trace = next(iter(moves.relayable(view)), None)
         own = next((e for e in view.private.evidence if e.conflict == 0), None)
+        if port is None or (trace is None and own is None):
+            return _answering(view, None, ready)
         if trace is not None:
-            return _answering(view, moves.relay(trace, port.channel))
-        return _answering(view, None if own is None else moves.fresh(own, port.channel))
+            return _answering(view, moves.relay(trace, port.channel), ready)
+        assert own is not None
+        return _answering(view, moves.fresh(own, port.channel), ready)
 
 
 def _largest(view: View, fact: str) -> Port | None:
@@ -110,13 +114,19 @@ def _own_evidence(view: View) -> Evidence | None:
     return own[0] if len(own) == 1 else moves.best_evidence(view)
 
 
-def _answering(view: View, deposit: Trace | None) -> Decision:
-    """Commit to a ready proposal and answer with it; otherwise take the private proposal."""
-    claim, answer = view.proposal.claim, view.contract.response
-    if claim is None or claim not in view.private.ready:
-        return moves.act(view, deposit)
-    taken = Commitment(claim, MAX_BIN) if view.commitment is None else None
-    if answer is None or view.proposal.response is None:
+def _answering(view: View, deposit: Trace | None, claim: str | None) -> Decision:
+    """Write, commit to a ready claim where nothing is held, and answer with a ready proposal."""
+    taken = None
+    if claim is not None and view.commitment is None:
+        taken = Commitment(claim, MAX_BIN)
+    answer, proposal = view.contract.response, view.proposal
+    if answer is None or proposal.response is None or proposal.claim not in view.private.ready:
         return moves.act(view, deposit, taken)
-    deposits = () if deposit is None else (deposit,)
-    return Decision(answer, view.proposal.response, deposits, taken)
+    return Decision(answer, proposal.response, () if deposit is None else (deposit,), taken)
+
+
+def _ready(view: View) -> str | None:
+    """Return the node's own proposal if it is ready, else the best ready claim."""
+    if view.proposal.claim in view.private.ready:
+        return view.proposal.claim
+    return moves.best_claim(view, view.private.ready)

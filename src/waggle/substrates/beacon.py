@@ -74,7 +74,7 @@ class BeaconWorld(WorldBase):
 
     def __init__(self, case: Case, options: BeaconOptions, keys: Sequence[int]) -> None:
         self.n, self.keys = case.n, tuple(keys)
-        self.rounds = 24 if case.rounds is None else case.rounds
+        self.rounds = 32 if case.rounds is None else case.rounds
         self._shocking = case.shock
         place = {body: node for node, body in enumerate(self.keys)}
         self._adjacent = [()] * self.n if self.n == 1 else _adjacency(case, place)

@@ -1,0 +1,21 @@
+"""The conformance kit: what your substrate or law must satisfy, as three lines of test.
+
+from waggle.testing import check_substrate
+
+def test_hive() -> None:
+    check_substrate("hive").require()
+"""
+
+from waggle.testing.law import check_law
+from waggle.testing.relabel import first_difference
+from waggle.testing.report import Check, ConformanceError, Report
+from waggle.testing.substrate import check_substrate
+
+__all__ = [
+    "Check",
+    "ConformanceError",
+    "Report",
+    "check_law",
+    "check_substrate",
+    "first_difference",
+]

@@ -1,0 +1,80 @@
+"""Propositions 1 and 2 and admission soundness, checked on played episodes.
+
+`relabelling` plays a case twice, the second time with permuted bodies and fresh opaque names, and
+compares; `unfounded` re-derives from each recorded view, without the validator's code, that no
+executed write amplifies what its node could vouch for or pass on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waggle.core.order import Order
+from waggle.core.protocols import Case, Law, Substrate
+from waggle.core.record import EpisodeRecord
+from waggle.core.schema import MAX_TTL, Evidence, Trace, View
+from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
+from waggle.testing.relabel import first_difference, view_of
+
+FRESH_SALT = 1
+"""Names the opaque names of the relabelled episode."""
+
+
+def relabelling(
+    substrate: Substrate,
+    law: Law,
+    case: Case,
+    *,
+    order: Order = "shuffled",
+    engines: Sequence[EngineName] = ENGINES,
+    regimes: Sequence[Regime] = REGIMES,
+) -> str | None:
+    """Return the first place where relabelling the swarm changes more than labels, or None."""
+    keys = permutation(case.n, case.seed)
+    for engine in engines:
+        for name, regime in regimes:
+            original, relabelled = (
+                play(
+                    substrate,
+                    law,
+                    case,
+                    engine=engine,
+                    order=order,
+                    perturbation=regime,
+                    keys=bodies,
+                    salt=salt,
+                )
+                for bodies, salt in ((None, 0), (keys, FRESH_SALT))
+            )
+            found = first_difference(original, relabelled)
+            if found is not None:
+                return f"{engine} engine, {name}: {found}"
+    return None
+
+
+def unfounded(record: EpisodeRecord) -> str | None:
+    """Return the first executed write that neither evidence nor an incident trace bounds."""
+    for entry in record.rounds:
+        for update in entry.updates:
+            if update.bottom is not None:
+                continue
+            view = view_of(record.header, update)
+            for deposit in update.decision.deposits:
+                if not _bounded(view, deposit):
+                    return f"round {entry.round}: {deposit} exceeds everything in its view"
+    return None
+
+
+def _bounded(view: View, deposit: Trace) -> bool:
+    """Whether some row of the view is at least the deposit in every component and lives longer."""
+    bounds: list[tuple[Evidence | Trace, int]] = [(e, MAX_TTL) for e in view.private.evidence]
+    bounds += [(trace, trace.ttl - 1) for trace in view.traces]
+    return any(
+        row.claim == deposit.claim
+        and row.direction == deposit.direction
+        and row.novelty >= deposit.novelty
+        and row.support >= deposit.support
+        and row.conflict >= deposit.conflict
+        and ttl >= deposit.ttl
+        for row, ttl in bounds
+    )

@@ -1,0 +1,129 @@
+"""Propositions 1 and 2 as a comparison of records: is one trajectory the relabelling of another?
+
+A trajectory is a record in the words of *bodies* (what keys[i] says node i is), with every opaque
+name replaced by its place in the view. Two records of one swarm under different node numbers,
+handles and claim aliases must give the same trajectory bit for bit; the first difference is
+reported. Invariant: only records are read, so the check trusts neither engine nor law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from waggle.core import canon
+from waggle.core.order import Renaming
+from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord, WriteRecord
+from waggle.core.schema import Decision, View
+
+Frame: TypeAlias = dict[str, Any]
+
+
+def first_difference(record: EpisodeRecord, relabelled: EpisodeRecord) -> str | None:
+    """Return where the second record stops being the relabelling of the first, or None."""
+    pairs = zip(trajectory(record), trajectory(relabelled), strict=False)
+    for number, (here, there) in enumerate(pairs):
+        found = _differ(here, there)
+        if found:
+            return f"round {number}, {found}"
+    if len(record.rounds) != len(relabelled.rounds):
+        return f"the episodes last {len(record.rounds)} and {len(relabelled.rounds)} rounds"
+    if record.footer != relabelled.footer:
+        return f"footer: {_clip(record.footer)} against {_clip(relabelled.footer)}"
+    return None
+
+
+def trajectory(record: EpisodeRecord) -> Iterator[Frame]:
+    """Yield each round in the words of bodies."""
+    for entry in record.rounds:
+        yield _frame(record.header, entry)
+
+
+def view_of(header: Header, update: UpdateRecord) -> View:
+    """Return the view of a recorded update, with the contract that the record keeps apart."""
+    rest = bytes(update.view)
+    return canon.decode_view(
+        b'{"contract":' + canon.encode_contract(header.contract) + b"," + rest[1:]
+    )
+
+
+def nameless(view: View, decision: Decision) -> tuple[bytes, Decision]:
+    """Return a view's text and a decision on it with every name replaced by its place."""
+    handles = {port.channel: f"h{k}" for k, port in enumerate(view.private.channels)}
+    claims = {claim: f"z{k}" for k, claim in enumerate(dict.fromkeys(_claims(view)))}
+    naming = Renaming(handles, claims)
+    return canon.encode_view(naming.view(view)), naming.decision(decision)
+
+
+def _claims(view: View) -> Iterator[str]:
+    """Yield every claim of a view, in the order of its text."""
+    yield from (row.claim for row in view.private.evidence)
+    yield from view.private.ready
+    yield from (row.claim for row in view.private.claims)
+    if view.proposal.claim is not None:
+        yield view.proposal.claim
+    yield from (trace.claim for trace in view.traces)
+    if view.commitment is not None:
+        yield view.commitment.claim
+
+
+def _frame(header: Header, entry: RoundRecord) -> Frame:
+    """Return one round in the words of bodies."""
+    bodies, shock = header.keys, entry.shock
+    return {
+        "score": dict(entry.score),
+        "messages": (entry.attempted, entry.delivered, entry.expired),
+        "field": dict(entry.field),
+        "suspended": frozenset(bodies[node] for node in entry.suspended),
+        "shock": None
+        if shock is None
+        else (shock.old_claims, shock.new_claims, frozenset(bodies[i] for i in shock.nodes)),
+        **{f"body {bodies[u.node]}": _update(header, u) for u in entry.updates},
+    }
+
+
+def _update(header: Header, update: UpdateRecord) -> Frame:
+    """Return one local update in the words of bodies."""
+    text, decision = nameless(view_of(header, update), update.decision)
+    return {
+        "view": text,
+        "decision": msgspec.structs.replace(decision, deposits=()),
+        "deposits": frozenset(decision.deposits),
+        "admission": (update.stage, update.mode, update.codes, update.bottom),
+        "writes": frozenset(_write(header.keys, write) for write in update.writes),
+        "native": update.native,
+        "commitment": (update.claim, update.confidence, update.reopened),
+    }
+
+
+def _write(bodies: Sequence[int], write: WriteRecord) -> tuple[Any, ...]:
+    receivers = frozenset(bodies[node] for node in write.receivers)
+    return (write.claim, receivers, write.fresh, write.challenge, write.cause, write.refresh)
+
+
+def _differ(here: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
+    """Name the first entry in which two frames differ, going into nested frames."""
+    for key in (*here, *(key for key in there if key not in here)):
+        a, b = here.get(key), there.get(key)
+        if a == b:
+            continue
+        if isinstance(a, dict) and isinstance(b, dict) and key.startswith("body"):
+            return f"{key}, {_differ(a, b)}"
+        if isinstance(a, bytes) and isinstance(b, bytes):
+            return f"{key}: {_around(a, b)} against {_around(b, a)}"
+        return f"{key}: {_clip(a)} against {_clip(b)}"
+    return None
+
+
+def _around(text: bytes, other: bytes) -> str:
+    """Quote a text around the first byte in which it differs from another."""
+    shorter = min(len(text), len(other))
+    place = next((k for k in range(shorter) if text[k] != other[k]), shorter)
+    return _clip(text[max(0, place - 30) : place + 30].decode(errors="replace"))
+
+
+def _clip(value: object, limit: int = 160) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,78 @@
+"""What a conformance run found: named checks, each passed or failed with its first finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from waggle.core.errors import ContractError, WaggleError
+
+
+class ConformanceError(ContractError, AssertionError):
+    """A substrate or law that failed a conformance check; also an assertion, for test runners."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One conformance check and its result."""
+
+    name: str
+    about: str
+    """What the check asks, in one sentence."""
+    finding: str = ""
+    """The first thing that is wrong; empty where the check passed."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.finding
+
+
+@dataclass
+class Report:
+    """All checks of one substrate or law."""
+
+    subject: str
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is at least one check and every one passed."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def failures(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for check in self.checks if not check.passed]
+
+    def run(self, name: str, about: str, look: Callable[[], str | None]) -> None:
+        """Run one check; `look` returns the first finding, or None.
+
+        Whatever the subject raises is a finding too, so that one failure hides no other.
+        """
+        try:
+            finding = look() or ""
+        except WaggleError as error:
+            finding = str(error)
+        except Exception as error:
+            finding = f"raised {type(error).__name__}: {error}"
+        self.checks.append(Check(name, about, finding))
+
+    def require(self) -> Report:
+        """Return the report if everything passed.
+
+        Raises:
+            ConformanceError: naming every failed check and its first finding.
+        """
+        if self.passed:
+            return self
+        found = "; ".join(f"{c.name}: {c.finding}" for c in self.failures) or "nothing was checked"
+        raise ConformanceError(f"{self.subject} does not conform: {found}")
+
+    def __str__(self) -> str:
+        lines = [self.subject]
+        for check in self.checks:
+            lines.append(f"  {'pass' if check.passed else 'FAIL'}  {check.name:14} {check.about}")
+            if not check.passed:
+                lines.append(f"        {check.finding}")
+        return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""Conformance of a substrate: what the anonymous contract asks of every world.
+
+    check_substrate(Hive()).require()
+
+Each check plays short episodes and looks at their records. The relabelling checks are
+Propositions 1 and 2: the same case with permuted bodies and fresh opaque names must give the
+relabelled trajectory bit for bit, on both engines, also under delay, loss and churn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from waggle import plugins
+from waggle.core.admit import violations
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.protocols import Case, Law, Local, Sensed, Substrate, World
+from waggle.core.schema import WAIT, Json, private_decision
+from waggle.testing.episodes import play, short
+from waggle.testing.propositions import relabelling
+from waggle.testing.relabel import first_difference, view_of
+from waggle.testing.report import Report
+
+LAWS = ("heuristic", "random-legal")
+"""Laws that a substrate is played with: one that makes sense and one that tries everything."""
+
+_SEEDS = 4
+
+
+def check_substrate(
+    substrate: Substrate | str,
+    task: str | None = None,
+    *,
+    n: int = 8,
+    seed: int = 10_000,
+    options: Mapping[str, Json] | None = None,
+    laws: Sequence[str] = LAWS,
+) -> Report:
+    """Check one task of a substrate, or all of them.
+
+    Args:
+        substrate: the object, or its registered name.
+        task: one task; None checks all.
+        n: population of the test episodes; choose one that the substrate allows.
+        seed: seed of the test episodes.
+        options: the substrate's own options.
+        laws: registered laws to play it with.
+    """
+    made = plugins.get_substrate(substrate) if isinstance(substrate, str) else substrate
+    chosen = made.tasks if task is None else (task,)
+    if task is not None and task not in made.tasks:
+        raise ConfigError(f"task {task!r} is unknown{suggest(task, list(made.tasks))}")
+    report = Report(f"substrate {made.name}")
+    cases = [Case(made.name, t, n, seed, options=dict(options or {})) for t in chosen]
+    for name, about, check in _CHECKS:
+        report.run(name, about, lambda check=check: _first(check, made, cases, laws))  # type: ignore[misc]
+    return report
+
+
+_Check = Callable[[Substrate, Case, Law], Iterator[str]]
+
+
+def _first(
+    check: _Check, substrate: Substrate, cases: Sequence[Case], laws: Sequence[str]
+) -> str | None:
+    """Return the first finding of a check over tasks and laws."""
+    for case in cases:
+        for law in laws:
+            cut = short(substrate, case)
+            finding = next(check(substrate, cut, plugins.get_law(law)), None)
+            if finding is not None:
+                return f"{case.task} under {law}: {finding}"
+    return None
+
+
+def _views(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """The engine itself rejects an unbounded view or a forbidden key."""
+    play(substrate, law, case)
+    yield from ()
+
+
+def _actions(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """The proposal must be admissible in every view, and every actor must get a native action."""
+    record = play(substrate, law, case)
+    if WAIT not in record.header.contract.actions:
+        yield f"{WAIT} is not among the contract's actions"
+    for entry in record.rounds:
+        for update in entry.updates:
+            view = view_of(record.header, update)
+            codes = violations(view, private_decision(view))
+            if codes:
+                yield f"round {entry.round}: the proposal {view.proposal.action!r} breaks {codes}"
+            if update.native is None:
+                yield f"round {entry.round}: step() returned no native action for an actor"
+
+
+def _pure(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """Sensing twice must show the same and change nothing."""
+    world = substrate.open(case)
+    if _sensed(world) != _sensed(world):
+        yield "sense() shows something else when called again; it must not change state"
+
+
+def _seeding(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """One seed gives one episode; several seeds do not all give the same world."""
+    found = first_difference(play(substrate, law, case), play(substrate, law, case))
+    if found is not None:
+        yield f"the same seed twice differs: {found}"
+    worlds = [substrate.open(_reseeded(case, k)) for k in range(_SEEDS)]
+    if all(_sensed(world) == _sensed(worlds[0]) for world in worlds[1:]):
+        yield f"seeds {case.seed} to {case.seed + _SEEDS - 1} all open the same world"
+
+
+def _batch_order(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """Nodes must be sensed from one state, so the order of sensing cannot matter."""
+    world = substrate.open(case)
+    nodes = list(world.active())
+    nothing = Local((), None)
+    forth = {i: world.sense(i, nothing) for i in nodes}
+    back = {i: world.sense(i, nothing) for i in reversed(nodes)}
+    if forth != back:
+        yield "what a node senses depends on who was sensed before it"
+
+
+def _relabelling(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """Propositions 1 and 2 over engines and regimes."""
+    found = relabelling(substrate, law, case)
+    if found is not None:
+        yield found
+
+
+def _sensed(world: World) -> list[tuple[Sequence[int], Sensed]]:
+    """Return what every active node senses at the start."""
+    nothing = Local((), None)
+    return [(tuple(world.neighbours(i)), world.sense(i, nothing)) for i in world.active()]
+
+
+def _reseeded(case: Case, offset: int) -> Case:
+    return msgspec.structs.replace(case, seed=case.seed + offset)
+
+
+_CHECKS: tuple[tuple[str, str, _Check], ...] = (
+    ("bounded view", "views are bounded and hold no forbidden key", _views),
+    ("legal actions", "proposals are admissible and actors get a native action", _actions),
+    ("pure sensing", "sensing changes nothing", _pure),
+    ("seeding", "a seed fixes the episode and seeds differ", _seeding),
+    ("batch order", "the order of nodes does not matter", _batch_order),
+    ("relabelling", "relabelled swarms give the relabelled trajectory", _relabelling),
+)

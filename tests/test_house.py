@@ -1,4 +1,4 @@
-"""House rules that a linter does not know: named randomness, light imports, layers, no grab-bags."""
+"""House rules that no linter knows: named randomness, light imports, layers, no grab-bags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,15 @@ def dotted(node: ast.expr) -> str:
 
 def global_draws(source: str) -> Iterator[str]:
     """Name every call of a module-level generator of `random` or `numpy.random`."""
-    makers = {"Random", "default_rng", "Generator", "SeedSequence", "Philox", "PCG64", "RandomState"}
+    makers = {
+        "Random",
+        "default_rng",
+        "Generator",
+        "SeedSequence",
+        "Philox",
+        "PCG64",
+        "RandomState",
+    }
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             module, _, name = dotted(node.func).rpartition(".")

@@ -1,3 +1,94 @@
-"""Waggle: one anonymous local law for self-organizing LLM swarms."""
+"""Waggle: one anonymous local law for self-organizing LLM swarms.
+
+The public names below are loaded when they are first used, so that `import waggle` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from waggle.core.errors import WaggleError
+    from waggle.core.protocols import (
+        Act,
+        Case,
+        Decode,
+        Law,
+        Local,
+        Request,
+        Sensed,
+        Substrate,
+        Suggestion,
+        Usage,
+        World,
+    )
+    from waggle.core.record import EpisodeRecord
+    from waggle.core.schema import Commitment, Contract, Decision, Evidence, Trace, View
+    from waggle.core.world import WorldBase
+    from waggle.plugins import law, metric, substrate
+    from waggle.runtime.records import read
+    from waggle.runtime.sync import play
+    from waggle.testing import check_law, check_substrate
+
+_HOME = {
+    "waggle.core.errors": ("WaggleError",),
+    "waggle.core.protocols": (
+        "Act", "Case", "Decode", "Law", "Local", "Request", "Sensed", "Substrate", "Suggestion",
+        "Usage", "World",
+    ),
+    "waggle.core.record": ("EpisodeRecord",),
+    "waggle.core.schema": ("Commitment", "Contract", "Decision", "Evidence", "Trace", "View"),
+    "waggle.core.world": ("WorldBase",),
+    "waggle.plugins": ("law", "metric", "substrate"),
+    "waggle.runtime.records": ("read",),
+    "waggle.runtime.sync": ("play",),
+    "waggle.testing": ("check_law", "check_substrate"),
+}  # fmt: skip
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Act",
+    "Case",
+    "Commitment",
+    "Contract",
+    "Decision",
+    "Decode",
+    "EpisodeRecord",
+    "Evidence",
+    "Law",
+    "Local",
+    "Request",
+    "Sensed",
+    "Substrate",
+    "Suggestion",
+    "Trace",
+    "Usage",
+    "View",
+    "WaggleError",
+    "World",
+    "WorldBase",
+    "check_law",
+    "check_substrate",
+    "law",
+    "metric",
+    "play",
+    "read",
+    "substrate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use (PEP 562)."""
+    if name not in _MODULE:
+        raise AttributeError(f"module 'waggle' has no attribute {name!r}; it has {__all__}")
+    value = getattr(import_module(_MODULE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,57 @@
+"""`waggle bench …`: speed on this machine, next to what is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from waggle.cli import console
+from waggle.core.errors import ConfigError
+
+
+def runtime(
+    *,
+    repeats: int = 3,
+    largest: int = 10_000,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Cost of the runtime per local update.
+
+    Everything but the law (view, canon, admission, transport, expiry, record) on `beacon` with the
+    heuristic law, on one core: at N = 64 with decisions in shape and as text, and at N = 100, 1,000
+    and 10,000. The slope is the exponent of total cost against N; 1 is linear.
+
+    Args:
+        repeats: How often each size below the largest is measured; the best counts.
+        largest: The largest swarm; 10,000 is the one the limit speaks of.
+        json: Print one JSON object instead of text.
+    """
+    from waggle.testing.bench_runtime import LIMIT_RATIO, LIMIT_US, bench_runtime
+
+    if repeats < 1 or largest < 200:
+        raise ConfigError("--repeats must be at least 1 and --largest at least 200")
+    costs = bench_runtime(repeats=repeats, large=largest)
+    cells = [*costs.reference, *costs.growth]
+    if json:
+        rows = [asdict(cost) for cost in cells]
+        console.dump({"costs": rows, "ratio": costs.ratio, "slope": costs.slope})
+        return
+    table = [(c.n, "text" if c.text else "in shape", c.updates, c.microseconds) for c in cells]
+    columns = ("N", "decodes", "local updates", "µs per update")
+    console.table("Everything but the law", columns, table, right=2)
+    worst = max(c.microseconds for c in costs.reference)
+    console.say(
+        f"N = 64: {worst:.0f} µs at most; limit {LIMIT_US:.0f}: {_verdict(worst, LIMIT_US)}"
+    )
+    small, large = costs.growth[0].n, costs.growth[-1].n
+    console.say(
+        f"N = {large:,} over N = {small:,}: {costs.ratio:.2f} per update; "
+        f"limit {LIMIT_RATIO}: {_verdict(costs.ratio, LIMIT_RATIO)}"
+    )
+    console.say(f"slope: total cost grows as N^{costs.slope:.3f}")
+
+
+def _verdict(value: float, limit: float) -> str:
+    return "met" if value <= limit else "MISSED"

@@ -1,0 +1,111 @@
+"""`waggle doctor`: what this machine has, what is missing and what it is needed for."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from cyclopts import Parameter
+
+from waggle import __version__, plugins
+from waggle.cli import console
+
+_CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
+_EXTRAS = {
+    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf", "llguidance"),
+    "chat": ("openai",),
+    "serve": ("starlette", "uvicorn"),
+    "symmetry": ("igraph",),
+    "dataset": ("pyarrow",),
+}
+
+
+class Finding(NamedTuple):
+    """One line of the examination."""
+
+    topic: str
+    ok: bool
+    required: bool
+    text: str
+
+
+def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """Examine the installation.
+
+    Shows versions, optional parts, accelerators, substrates and laws that fail to load, and free
+    disk space. The exit code is 1 only if something that every command needs is missing. Uses no
+    network.
+
+    Args:
+        json: Print one JSON object instead of text.
+    """
+    findings = [*_python(), *_packages(), *_plugins(), _device(), _disk()]
+    sound = all(f.ok for f in findings if f.required)
+    if json:
+        console.dump({"ok": sound, "findings": [f._asdict() for f in findings]})
+        return 0 if sound else 1
+    rows = [(_mark(finding), finding.topic, finding.text) for finding in findings]
+    console.table(None, ("", "what", "state"), rows, right=9)
+    console.say("ready" if sound else "not ready: see MISSING above")
+    return 0 if sound else 1
+
+
+def _mark(finding: Finding) -> str:
+    if finding.ok:
+        return "ok"
+    return "MISSING" if finding.required else "-"
+
+
+def _python() -> list[Finding]:
+    version = platform.python_version()
+    fine = sys.version_info >= (3, 11)
+    return [
+        Finding("waggle", True, True, __version__),
+        Finding("python", fine, True, f"{version} at {sys.executable}"),
+        Finding("machine", True, False, f"{platform.system()} {platform.machine()}, "
+                f"{os.cpu_count()} cores"),
+    ]  # fmt: skip
+
+
+def _packages() -> list[Finding]:
+    found = [_package(name, True, "pip install waggle-swarm") for name in _CORE]
+    for extra, names in _EXTRAS.items():
+        fix = f"pip install -c constraints.txt 'waggle-swarm[{extra}]'"
+        found += [_package(name, False, fix) for name in names]
+    return found
+
+
+def _package(name: str, required: bool, fix: str) -> Finding:
+    try:
+        return Finding(name, True, required, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, False, required, f"not installed: {fix}")
+
+
+def _plugins() -> list[Finding]:
+    kinds: tuple[plugins.Kind, ...] = ("substrate", "law", "metric")
+    known = ", ".join(f"{len(plugins.names(kind))} {kind}s" for kind in kinds)
+    broken = {f"{k} {name}": why for k in kinds for name, why in plugins.broken(k).items()}
+    found = [Finding("catalogue", True, True, known)]
+    return found + [Finding(name, False, False, why) for name, why in broken.items()]
+
+
+def _device() -> Finding:
+    if importlib.util.find_spec("torch") is None:
+        return Finding("accelerator", False, False, "unknown: torch is not installed")
+    import torch
+
+    if torch.cuda.is_available():
+        return Finding("accelerator", True, False, torch.cuda.get_device_name(0))
+    return Finding("accelerator", False, False, f"none; {torch.get_num_threads()} CPU threads")
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    return Finding("disk", free > 1, False, f"{free:.1f} GiB free here")

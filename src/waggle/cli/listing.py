@@ -1,0 +1,100 @@
+"""`waggle list`: what can be run, by whom, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from operator import attrgetter
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from waggle import plugins
+from waggle.cli import console
+
+Kind = Literal["substrates", "tasks", "laws", "metrics"]
+Row = Mapping[str, Any]
+
+
+def show(
+    kind: Kind | None = None, /, *, json: Annotated[bool, Parameter(negative="")] = False
+) -> None:
+    """List substrates, tasks, laws and metrics, built in and installed.
+
+    `waggle run` takes the names under Tasks; the part behind the slash alone works where it is
+    unique. What cannot be loaded is listed with the reason.
+
+    Args:
+        kind: substrates, tasks, laws or metrics; all of them if unset.
+        json: Print one JSON object instead of text.
+    """
+    wanted = [kind] if kind else list(_READERS)
+    found = {name: _READERS[name]() for name in wanted}
+    if json:
+        console.dump(found)
+        return
+    for index, (name, rows) in enumerate(found.items()):
+        if index:
+            console.say("")
+        _print(name.capitalize(), rows)
+
+
+def _print(title: str, rows: list[Row]) -> None:
+    if not rows:
+        console.say(f"{title}: none")
+        return
+    cells = [[" ".join(c) if isinstance(c, list) else c for c in row.values()] for row in rows]
+    console.table(title, list(rows[0]), cells, right=len(rows[0]))
+
+
+def _substrates() -> list[Row]:
+    return _described("substrate")
+
+
+def _tasks() -> list[Row]:
+    by_substrate: dict[str, list[str]] = {}
+    for task in plugins.tasks():
+        by_substrate.setdefault(task.substrate, []).append(task.name)
+    return [{"substrate": name, "tasks": tasks} for name, tasks in by_substrate.items()]
+
+
+def _laws() -> list[Row]:
+    rows = _described("law")
+    broken = plugins.broken("law")
+    for row in rows:
+        known = [] if row["name"] in broken else plugins.law_options(row["name"])
+        row["options"] = [f"--law.{name.replace('_', '-')}" for name in known]
+    return list(rows)
+
+
+def _metrics() -> list[Row]:
+    broken = plugins.broken("metric")
+    usable = [plugins.get_metric(n) for n in plugins.names("metric") if n not in broken]
+    rows: list[Row] = [{"name": m.name, "better": m.better, "unit": m.unit} for m in usable]
+    return rows + [{"name": n, "better": "-", "unit": why} for n, why in broken.items()]
+
+
+def _described(kind: Literal["substrate", "law"]) -> list[Any]:
+    broken = plugins.broken(kind)
+    return [
+        {"name": e.name, "from": e.origin, "about": broken.get(e.name) or _about(e.target)}
+        for e in plugins.entries(kind)
+    ]
+
+
+def _about(target: str) -> str:
+    """Return the first line of the docstring of what a target names."""
+    module, _, attribute = target.partition(":")
+    try:
+        text = attrgetter(attribute)(import_module(module)).__doc__ or ""
+    except AttributeError:  # registered by a decorator inside a function: nothing to look up
+        return ""
+    return str(text).strip().partition("\n")[0]
+
+
+_READERS: dict[str, Callable[[], list[Row]]] = {
+    "substrates": _substrates,
+    "tasks": _tasks,
+    "laws": _laws,
+    "metrics": _metrics,
+}

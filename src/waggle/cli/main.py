@@ -1,0 +1,115 @@
+"""`waggle`: the command tree and the one place where an error becomes an exit code.
+
+0 = done, 1 = the check or comparison that was asked for failed, 2 = it could not be done as asked.
+Commands return their exit code or None and raise `WaggleError`; only this file prints an error, as
+one line that names the fix. Commands are named by import path, so that one of them never pays for
+the imports of another.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cyclopts import App, CycloptsError
+
+from waggle import __version__
+from waggle.cli.argv import spell_out
+from waggle.cli.faults import describe
+from waggle.core.errors import ConfigError, WaggleError, suggest
+
+HELP = """One anonymous local law for self-organizing LLM swarms.
+
+Start with `waggle run beacon`; `waggle list` shows what else can be run. Every command explains
+itself with `--help`. Nothing uses the network unless the command says so."""
+
+EPILOGUE = "Exit codes: 0 done, 1 a check failed, 2 not possible as asked."
+
+
+class Command(NamedTuple):
+    """Where a command lives and what the overview says about it."""
+
+    target: str
+    about: str
+
+
+COMMANDS = {
+    "run": Command("waggle.cli.run:run", "Run one episode and keep its record."),
+    "list": Command("waggle.cli.listing:show", "List substrates, tasks, laws and metrics."),
+    "replay": Command("waggle.cli.replay:replay", "Recompute a record and compare."),
+    "doctor": Command("waggle.cli.doctor:doctor", "Examine the installation."),
+    "check substrate": Command("waggle.cli.check:substrate", "Prove that a substrate is sound."),
+    "check law": Command("waggle.cli.check:law", "Prove that a law is sound."),
+    "check record": Command("waggle.cli.check:record", "Check that a record file is whole."),
+    "check vectors": Command("waggle.cli.vectors:vectors", "Compare with recorded vectors."),
+    "check graphs": Command("waggle.cli.vectors:graphs", "Check AgentsNet graph files."),
+    "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
+}
+GROUPS = {
+    "check": "Prove that a substrate, a law, vectors, graph files or a record are sound.",
+    "bench": "Measure speed on this machine.",
+}
+
+
+def build(tokens: Sequence[str] = ()) -> App:
+    """Return the command tree for a command line.
+
+    Only the command that is called is imported; the others appear with their line of the overview.
+    """
+    app = App(
+        name="waggle",
+        help=HELP,
+        help_epilogue=EPILOGUE,
+        help_format="markdown",
+        version=__version__,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    groups = {name: App(name=name, help=text) for name, text in GROUPS.items()}
+    for name, command in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        called = name.split() == list(tokens[: len(name.split())])
+        about = None if called else command.about
+        (groups[group] if group else app).command(command.target, name=last, help=about)
+    for group_app in groups.values():
+        app.command(group_app)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; never raise for a user's mistake."""
+    tokens = list(sys.argv[1:] if argv is None else argv)
+    try:
+        _known(tokens)
+        result = build(tokens)(spell_out(tokens), exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+    except (CycloptsError, WaggleError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            return _hang_up()
+        sys.stderr.write(f"waggle: {describe(error)}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def _known(tokens: Sequence[str]) -> None:
+    """Refuse an unknown command with a suggestion, without importing the known ones."""
+    words = [token for token in tokens[:2] if not token.startswith("-")]
+    if words and words[0] in GROUPS:
+        known = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
+        asked = " ".join(words)
+    else:
+        known = sorted({name.partition(" ")[0] for name in COMMANDS})
+        asked = words[0] if words else ""
+    if asked and asked not in {*known, *GROUPS}:
+        hint = suggest(asked, known)
+        raise ConfigError(f"no command {asked!r}; there are {', '.join(known)}{hint}")
+
+
+def _hang_up() -> int:
+    """End quietly when the reader of a pipe has gone, as `waggle list | head` does."""
+    sys.stdout = None  # keeps the interpreter from flushing at exit
+    return 0

@@ -1,0 +1,114 @@
+"""Options that commands do not know beforehand: `--silo.regime`, `--perturb.loss`, `--law.model`.
+
+Substrates describe theirs by a pydantic model, the runtime's settings are frozen structs, a law's
+are the parameters of its factory; all three are read here, so that a new knob needs no new flag.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from inspect import Parameter
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+
+from waggle import plugins
+from waggle.cli.faults import invalid
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.protocols import Law
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.switches import Switches
+
+
+@cache
+def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
+    """Return a pydantic model with the fields, defaults and attribute docstrings of a struct."""
+    texts = _docstrings(struct)
+    fields: dict[str, Any] = {
+        f.name: (f.type, Field(default=f.default, description=texts.get(f.name)))
+        for f in msgspec.structs.fields(struct)
+    }
+    config = ConfigDict(extra="forbid", frozen=True)
+    return create_model(struct.__name__, __config__=config, __doc__=struct.__doc__, **fields)
+
+
+def _docstrings(cls: type) -> dict[str, str]:
+    """Read the text under each field; Python keeps it in the source alone."""
+    body = ast.parse(dedent(inspect.getsource(cls))).body[0]
+    if not isinstance(body, ast.ClassDef):
+        return {}
+    texts = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+        ):
+            texts[field.target.id] = str(text.value.value)
+    return texts
+
+
+SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": Switches}
+"""Dotted option groups of the runtime itself."""
+
+
+def models(tokens: Sequence[str] | None = None) -> dict[str, type[BaseModel]]:
+    """Return the option model of every group, or of the groups that the tokens name.
+
+    A substrate that cannot be loaded has no options here; it says why when it is run.
+    """
+    named = None if tokens is None else {t.lstrip("-").partition(".")[0] for t in tokens}
+    found = {name: mirror(s) for name, s in SETTINGS.items() if named is None or name in named}
+    for name in plugins.names("substrate"):
+        if named is None or name in named:
+            with suppress(plugins.PluginError):
+                found[name] = plugins.get_substrate(name).options
+    return found
+
+
+def switches(tokens: Sequence[str]) -> frozenset[str]:
+    """Return the yes/no options among the groups that the tokens name, as `--group.name`."""
+    return frozenset(
+        f"--{group}.{name.replace('_', '-')}"
+        for group, model in models(tokens).items()
+        for name, field in model.model_fields.items()
+        if field.annotation is bool
+    )
+
+
+def given(model: BaseModel | None) -> dict[str, Any]:
+    """Return what the user set, and nothing that is merely a default."""
+    return {} if model is None else model.model_dump(mode="json", exclude_unset=True)
+
+
+def make_law(name: str, options: Mapping[str, str]) -> Law:
+    """Make a law with its `--law.KEY VALUE` options converted to what its factory asks for."""
+    wanted = plugins.law_options(name)
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        parameter = key.replace("-", "_")
+        if parameter not in wanted:
+            known = [f"--law.{k.replace('_', '-')}" for k in wanted]
+            takes = f"it takes {', '.join(known)}" if known else "it takes no options"
+            hint = suggest(f"--law.{key}", known)
+            raise ConfigError(f"law {name!r} has no option --law.{key}; {takes}{hint}")
+        values[parameter] = _convert(f"--law.{key}", text, wanted[parameter])
+    return plugins.get_law(name, **values)
+
+
+def _convert(option: str, text: str, parameter: Parameter) -> Any:
+    """Read a text as the type of a parameter; one without a readable type takes the text."""
+    kind = parameter.annotation
+    if kind is parameter.empty or isinstance(kind, str):
+        kind = type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
+    try:
+        return TypeAdapter(kind).validate_python(text)
+    except ValidationError as error:
+        raise ConfigError(invalid(error, option)) from None

@@ -1,0 +1,146 @@
+"""`waggle check …`, `list`, `doctor`, `bench`: exit codes and both kinds of output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Command, refused
+
+SHARED = Path(__file__).parents[3] / "shared" / "golden"
+KINDS = ("substrates", "tasks", "laws", "metrics")
+
+
+def golden(*parts: str) -> Path:
+    """Return a folder of recorded vectors, or skip where there is none."""
+    folder = SHARED.joinpath(*parts)
+    if not folder.is_dir():
+        pytest.skip(f"no recorded vectors at {folder}")
+    return folder
+
+
+def test_list_shows_all_kinds(waggle: Command) -> None:
+    said = waggle("list")
+    assert said.code == 0
+    for word in ("Substrates", "Tasks", "Laws", "Metrics", "beacon", "heuristic", "random-legal"):
+        assert word in said.out
+    assert "cannot be imported" not in said.out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_has_machine_output(waggle: Command, kind: str) -> None:
+    data = waggle("list", kind, "--json").data
+    assert list(data) == [kind]
+    assert kind == "metrics" or data[kind]
+
+
+def test_every_listed_task_can_be_named(waggle: Command, tmp_path: Path) -> None:
+    from waggle import plugins
+
+    for row in waggle("list", "tasks", "--json").data["tasks"]:
+        for name in row["tasks"]:
+            assert plugins.find_task(name).name == name
+
+
+def test_doctor_finds_this_installation_sound(waggle: Command) -> None:
+    said = waggle("doctor", "--json")
+    assert said.code == 0
+    assert {"python", "numpy", "torch", "disk"} <= {f["topic"] for f in said.data["findings"]}
+    assert waggle("doctor").out.splitlines()[-1].strip() == "ready"
+
+
+def test_doctor_names_a_missing_part(waggle: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waggle.cli.doctor._CORE", ("numpy", "no-such-package"))
+    said = waggle("doctor")
+    assert said.code == 1
+    assert "MISSING" in said.out and "no-such-package" in said.out
+
+
+def test_agentsnet_vectors(waggle: Command, tmp_path: Path) -> None:
+    folder, graphs = golden("agentsnet", "vectors"), golden("agentsnet", "graphs")
+    said = waggle("check", "vectors", "agentsnet", folder, "--graphs", graphs, "--json")
+    assert said.code == 0 and said.data["passed"] > 0 and said.data["failed"] == 0
+    assert waggle("check", "graphs", graphs).code == 0
+
+
+@pytest.mark.parametrize("substrate", ["agentsnet", "silo", "swarmbench"])
+def test_an_empty_folder_of_vectors_is_a_failure(
+    waggle: Command, tmp_path: Path, substrate: str
+) -> None:
+    said = waggle("check", "vectors", substrate, tmp_path)
+    assert said.code == 1 and "nothing to check" in said.out
+
+
+@pytest.mark.parametrize("substrate", ["agentsnet", "silo", "swarmbench"])
+def test_broken_vector_files_fail_with_a_reason(
+    waggle: Command, tmp_path: Path, substrate: str
+) -> None:
+    for name in ("evaluator_x.json", "parsing.json", "instance.json", "episode.json.gz"):
+        (tmp_path / name).write_text('{"cut": [')
+    said = waggle("check", "vectors", substrate, tmp_path, "--json")
+    assert said.code == 1
+    assert said.data["failed"] > 0 and said.data["first_difference"]
+
+
+def test_a_graph_file_with_a_wrong_diameter_fails(waggle: Command, tmp_path: Path) -> None:
+    source = json.loads((golden("agentsnet", "graphs") / "ws_8_0.json").read_text())
+    assert waggle("check", "graphs", _with(tmp_path, source)).code == 0
+    key = next(k for k in source if "diameter" in k)
+    source[key] += 1
+    said = waggle("check", "graphs", _with(tmp_path, source))
+    assert said.code == 1 and "diameter" in said.out
+
+
+def _with(folder: Path, graph: object) -> Path:
+    (folder / "ws_8_0.json").write_text(json.dumps(graph))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["vectors", "sillo", "."], "did you mean 'silo'"),
+        (["vectors", "silo", "no/such/folder"], "not a folder"),
+        (["vectors", "silo", ".", "--graphs", "."], "belongs to agentsnet"),
+        (["graphs", "no/such/folder"], "not a folder"),
+        (["substrate", "beacn"], "did you mean 'beacon'"),
+        (["law", "heuristc"], "did you mean 'heuristic'"),
+        (["law", "heuristic", "--substrate", "becon"], "did you mean 'beacon'"),
+        (["recrod", "x"], "did you mean 'check record'"),
+    ],
+)
+def test_mistakes_are_one_line(waggle: Command, words: list[str], hint: str) -> None:
+    assert hint in refused(waggle("check", *words))
+
+
+def test_an_unknown_command_gets_a_suggestion(waggle: Command) -> None:
+    assert "did you mean 'replay'" in refused(waggle("repaly", "x"))
+
+
+def test_the_overview_names_every_command(waggle: Command) -> None:
+    from waggle.cli.main import COMMANDS
+
+    for words in ([], ["check"], ["bench"]):
+        said = waggle(*words, "--help")
+        assert said.code == 0
+        here = [c.split()[-1] for c in COMMANDS if c.split()[:-1] == words]
+        assert here and all(name in said.out for name in here)
+
+
+def test_every_command_has_its_own_help(waggle: Command) -> None:
+    from waggle.cli.main import COMMANDS
+
+    for name in COMMANDS:
+        said = waggle(*name.split(), "--help")
+        assert said.code == 0, said
+        assert "--json" in said.out, name
+
+
+def test_the_runtime_bench_prints_both_figures_and_the_slope(waggle: Command) -> None:
+    said = waggle("bench", "runtime", "--repeats", 1, "--largest", 200)
+    assert said.code == 0
+    for text in ("N = 64", "limit 200", "N = 200 over N = 100", "limit 1.5", "slope"):
+        assert text in said.out
+    assert "--largest" in refused(waggle("bench", "runtime", "--largest", 3))

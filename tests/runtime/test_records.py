@@ -1,0 +1,133 @@
+"""Record files: whole or not at all, read with distrust, replayed to the same bytes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from waggle.core.errors import RecordError
+from waggle.core.protocols import Case
+from waggle.laws.heuristic import Heuristic
+from waggle.laws.random_legal import RandomLegal
+from waggle.runtime.recorder import Memory
+from waggle.runtime.records import RecordFile, read, record_name
+from waggle.runtime.replay import first_difference, replay, view_of
+from waggle.runtime.sync import Engine
+from waggle.substrates.beacon import Beacon
+
+CASE = Case("beacon", "beacon", 8, 10_000, rounds=6, shock=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    target = tmp_path / record_name("beacon", 8, 10_000, "heuristic")
+    with RecordFile(target) as sink:
+        Engine(Beacon().open(CASE), Heuristic(), CASE, sinks=[sink]).play()
+    return target
+
+
+def rewrite(path: Path, change: object) -> Path:
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    lines = change(lines)  # type: ignore[operator]
+    path.write_bytes(gzip.compress(b"".join(lines)))
+    return path
+
+
+def test_file_and_memory_hold_the_same_record(path: Path) -> None:
+    memory = Memory()
+    Engine(Beacon().open(CASE), Heuristic(), CASE, sinks=[memory]).play()
+    assert first_difference(read(path), memory.record()) == ""
+
+
+def test_same_episode_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl.gz"
+    with RecordFile(other) as sink:
+        Engine(Beacon().open(CASE), Heuristic(), CASE, sinks=[sink]).play()
+    assert other.read_bytes() == path.read_bytes()
+
+
+def test_recorded_views_decode(path: Path) -> None:
+    record = read(path)
+    view = view_of(record.header.contract, record.rounds[1].updates[0])
+    assert view.contract == record.header.contract and len(view.private.channels) > 0
+
+
+def test_interrupted_episode_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "cut.jsonl.gz"
+
+    def stop(entry: object, world: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), RecordFile(target) as sink:
+        Engine(Beacon().open(CASE), Heuristic(), CASE, sinks=[sink], watch=stop).play()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_replay_recomputes_the_same(path: Path) -> None:
+    assert replay(read(path), Beacon().open(CASE)).same
+
+
+def test_replay_of_a_sampling_law_needs_no_law() -> None:
+    memory = Memory()
+    Engine(Beacon().open(CASE), RandomLegal(), CASE, sinks=[memory]).play()
+    assert replay(memory.record(), Beacon().open(CASE)).same
+
+
+def tampered_score(lines: list[bytes]) -> list[bytes]:
+    entry = json.loads(lines[3])
+    entry["score"]["score"] += 0.125
+    return [*lines[:3], json.dumps(entry).encode() + b"\n", *lines[4:]]
+
+
+def tampered_decision(lines: list[bytes]) -> list[bytes]:
+    entry = json.loads(lines[2])
+    entry["updates"][0]["raw"] = [
+        '{"task_action":"WAIT","response":null,"deposits":[],"commit":null}'
+    ]
+    return [*lines[:2], json.dumps(entry).encode() + b"\n", *lines[3:]]
+
+
+@pytest.mark.parametrize("change", [tampered_score, tampered_decision])
+def test_replay_finds_what_was_changed(path: Path, change: object) -> None:
+    found = replay(read(rewrite(path, change)), Beacon().open(CASE))
+    assert not found.same and found.difference.startswith("round")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], "no footer"),
+        (lambda lines: lines[1:], "does not start"),
+        (lambda lines: [*lines[:2], *lines[3:]], "not complete"),
+        (lambda lines: [lines[0].replace(b'"format":1', b'"format":99'), *lines[1:]], "format 99"),
+        (lambda lines: [*lines[:2], b'{"kind":"round","round":"x"}\n', *lines[2:]], "line 3"),
+        (lambda lines: [*lines[:-1], lines[-1].rstrip(b"\n")], "cut"),
+        (lambda lines: [], "does not start"),
+        (lambda lines: [b"[" * 100_000 + b"\n"], "line 1"),
+        (lambda lines: [b"\xff\xfe\n"], "line 1"),
+    ],
+)
+def test_bad_files_are_one_clear_line(path: Path, change: object, message: str) -> None:
+    with pytest.raises(RecordError, match=message) as error:
+        read(rewrite(path, change))
+    assert "\n" not in str(error.value)
+
+
+def test_cut_gzip_and_foreign_files(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:400])
+    with pytest.raises(RecordError, match="cut"):
+        read(path)
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(RecordError, match="not a gzipped record"):
+        read(tmp_path / "text")
+    with pytest.raises(RecordError, match="cannot read"):
+        read(tmp_path / "missing")
+
+
+def test_unwritable_folder_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RecordError, match="choose another --out"):
+        RecordFile(tmp_path / "file" / "record.jsonl.gz")

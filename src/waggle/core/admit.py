@@ -127,7 +127,7 @@ def clears(view: View, decision: Decision) -> bool:
 
 def violations(view: View, decision: Decision) -> tuple[str, ...]:
     """Return the codes of every rule the decision breaks on this view; empty means admissible."""
-    if not _typed(decision):
+    if not is_typed(decision):
         return ("shape.type",)
     codes = _act_violations(view, decision)
     deposits = decision.deposits
@@ -140,7 +140,7 @@ def violations(view: View, decision: Decision) -> tuple[str, ...]:
     return tuple(dict.fromkeys(codes)) if codes else ()
 
 
-def _typed(decision: Decision) -> bool:
+def is_typed(decision: Decision) -> bool:
     """Whether every field has its type: a law may build its Decision object by hand."""
     commit = decision.commit
     return (
@@ -285,7 +285,7 @@ def project(view: View, decision: Decision) -> Decision:
     The result is admissible on every view: where nothing else is, it is the private proposal
     without communication, and where even that is illegal, a wait.
     """
-    if not _typed(decision):
+    if not is_typed(decision):
         return fallback(view)
     action, response, intent = _project_act(view, decision)
     kept = Decision(action, response, (), None, intent)

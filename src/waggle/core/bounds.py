@@ -102,8 +102,11 @@ def _check_contract(contract: Contract) -> None:
         raise ContractError(f"an action argument must be written VERB:{CHANNEL_ARGUMENT}")
     if not _bin(contract.deposits, MAX_DEPOSITS):
         raise ContractError(f"contract deposits must be 0 to {MAX_DEPOSITS}")
-    if contract.response is not None and contract.response not in actions:
-        raise ContractError(f"answering action {contract.response!r} must be a contract action")
+    if any(is_handle(a.partition(":")[2]) for a in actions):
+        raise ContractError("a fixed action argument must not look like a handle; rename it")
+    answer = contract.response
+    if answer is not None and (answer not in actions or answer == WAIT or "@" in answer):
+        raise ContractError(f"answering action {answer!r} must be a plain contract action")
 
 
 def _check_json(value: Json, depth: int) -> None:

@@ -1,0 +1,205 @@
+"""Templates of admissible records: every legal decision of a view, by shape and numeric ranges.
+
+The family that random-legal samples from and that the grammar of constrained decoding spells out.
+It covers every admissible decision with at most one deposit, plus one fan-out family (the same
+write on every channel) where the contract allows that many deposits; other mixtures of several
+deposits are admissible but not enumerated, which keeps the family bounded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple, overload
+
+from waggle.core.admit import is_typed
+from waggle.core.grammar import grammar
+from waggle.core.options import (
+    ActOption,
+    Commit,
+    Range,
+    Write,
+    acts,
+    channels,
+    commits,
+    waits,
+    writes,
+)
+from waggle.core.schema import MAX_RESPONSE, Commitment, Decision, Trace, View
+from waggle.core.seeds import mix
+
+__all__ = ["Template", "Templates", "contains", "grammar", "sample", "templates"]
+
+
+class Template(NamedTuple):
+    """One shape of admissible decision: an act, a write to some channels, a commitment."""
+
+    act: ActOption
+    channels: tuple[str, ...] = ()
+    """Where the write goes; all channels get the same bins."""
+    write: Write | None = None
+    commit: Commit | None = None
+
+    def decision(self, entropy: int) -> Decision:
+        """Draw the bins: one decision of this shape. A free response is drawn empty."""
+        deposits: tuple[Trace, ...] = ()
+        if self.write is not None:
+            w = self.write
+            ranges = (w.novelty, w.support, w.conflict, w.ttl)
+            n, s, x, ttl = (_draw(r, mix(entropy, i)) for i, r in enumerate(ranges))
+            deposits = tuple(Trace(c, w.claim, n, s, x, ttl, w.direction) for c in self.channels)
+        commit = None
+        if self.commit is not None:
+            commit = Commitment(self.commit.claim, _draw(self.commit.confidence, mix(entropy, 4)))
+        response = "" if self.act.free else self.act.response
+        return Decision(self.act.action, response, deposits, commit, self.act.intent)
+
+    def matches(self, decision: Decision) -> bool:
+        """Whether a decision has this shape, with its bins in range."""
+        return (
+            self._matches_act(decision)
+            and self._matches_write(decision.deposits)
+            and self._matches_commit(decision.commit)
+        )
+
+    def _matches_act(self, decision: Decision) -> bool:
+        act, response = self.act, decision.response
+        if (decision.task_action, decision.execution_intent) != (act.action, act.intent):
+            return False
+        if act.free:
+            return response is not None and len(response) <= MAX_RESPONSE
+        return response == act.response
+
+    def _matches_write(self, deposits: Sequence[Trace]) -> bool:
+        if self.write is None or not deposits:
+            return self.write is None and not deposits
+        first = deposits[0]
+        return (
+            tuple(d.channel for d in deposits) == self.channels
+            and all(_content(d) == _content(first) for d in deposits)
+            and in_write(self.write, first)
+        )
+
+    def _matches_commit(self, commit: Commitment | None) -> bool:
+        if self.commit is None or commit is None:
+            return self.commit is None and commit is None
+        bins = self.commit.confidence
+        return commit.claim == self.commit.claim and bins.low <= commit.confidence_bin <= bins.high
+
+
+def _draw(bins: Range, entropy: int) -> int:
+    return bins.low + entropy % (bins.high - bins.low + 1)
+
+
+def _content(deposit: Trace) -> tuple[object, ...]:
+    return (
+        deposit.claim, deposit.novelty, deposit.support, deposit.conflict, deposit.ttl,
+        deposit.direction,
+    )  # fmt: skip
+
+
+def in_write(write: Write, deposit: Trace) -> bool:
+    """Whether a deposit is an instance of a write."""
+    return (
+        (deposit.claim, deposit.direction) == (write.claim, write.direction)
+        and write.novelty.low <= deposit.novelty <= write.novelty.high
+        and write.support.low <= deposit.support <= write.support.high
+        and write.conflict.low <= deposit.conflict <= write.conflict.high
+        and write.ttl.low <= deposit.ttl <= write.ttl.high
+    )
+
+
+class _Social(NamedTuple):
+    """What may stand beside an act: a write with its channels, and its commitments."""
+
+    write: Write | None
+    targets: tuple[tuple[str, ...], ...]
+    commits: tuple[Commit | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.targets) * len(self.commits)
+
+
+class Templates(Sequence[Template]):
+    """The templates of a view as a lazy sequence: counted at once, built when asked for."""
+
+    def __init__(self, view: View, free: bool = True) -> None:
+        """Enumerate a view; without `free`, only responses that the view itself offers."""
+        self._acts = [act for act in acts(view) if free or not act.free]
+        self._waits = waits(view)
+        self._social = _socials(view)
+        self._ends = list(accumulate(map(len, self._social)))
+
+    def __len__(self) -> int:
+        return len(self._waits) + len(self._acts) * self._ends[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> Template: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Template]: ...
+    def __getitem__(self, index: int | slice) -> Template | Sequence[Template]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        if index < len(self._waits):
+            return Template(self._waits[index])
+        which, rest = divmod(index - len(self._waits), self._ends[-1])
+        at = bisect_right(self._ends, rest)
+        social = self._social[at]
+        target, commit = divmod(rest - (self._ends[at] - len(social)), len(social.commits))
+        return Template(
+            self._acts[which], social.targets[target], social.write, social.commits[commit]
+        )
+
+
+def _socials(view: View) -> list[_Social]:
+    single: tuple[tuple[str, ...], ...] = tuple((channel,) for channel in channels(view))
+    everyone = tuple(port.channel for port in view.private.channels)
+    if 1 < len(everyone) <= view.contract.deposits:
+        single = (*single, everyone)
+    found = [_Social(None, ((),), (None, *commits(view, None)))]
+    if single:
+        found += [_Social(w, single, (None, *commits(view, w))) for w in writes(view)]
+    return found
+
+
+def templates(view: View) -> Templates:
+    """Return the templates of a view, in the order of its rows."""
+    return Templates(view)
+
+
+def sample(view: View, entropy: int) -> Decision:
+    """Draw an admissible decision: uniform over templates, then over their ranges.
+
+    An answer is drawn only where the private proposal offers its text.
+    """
+    found = Templates(view, free=False)
+    return found[mix(entropy, 0) % len(found)].decision(mix(entropy, 1))
+
+
+def contains(view: View, decision: Decision) -> bool:
+    """Whether some template of the view matches the decision."""
+    if not is_typed(decision):
+        return False
+    options = [*((act, False) for act in waits(view)), *((act, True) for act in acts(view))]
+    for act, social in options:
+        if not Template(act)._matches_act(decision):
+            continue
+        if not social:
+            return not decision.deposits and decision.commit is None
+        return any(_matches(social, decision) for social in _socials(view))
+    return False
+
+
+def _matches(social: _Social, decision: Decision) -> bool:
+    free = ActOption("", None)
+    target = tuple(deposit.channel for deposit in decision.deposits)
+    if target not in social.targets:
+        return False
+    shape = Template(free, target, social.write)
+    return shape._matches_write(decision.deposits) and any(
+        Template(free, commit=commit)._matches_commit(decision.commit) for commit in social.commits
+    )

@@ -289,8 +289,11 @@ def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> 
 
 
 def _parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a factory by name."""
-    return inspect.signature(factory).parameters
+    """Return the parameters of a factory by name; builtins may not tell theirs."""
+    try:
+        return inspect.signature(factory).parameters
+    except ValueError:
+        return {}
 
 
 def _required(parameter: inspect.Parameter) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from waggle.core import canon
-from waggle.core.order import Renaming
+from waggle.core.naming import Renaming, claims_of
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord, WriteRecord
 from waggle.core.schema import Decision, View
 
@@ -52,21 +52,9 @@ def view_of(header: Header, update: UpdateRecord) -> View:
 def nameless(view: View, decision: Decision) -> tuple[bytes, Decision]:
     """Return a view's text and a decision on it with every name replaced by its place."""
     handles = {port.channel: f"h{k}" for k, port in enumerate(view.private.channels)}
-    claims = {claim: f"z{k}" for k, claim in enumerate(dict.fromkeys(_claims(view)))}
+    claims = {claim: f"z{k}" for k, claim in enumerate(claims_of(view))}
     naming = Renaming(handles, claims)
     return canon.encode_view(naming.view(view)), naming.decision(decision)
-
-
-def _claims(view: View) -> Iterator[str]:
-    """Yield every claim of a view, in the order of its text."""
-    yield from (row.claim for row in view.private.evidence)
-    yield from view.private.ready
-    yield from (row.claim for row in view.private.claims)
-    if view.proposal.claim is not None:
-        yield view.proposal.claim
-    yield from (trace.claim for trace in view.traces)
-    if view.commitment is not None:
-        yield view.commitment.claim
 
 
 def _frame(header: Header, entry: RoundRecord) -> Frame:

@@ -1,0 +1,1 @@
+"""A complete plug-in for waggle: one substrate, one law, one metric."""

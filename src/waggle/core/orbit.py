@@ -151,9 +151,7 @@ def _relations(view: View, decision: Decision) -> tuple[object, ...]:
                 is_incident(view, d.channel),
                 d.claim == view.proposal.claim,
                 held is not None and d.claim == held.claim,
-                tuple(t.channel == d.channel for t in view.traces if t.claim == d.claim).count(
-                    True
-                ),
+                sum(t.channel == d.channel and t.claim == d.claim for t in view.traces),
             )
             for d in decision.deposits
         ),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from waggle.core.admit import clears, is_fresh, is_verified
 from waggle.core.modes import Mode, mode
-from waggle.core.schema import BROADCAST, MAX_BIN, MAX_TTL, WAIT, Decision, Trace, View
+from waggle.core.schema import BROADCAST, MAX_BIN, MAX_TTL, WAIT, Commitment, Decision, Trace, View
 
 _BINS = ("null", *map(str, range(MAX_BIN + 1)))
 _LIVES = ("null", *map(str, range(1, MAX_TTL + 1)))
@@ -24,7 +24,7 @@ FACTORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "intent": ("null", "PRIVATE", "FIELD", "WAIT"),
         "semantic_act": ("null", *(m.value for m in Mode)),
         "communication_act": ("null", "fresh", "relay", "challenge", "unverified"),
-        "claim_source": ("null", "evidence", "trace", "both", "proposal", "commitment"),
+        "claim_source": ("null", "evidence", "trace", "both", "other"),
         "channel_scope": ("null", "source", "other", "several", "all"),
         "novelty": _BINS,
         "support": _BINS,
@@ -72,7 +72,7 @@ def rho(view: View, decision: Decision) -> Rho:
         decision.execution_intent or "null",
         mode(view, decision).value,
         _communication(view, deposit),
-        _source(view, deposit),
+        _source(view, deposit or commit),
         _scope(view, deposits),
         *_bins(deposit),
         _commitment_action(view, decision),
@@ -110,19 +110,16 @@ def _communication(view: View, deposit: Trace | None) -> str:
     return "fresh" if is_fresh(view, deposit) else "relay"
 
 
-def _source(view: View, deposit: Trace | None) -> str:
-    """Where the claim of a deposit is known from; evidence and traces before weaker sources."""
-    if deposit is None:
+def _source(view: View, record: Trace | Commitment | None) -> str:
+    """Where the claim of the deposit, or else of the commitment, is known from."""
+    if record is None:
         return "null"
-    claim = deposit.claim
+    claim = record.claim
     own = any(row.claim == claim for row in view.private.evidence)
     heard = any(trace.claim == claim for trace in view.traces)
-    if own or heard:
-        return "both" if own and heard else "evidence" if own else "trace"
-    if view.proposal.claim == claim:
-        return "proposal"
-    held = view.commitment
-    return "commitment" if held is not None and held.claim == claim else "null"
+    if own:
+        return "both" if heard else "evidence"
+    return "trace" if heard else "other"
 
 
 def _scope(view: View, deposits: tuple[Trace, ...]) -> str:
@@ -168,7 +165,7 @@ class Field(NamedTuple):
 
 
 def field(view: View) -> Field:
-    """Summarize the local field of a view (Eq. 6)."""
+    """Summarize the local field of a view ("Anticipating the local coordination field")."""
     traces, held = view.traces, view.commitment
     return Field(
         _histogram((t.novelty for t in traces), MAX_BIN),

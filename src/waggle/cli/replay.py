@@ -55,7 +55,7 @@ def replay(record: Path, /, *, json: Annotated[bool, Parameter(negative="")] = F
 def _world(header: Header) -> World:
     """Open the recorded case; its header is untrusted until it says a possible one."""
     case = header.case
-    if sorted(header.keys) != list(range(case.n)):
+    if len(header.keys) != case.n or sorted(header.keys) != list(range(case.n)):
         raise ValueError(f"its keys are no permutation of {case.n} nodes")
     substrate = plugins.get_substrate(case.substrate)
     if case.task not in substrate.tasks:

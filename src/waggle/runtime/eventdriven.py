@@ -9,11 +9,11 @@ Without perturbation it equals the synchronous engine bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from waggle.core.admit import violations
-from waggle.core.protocols import Case, Law, Shock, World
-from waggle.core.record import Footer
+from waggle.core.protocols import Case, Decode, Law, Request, Shock, World
 from waggle.core.schema import Commitment, Decision, Trace, action_argument
 from waggle.runtime.events import (
     Complete,
@@ -28,7 +28,7 @@ from waggle.runtime.events import (
     Start,
 )
 from waggle.runtime.state import Shown
-from waggle.runtime.sync import Done, Engine
+from waggle.runtime.sync import Done, Engine, Episode
 from waggle.runtime.transport import Message, Transport
 from waggle.runtime.views import show
 
@@ -67,15 +67,14 @@ class EventEngine(Engine):
         self._played = 0
         self._over = False
 
-    def play(self) -> Footer:
-        """Play the episode to its end and return the record's footer."""
+    def episode(self) -> Episode:
+        """Play as a generator of request batches, so that a caller may batch across episodes."""
         self.recorder.header(self._header())
         self._open(0)
         handlers = {
             Phase.INJECT: self._on_inject,
             Phase.MEMBERSHIP: self._on_membership,
             Phase.START: self._on_start,
-            Phase.COMPLETE: self._on_complete,
             Phase.TICK: self._on_tick,
             Phase.EXPIRE: self._on_expire,
             Phase.DELIVER: self._on_deliver,
@@ -83,7 +82,10 @@ class EventEngine(Engine):
         }
         while not self._over and (batch := self.queue.pop()) is not None:
             time, phase, events = batch
-            handlers[phase](time, events)
+            if phase is Phase.COMPLETE:
+                yield from self._on_complete(time, events)
+            else:
+                handlers[phase](time, events)
         return self.recorder.footer(self._played)
 
     def _open(self, time: int) -> None:
@@ -124,7 +126,9 @@ class EventEngine(Engine):
             due = time + self.schedule.call_rounds(node, time)
             self.queue.post(due, Phase.COMPLETE, Complete(node))
 
-    def _on_complete(self, time: int, events: list[Event]) -> None:
+    def _on_complete(
+        self, time: int, events: list[Event]
+    ) -> Generator[Sequence[Request], Sequence[Decode], None]:
         nodes = sorted(e.node for e in events if isinstance(e, Complete))
         calls = [self.pending.pop(node) for node in nodes]
         current = {
@@ -132,7 +136,7 @@ class EventEngine(Engine):
             for node, call in zip(nodes, calls, strict=True)
             if call.started != time and node not in self._cancelled
         }
-        admissions = self._decide([call.shown for call in calls])
+        admissions = yield from self._decide([call.shown for call in calls])
         for node, call, admission in zip(nodes, calls, admissions, strict=True):
             done = Done(node, call.shown, admission, [], None)
             self._done.append(self._land(done, current.get(node, call.shown), time))
@@ -216,8 +220,3 @@ def _rename(deposit: Trace, handles: dict[str, str], claims: dict[str, str]) -> 
         deposit.ttl,
         deposit.direction,
     )
-
-
-def play(world: World, law: Law, case: Case, **settings: object) -> Footer:
-    """Play one episode on the event-driven engine; see Engine for the settings."""
-    return EventEngine(world, law, case, **settings).play()

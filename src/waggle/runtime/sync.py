@@ -1,6 +1,6 @@
 """The synchronous engine F: all views of a round are formed from one pre-update state.
 
-    outcome = play(world, law, case)
+    footer = play(world, law, case, order="canonical", sinks=[Memory()])
 
 Per round: counterevidence, views, one batch of decisions, commitments and staged writes, one world
 step, decay and expiry, delivery, score.
@@ -8,13 +8,13 @@ step, decay and expiry, delivery, score.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from waggle.core.order import Order
-from waggle.core.protocols import Act, Case, Law, Request, Shock, World
+from waggle.core.protocols import Act, Case, Decode, Law, Request, Shock, World
 from waggle.core.record import FORMAT, Footer, Header, RoundRecord, WriteRecord
 from waggle.core.schema import action_argument
 from waggle.runtime import commitment
@@ -23,8 +23,11 @@ from waggle.runtime.recorder import Recorder, Sink
 from waggle.runtime.state import Shown, Swarm
 from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Transport
-from waggle.runtime.update import Admission, decide
+from waggle.runtime.update import Admission, Deciding, ask, decide
 from waggle.runtime.views import show
+
+Episode: TypeAlias = Generator[Sequence[Request], Sequence[Decode], Footer]
+"""An episode that asks for decodes and ends with its record's footer."""
 
 
 class Done(NamedTuple):
@@ -76,12 +79,16 @@ class Engine:
 
     def play(self) -> Footer:
         """Play the episode to its end and return the record's footer."""
+        return drive(self.episode(), self.law)
+
+    def episode(self) -> Episode:
+        """Play as a generator of request batches, so that a caller may batch across episodes."""
         self.recorder.header(self._header())
         played = 0
         for round in range(self.world.rounds):
             if self.world.done():
                 break
-            self._play_round(round)
+            yield from self._play_round(round)
             played += 1
         return self.recorder.footer(played)
 
@@ -100,11 +107,11 @@ class Engine:
             msgspec.to_builtins(self.perturbation),
         )
 
-    def _play_round(self, round: int) -> None:
+    def _play_round(self, round: int) -> Generator[Sequence[Request], Sequence[Decode], None]:
         shock = self._inject(round)
         nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
         shown = [show(self.swarm, i, round, self.order) for i in nodes]
-        admissions = self._decide(shown)
+        admissions = yield from self._decide(shown)
         done = [
             self._commit(i, s, a, round) for i, s, a in zip(nodes, shown, admissions, strict=True)
         ]
@@ -123,8 +130,8 @@ class Engine:
             self.schedule.injected(round)
         return shock
 
-    def _decide(self, shown: Sequence[Shown]) -> Sequence[Admission]:
-        return decide(self.law, [Request(s.view, s.entropy) for s in shown])
+    def _decide(self, shown: Sequence[Shown]) -> Deciding:
+        return decide([Request(s.view, s.entropy) for s in shown])
 
     def _commit(self, node: int, shown: Shown, admission: Admission, round: int) -> Done:
         """Apply commitment and communication of one admitted decision."""
@@ -169,6 +176,17 @@ class Engine:
             self._watch(entry, self.world)
 
 
-def play(world: World, law: Law, case: Case, **settings: object) -> Footer:
-    """Play one episode on the synchronous engine; see Engine for the settings."""
-    return Engine(world, law, case, **settings).play()  # type: ignore[arg-type]
+def drive(episode: Episode, law: Law) -> Footer:
+    """Answer every batch of one episode with one law."""
+    try:
+        requests = next(episode)
+        while True:
+            requests = episode.send(ask(law, requests))
+    except StopIteration as end:
+        footer: Footer = end.value
+        return footer
+
+
+def play(world: World, law: Law, case: Case, **settings: Any) -> Footer:
+    """Play one episode on the synchronous engine; `settings` are those of Engine."""
+    return Engine(world, law, case, **settings).play()

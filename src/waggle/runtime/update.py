@@ -7,8 +7,8 @@ private proposal; it never originates a claim, a deposit, a commitment or a chal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from waggle.core.admit import fallback, project, violations
 from waggle.core.decode import parse
@@ -40,21 +40,26 @@ class _Checked(NamedTuple):
     usage: Usage
 
 
-def decide(law: Law, requests: Sequence[Request]) -> list[Admission]:
-    """Ask the law once for the whole batch, and once more for what was not executable."""
-    first = [_check(r.view, d) for r, d in zip(requests, _ask(law, requests), strict=True)]
+Deciding: TypeAlias = Generator[Sequence[Request], Sequence[Decode], "list[Admission]"]
+"""Yields the batches a law must answer (one, or two with regenerations); returns admissions."""
+
+
+def decide(requests: Sequence[Request]) -> Deciding:
+    """Ask for the whole batch once, and once more for what was not executable."""
+    if not requests:
+        return []
+    decodes = yield requests
+    first = [_check(r.view, d) for r, d in zip(requests, decodes, strict=True)]
     retry = [k for k, c in enumerate(first) if c.codes]
     again: dict[int, _Checked] = {}
     if retry:
-        asked = [_with_feedback(requests[k], first[k]) for k in retry]
-        decodes = _ask(law, asked)
+        decodes = yield [_with_feedback(requests[k], first[k]) for k in retry]
         again = {k: _check(requests[k].view, d) for k, d in zip(retry, decodes, strict=True)}
     return [_admit(r.view, first[k], again.get(k)) for k, r in enumerate(requests)]
 
 
-def _ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    if not requests:
-        return ()
+def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
+    """Let a law answer a batch, and hold it to one decode per request."""
     decodes = law.decide(requests)
     if len(decodes) != len(requests):
         raise ContractError(

@@ -1,0 +1,72 @@
+"""The AgentsNet substrate: options and the opening of a case.
+
+    waggle run agentsnet/coloring -n 16 --agentsnet.family ba --agentsnet.index 1
+
+Invariant: (family, n, index, graphs) names the instance and the case's seed the episode on it:
+priorities, proposals and handles. All methods therefore meet the same draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case
+from waggle.substrates.agentsnet.graph_files import find_graph
+from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
+from waggle.substrates.agentsnet.tasks import TASKS, require_task
+from waggle.substrates.agentsnet.world import AgentsNetWorld
+
+
+class AgentsNetOptions(BaseModel):
+    """Options of agentsnet."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    family: Literal["ws", "ba", "dt"] = "ws"
+    """Graph family: ws SmallWorld, ba ScaleFree, dt Delaunay."""
+
+    index: Annotated[int, Field(ge=0, le=9_999)] = 0
+    """Which graph of that family and size; the benchmark uses 0 to 2."""
+
+    priority: bool = True
+    """Whether every node has a private priority; off removes priorities and their order."""
+
+    graphs: Path | None = None
+    """Folder of graph JSONs, or the AgentsNet parquet file; the published generator if unset."""
+
+
+class AgentsNet:
+    """The five AgentsNet tasks behind the randomized-anonymous adapter."""
+
+    name: ClassVar[str] = "agentsnet"
+    tasks: ClassVar[tuple[str, ...]] = TASKS
+    options: ClassVar[type[AgentsNetOptions]] = AgentsNetOptions
+
+    def open(self, case: Case, keys: Sequence[int] | None = None) -> AgentsNetWorld:
+        """Build the world of a case."""
+        require_task(case.task)
+        if case.rounds is not None and case.rounds < 1:
+            raise ConfigError(f"agentsnet needs at least one update, not {case.rounds}")
+        options = self._options(case)
+        return AgentsNetWorld(case, self._graph(case, options), options.priority, keys)
+
+    def _options(self, case: Case) -> AgentsNetOptions:
+        try:
+            return AgentsNetOptions.model_validate(dict(case.options))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(f"--agentsnet.{where}: {first['msg']}") from None
+
+    def _graph(self, case: Case, options: AgentsNetOptions) -> AgentGraph:
+        graph = find_graph(options.family, case.n, options.index, options.graphs)
+        if graph.n != case.n or graph.diameter is None:
+            raise GraphError(
+                f"graph {graph.id!r} is no connected graph of {case.n} nodes; choose another"
+            )
+        return graph

@@ -28,6 +28,7 @@ from waggle.core.schema import (
     WAIT,
     ClaimRow,
     Contract,
+    Evidence,
     Fact,
     Json,
     Port,
@@ -49,6 +50,7 @@ MAX_GOAL = 2_000
 
 _HANDLE = re.compile(r"h[0-9a-z]{1,3}")
 _CLAIM = re.compile(r"z[0-9a-z]{1,4}")
+_TEXT = frozenset((str,))
 _DIRECTIONS = frozenset((None, *DIRECTIONS))
 RESERVED = frozenset(("channel", "lot", "claim"))
 """Names that a fact may not have: they are columns of the tables."""
@@ -132,9 +134,10 @@ def _check_json(value: Json, depth: int) -> None:
 def _check_keys(mapping: Mapping[str, Any], where: str, depth: int = 0) -> None:
     if depth >= MAX_DEPTH:
         raise ContractError(f"{where} is nested deeper than {MAX_DEPTH}; flatten it")
-    if not all(type(key) is str for key in mapping):
+    keys = tuple(mapping)
+    if not _TEXT.issuperset(map(type, keys)):
         raise ContractError(f"{where} has a key that is not text; use text keys")
-    found = leak(mapping)
+    found = leak(keys)
     if found is not None:
         raise ContractError(f"{where} key {found[0]!r:.60} is {found[1]}; remove it from the view")
 
@@ -190,7 +193,7 @@ def _check_private(private: Private) -> None:
         _check_claim(claim)
     for row in evidence:
         _check_claim(row.claim)
-        if not (_bin(row.novelty) and _bin(row.support) and _bin(row.conflict)):
+        if not _in_bins(row):
             raise ContractError(f"evidence bins must be 0 to {MAX_BIN}")
         if row.direction not in _DIRECTIONS:
             raise ContractError(f"evidence direction {row.direction!r:.40} must be a compass point")
@@ -198,11 +201,21 @@ def _check_private(private: Private) -> None:
         raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
 
 
+def _in_bins(row: Evidence | Trace) -> bool:
+    n, s, x = row.novelty, row.support, row.conflict
+    return (
+        type(n) is type(s) is type(x) is int
+        and 0 <= n <= MAX_BIN
+        and 0 <= s <= MAX_BIN
+        and 0 <= x <= MAX_BIN
+    )
+
+
 def _check_trace(trace: Trace, handles: set[str]) -> None:
     if trace.channel not in handles:
         raise ContractError(f"trace on {trace.channel!r:.40}, which is no incident channel")
     _check_claim(trace.claim)
-    if not (_bin(trace.novelty) and _bin(trace.support) and _bin(trace.conflict)):
+    if not _in_bins(trace):
         raise ContractError(f"trace bins must be 0 to {MAX_BIN}")
     if not _bin(trace.ttl, MAX_TTL, 1) or trace.direction not in _DIRECTIONS:
         raise ContractError(f"trace ttl must be 1 to {MAX_TTL} and direction a compass point")

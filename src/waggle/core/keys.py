@@ -110,8 +110,9 @@ def forbidden(key: str) -> str | None:
     return None
 
 
-def leak(keys: Mapping[str, object]) -> tuple[str, str] | None:
-    """Return (key, category) of the first forbidden key of one mapping.
+@lru_cache(maxsize=8192)
+def leak(keys: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return (key, category) of the first forbidden one among the keys of one mapping.
 
     A lone `n` is a population size; beside other points of the compass it is north.
     """

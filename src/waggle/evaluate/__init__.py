@@ -1,0 +1,1 @@
+"""Measuring swarms: metrics of records, late counterevidence, statistics, plans and runners."""

@@ -1,0 +1,109 @@
+"""Paired uncertainty and ranks (App. "Paired uncertainty").
+
+Resampling keeps the compared methods coupled within a matched unit. The hierarchical form draws
+training seeds first and matched units within their stratum second; strata keep their weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waggle.core.errors import ConfigError
+from waggle.core.seeds import generator
+
+RESAMPLES = 10_000
+"""Bootstrap resamples of every reported interval."""
+
+Values = Sequence[float] | NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """A mean with its paired 95 % interval and how many units it rests on."""
+
+    mean: float
+    low: float
+    high: float
+    units: int
+
+    @property
+    def above_zero(self) -> bool:
+        """Whether the whole interval lies above zero."""
+        return self.low > 0.0
+
+
+def paired(
+    strata: Mapping[str, Values] | Values, *, seed: int = 0, resamples: int = RESAMPLES
+) -> Interval:
+    """Return the mean of paired differences, resampling units within their strata.
+
+    Args:
+        strata: differences of matched units, by stratum, or one list of them. Strata weigh equally.
+        seed: names the resampling stream.
+        resamples: how many resamples.
+    """
+    groups = strata if isinstance(strata, Mapping) else {"": strata}
+    arrays = [np.asarray(v, dtype=np.float64) for _, v in sorted(groups.items())]
+    if not arrays or any(a.size == 0 for a in arrays):
+        raise ConfigError("a paired interval needs at least one matched unit in every stratum")
+    rng = generator(seed, "paired bootstrap")
+    drawn = np.zeros(resamples)
+    for values in arrays:
+        drawn += values[rng.integers(values.size, size=(resamples, values.size))].mean(axis=1)
+    drawn /= len(arrays)
+    mean = float(np.mean([a.mean() for a in arrays]))
+    return _interval(mean, drawn, sum(a.size for a in arrays))
+
+
+def hierarchical(
+    strata: Mapping[str, Sequence[Values]], *, seed: int = 0, resamples: int = RESAMPLES
+) -> Interval:
+    """Return the mean of paired differences over training seeds and units within strata.
+
+    Args:
+        strata: for each stratum one list of matched differences per training seed; the training
+            seeds are the same in every stratum and are drawn once for all of them.
+        seed: names the resampling stream.
+        resamples: how many resamples.
+    """
+    tables = [[np.asarray(v, dtype=np.float64) for v in rows] for _, rows in sorted(strata.items())]
+    counts = {len(rows) for rows in tables}
+    if len(counts) != 1 or 0 in counts or any(v.size == 0 for rows in tables for v in rows):
+        raise ConfigError("every stratum needs the same training seeds, each with matched units")
+    seeds = counts.pop()
+    rng = generator(seed, "hierarchical bootstrap")
+    chosen = rng.integers(seeds, size=(resamples, seeds))
+    drawn = np.zeros(resamples)
+    for rows in tables:
+        for slot in range(seeds):
+            for trained, values in enumerate(rows):
+                here = np.flatnonzero(chosen[:, slot] == trained)
+                picks = rng.integers(values.size, size=(here.size, values.size))
+                drawn[here] += values[picks].mean(axis=1)
+    drawn /= seeds * len(tables)
+    mean = float(np.mean([np.mean([v.mean() for v in rows]) for rows in tables]))
+    return _interval(mean, drawn, sum(v.size for rows in tables for v in rows))
+
+
+def _interval(mean: float, drawn: NDArray[np.float64], units: int) -> Interval:
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Interval(mean, float(low), float(high), units)
+
+
+def average_ranks(scores: Mapping[str, Sequence[float]], better: Sequence[str]) -> dict[str, float]:
+    """Return each method's average rank over equally weighted endpoints, ties averaged.
+
+    Args:
+        scores: method -> one value per endpoint.
+        better: "higher" or "lower" for each endpoint.
+    """
+    from scipy.stats import rankdata
+
+    methods = sorted(scores)
+    table = np.array([scores[m] for m in methods], dtype=np.float64)
+    signs = np.array([-1.0 if b == "higher" else 1.0 for b in better])
+    ranks = rankdata(table * signs, method="average", axis=0)
+    return dict(zip(methods, (float(r) for r in ranks.mean(axis=1)), strict=True))

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats as oracle
+
+from waggle.core.errors import ConfigError
+from waggle.core.seeds import generator
+from waggle.evaluate.stats import average_ranks, hierarchical, paired
+
+
+def test_paired_agrees_with_scipy() -> None:
+    values = generator(1, "test").normal(0.2, 1.0, 60)
+    ours = paired(values)
+    theirs = oracle.bootstrap(
+        (values,), np.mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    assert ours.mean == pytest.approx(values.mean())
+    assert ours.low == pytest.approx(theirs.low, abs=0.02)
+    assert ours.high == pytest.approx(theirs.high, abs=0.02)
+    assert ours.units == 60
+
+
+def test_strata_weigh_equally_and_are_resampled_apart() -> None:
+    fixed = paired({"a": [1.0] * 3, "b": [3.0] * 30})
+    assert (fixed.mean, fixed.low, fixed.high, fixed.units) == (2.0, 2.0, 2.0, 33)
+
+
+def test_same_seed_same_interval() -> None:
+    values = generator(4, "test").normal(0, 1, 50)
+    assert paired(values) == paired(values)
+    assert paired(values, seed=1) != paired(values)
+
+
+def test_hierarchical_is_wider_where_training_seeds_differ() -> None:
+    rng = generator(2, "test")
+    within = [rng.normal(0.0, 0.1, 40) for _ in range(5)]
+    between = [w + shift for w, shift in zip(within, (-1, -0.5, 0, 0.5, 1), strict=True)]
+    flat = hierarchical({"s": within})
+    spread = hierarchical({"s": between})
+    assert spread.high - spread.low > 5 * (flat.high - flat.low)
+    assert spread.mean == pytest.approx(np.mean(between))
+
+
+def test_hierarchical_draws_a_training_seed_once_for_all_strata() -> None:
+    """Opposite effects of one training seed in two strata cancel only if drawn together."""
+    rows = {"a": [[1.0], [-1.0]], "b": [[-1.0], [1.0]]}
+    found = hierarchical(rows)
+    assert (found.low, found.high) == (0.0, 0.0)
+
+
+def test_hierarchical_one_seed_equals_paired() -> None:
+    values = generator(3, "test").normal(0, 1, 50)
+    one, other = hierarchical({"s": [values]}), paired(values)
+    assert one.low == pytest.approx(other.low, abs=0.03)
+    assert one.high == pytest.approx(other.high, abs=0.03)
+
+
+@pytest.mark.parametrize("bad", [{}, {"a": []}])
+def test_empty_strata_are_refused(bad: dict[str, list[float]]) -> None:
+    with pytest.raises(ConfigError, match="matched unit"):
+        paired(bad)
+
+
+def test_uneven_training_seeds_are_refused() -> None:
+    with pytest.raises(ConfigError, match="same training seeds"):
+        hierarchical({"a": [[1.0]], "b": [[1.0], [2.0]]})
+
+
+def test_average_ranks_average_ties_and_mind_direction() -> None:
+    ranks = average_ranks({"x": [3.0, 1.0], "y": [3.0, 2.0], "z": [1.0, 3.0]}, ["higher", "lower"])
+    assert ranks == {"x": (1.5 + 1) / 2, "y": (1.5 + 2) / 2, "z": 3.0}

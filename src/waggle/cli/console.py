@@ -45,7 +45,14 @@ def table(
     title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], right: int = 1
 ) -> None:
     """Print a table whose columns from number `right` on are numbers."""
-    grid = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    grid = Table(
+        title=title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 3, 0, 0),
+        show_header=any(columns),
+    )
     for index, name in enumerate(columns):
         grid.add_column(name, justify="right" if index >= right else "left", overflow="fold")
     for row in rows:

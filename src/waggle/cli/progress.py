@@ -15,7 +15,6 @@ from waggle.runtime.sync import Watcher
 
 _SHOWN = 3
 """Claims named in one line of the story."""
-_BAR = 20
 
 
 @contextmanager
@@ -59,20 +58,20 @@ class Story:
             console.note(f"      -- late counterevidence: {entry.shock.note or 'injected'} --")
         self._held.update((u.node, u.claim) for u in entry.updates)
         picture = world.render()
-        if picture:
+        if "\n" in picture:
             console.note(picture)
-        console.note(self._line(entry, world.n))
+            picture = ""
+        console.note(self._line(entry, world.n, picture))
 
-    def _line(self, entry: RoundRecord, n: int) -> str:
+    def _line(self, entry: RoundRecord, n: int, picture: str) -> str:
         claims = Counter(claim for claim in self._held.values() if claim is not None)
         held = sum(claims.values())
-        bar = "#" * round(_BAR * held / n)
         top = ", ".join(f"{claim} {count}" for claim, count in claims.most_common(_SHOWN))
         reopened = sum(u.reopened is not None for u in entry.updates)
         again = f"  reopened {reopened}" if reopened else ""
         return (
-            f"{entry.round + 1:4d}  [{bar:<{_BAR}}] committed {held}/{n}  {_score(entry)}"
-            f"  messages {entry.delivered}{again}  {top}"
+            f"{entry.round + 1:4d}  {picture}  {_score(entry):14} committed {held}/{n}"
+            f"  messages {entry.delivered}{again}  ({top})"
         )
 
 

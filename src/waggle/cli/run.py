@@ -18,10 +18,11 @@ from waggle.cli.progress import watching
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
-from waggle.runtime import eventdriven, sync
+from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.records import RecordFile, record_name
 from waggle.runtime.switches import Switches
+from waggle.runtime.sync import Engine
 
 MAX_N = 1_000_000
 """More agents than this is taken for a slip of the keyboard."""
@@ -91,10 +92,10 @@ def run(
     }
     path = _place(out, case, law, (engine, law_options, settings))
     world = plugins.get_substrate(chosen.substrate).open(case)
-    play = sync.play if engine == "sync" else eventdriven.play
+    kind = Engine if engine == "sync" else EventEngine
     start = time.perf_counter()
     with watching(world, watch=watch, quiet=json) as watcher, RecordFile(path) as sink:
-        footer = play(world, source, case, sinks=[sink], watch=watcher, **settings)
+        footer = kind(world, source, case, sinks=[sink], watch=watcher, **settings).play()
     what = {"task": chosen.name, "n": n, "seed": seed, "law": law, "engine": engine, "order": order}
     summary = Summary(what, footer, time.perf_counter() - start, path)
     if json:

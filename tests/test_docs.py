@@ -1,0 +1,55 @@
+"""What the README says is true: its code runs, its commands exist, its picture is the demo's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from waggle.cli.main import COMMANDS, GROUPS, main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """Return the fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
+
+
+def test_the_code_blocks_run_in_order() -> None:
+    code = "\n".join(blocks("python"))
+    assert "@law" in code and "@metric" in code and "@substrate" in code
+    scope = {"__name__": "readme"}
+    exec(compile(code, "README.md", "exec"), scope)  # the blocks end in the conformance kit
+    assert callable(scope["check_substrate"])
+
+
+def test_every_command_is_in_the_table_and_none_else() -> None:
+    plain = README.replace("\\|", "|")
+    named = set(re.findall(r"`waggle ((?:check |bench |models )?[a-z|]+)", plain))
+    spelled = {f"{head}{name}" for text in named for head, name in _alternatives(text)}
+    assert set(COMMANDS) <= spelled
+    assert spelled <= {*COMMANDS, *GROUPS}
+
+
+def _alternatives(text: str) -> list[tuple[str, str]]:
+    """Spell `check substrate|law` out."""
+    head, _, last = text.rpartition(" ")
+    return [(f"{head} " if head else "", name) for name in last.split("|")]
+
+
+def test_the_picture_is_what_the_demo_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    line = next(text for text in makefile.splitlines() if "waggle run" in text)
+    words = shlex.split(line.partition("waggle ")[2])
+    words[words.index("--out") + 1] = str(tmp_path)
+    assert main(words) == 0
+    shown = capsys.readouterr().err
+    (picture,) = (block for block in blocks("text") if "beacon" in block and "score" in block)
+    for row in picture.splitlines():
+        assert row in shown, row

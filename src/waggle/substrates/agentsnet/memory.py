@@ -37,8 +37,8 @@ class Memory:
     """Newest statement by claim, own claim excluded."""
     contacts: dict[int, Statement] = field(default_factory=dict)
     """Newest statement that a contact made about itself."""
-    spoken: dict[int, int] = field(default_factory=dict)
-    """Update in which this node last told each contact its own answer."""
+    spoken: dict[int, Statement] = field(default_factory=dict)
+    """Newest statement about itself that this node made to each contact."""
     shared: dict[str, set[int]] = field(default_factory=dict)
     """Contacts that know a claim: they were told it from here, or told it here."""
 
@@ -49,11 +49,11 @@ class Memory:
         if statement.holder == sender:
             _keep(self.contacts, sender, statement)
 
-    def say(self, claim: str, receiver: int, own: bool, round: int) -> None:
+    def say(self, claim: str, receiver: int, statement: Statement, own: bool) -> None:
         """Note one delivered statement of this node."""
         self.shared.setdefault(claim, set()).add(receiver)
         if own:
-            self.spoken[receiver] = max(round, self.spoken.get(receiver, round))
+            _keep(self.spoken, receiver, statement)
 
 
 def _keep(table: dict[_K, Statement], key: _K, statement: Statement) -> None:

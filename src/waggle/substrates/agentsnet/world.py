@@ -102,7 +102,7 @@ class AgentsNetWorld(WorldBase):
                 self._memory[write.receiver].shared.setdefault(write.claim, set()).add(write.sender)
             else:
                 self._memory[write.receiver].hear(write.claim, write.sender, payload)
-            self._memory[write.sender].say(write.claim, write.receiver, own, payload.round)
+            self._memory[write.sender].say(write.claim, write.receiver, payload, own)
         return write
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
@@ -170,8 +170,10 @@ class AgentsNetWorld(WorldBase):
         standing = self._standing[node]
         if self.task == "matching" and standing is not None:
             facts["named"] = int(standing.target == contact)
-        if contact in memory.spoken:
-            facts["told"] = min(self._round - memory.spoken[contact], _MOST_AGE)
+        spoken = memory.spoken.get(contact)
+        if spoken is not None:
+            facts["told"] = min(self._round - spoken.round, _MOST_AGE)
+            facts["vouched"] = spoken.sure
         heard = memory.contacts.get(contact)
         if heard is not None:
             facts["heard"] = min(self._round - heard.round, _MOST_AGE)

@@ -1,0 +1,194 @@
+"""Expert rules for AgentsNet-RP: the ceiling for local laws there, and never a teacher.
+
+Each rule is a standard anonymous algorithm that reads one View. Its action is the answer it acts
+on; it deposits its own claim when contacts do not know that answer, with support 4 for an answer
+it will not change and 1 for one it may. With priorities, order breaks symmetry; without them, a
+coin made of private lots does. Invariant: no rule looks at a name or at the place of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from waggle.core.schema import BROADCAST, MAX_BIN, MAX_TTL, WAIT, Decision, Fact, Port, Trace, View
+from waggle.laws import moves
+
+FIRM = MAX_BIN
+"""Support of a statement whose answer stays."""
+OPEN = 1
+"""Support of a statement that may be revised."""
+
+_MATCH = "MATCH"
+
+
+def decide(view: View) -> Decision:
+    """Apply the rule of the contract's task."""
+    return _RULES[view.contract.task.partition("/")[2]](view)
+
+
+def coloring(view: View) -> Decision:
+    """Keep the drawn group; on a clash whoever has the larger priority takes a free one."""
+    standing = _standing(view)
+    if standing is None:
+        return _tell(view, view.proposal.action, OPEN)
+    rivals = [port for port in view.private.channels if port.facts.get("answer") == standing]
+    if not any(_yields(view, port) for port in rivals):
+        return _tell(view, standing, OPEN)
+    taken = {port.facts.get("answer") for port in view.private.channels}
+    free = [a for a in view.contract.actions if a not in taken and a != WAIT]
+    return _tell(view, free[_luck(view) % len(free)], OPEN)
+
+
+def consensus(view: View) -> Decision:
+    """Everyone takes the smallest legal value: an anonymous law needs no message for this."""
+    return Decision(min(a for a in view.contract.actions if a != WAIT), None, (), None)
+
+
+def leader_election(view: View) -> Decision:
+    """Flood the smallest priority held; its holder leads. Without priorities, local coins."""
+    if "order" not in view.private.observation:
+        return _coin_leader(view)
+    answer = "Yes" if view.private.observation["order"] == 0 else "No"
+    return Decision(answer, None, _flood(view), None)
+
+
+def matching(view: View) -> Decision:
+    """Point at a contact; a pointed-at node answers or stays by coin; mutual pointing is firm."""
+    named = next((p for p in view.private.channels if p.facts.get("named") == 1), None)
+    if named is not None and named.facts.get("answer") == "you":
+        return _point(view, named, FIRM)
+    free = [port for port in view.private.channels if not _is_taken(port)]
+    suitors = [port for port in free if port.facts.get("answer") == "you"]
+    waiting = named is not None and named in free and named.facts.get("told") == 1
+    if suitors and (not waiting or _luck(view) % 2 or view.budget == 0):
+        return _point(view, _first(suitors), OPEN)
+    if waiting:
+        return _point(view, named, OPEN)
+    return _point(view, _by_lot(free), OPEN)
+
+
+def vertex_cover(view: View) -> Decision:
+    """Cover unless in the independent set that smaller priorities (or coins) join first."""
+    ports = view.private.channels
+    if any(port.facts.get("answer") == "No" and _is_firm(port) for port in ports):
+        return _tell(view, "Yes", FIRM)
+    if "order" not in view.private.observation:
+        return _coin_cover(view)
+    heard = all("order" in port.facts for port in ports)
+    if heard and all(_is_firm(port) for port in ports if _yields(view, port)):
+        return _tell(view, "No", FIRM)
+    return _tell(view, "Yes", OPEN)
+
+
+def _coin_leader(view: View) -> Decision:
+    """Stand for leader; on meeting another candidate, retreat by coin."""
+    rivals = any(port.facts.get("answer") == "Yes" for port in view.private.channels)
+    stands = _standing(view) != "No" and not (rivals and _luck(view) % 2)
+    return _tell(view, "Yes" if stands else "No", OPEN)
+
+
+def _coin_cover(view: View) -> Decision:
+    """Offer to stay out by coin; an offer that no contact makes at the same time is firm."""
+    ports = view.private.channels
+    decided = any(port.facts.get("vouched") == FIRM for port in ports)
+    alone = all(port.facts.get("answer") == "Yes" for port in ports)
+    if _standing(view) == "No" and (alone or decided):
+        return _tell(view, "No", FIRM)
+    offers = view.budget > 0 and _luck(view) % 2 == 0
+    return _tell(view, "No" if offers else "Yes", OPEN)
+
+
+def _flood(view: View) -> tuple[Trace, ...]:
+    """Pass the smallest priority on while some contact may not know it."""
+    if view.budget == 0:
+        return ()
+    smallest = next(row for row in view.private.claims if row.facts["order"] == 0)
+    if not smallest.facts["untold"]:
+        return ()
+    if smallest.facts["own"]:
+        return (_own(view, FIRM),)
+    told = [t for t in view.traces if t.claim == smallest.claim and t.ttl > 1]
+    longest = max(told, key=lambda t: (t.ttl, t.novelty, t.support), default=None)
+    return () if longest is None else (moves.relay(longest, BROADCAST),)
+
+
+def _tell(view: View, answer: str, sure: int) -> Decision:
+    """Act on an answer, and deposit the own claim if some contact does not know that."""
+    known = view.private.observation["answer"] == answer and all(
+        port.facts.get("vouched") == sure for port in view.private.channels
+    )
+    return Decision(answer, None, _unless(known or view.budget == 0, view, sure), None)
+
+
+def _point(view: View, port: Port | None, sure: int) -> Decision:
+    """Name a partner, or nobody, and deposit the own claim if that is news."""
+    if port is None:
+        known = not any(p.facts.get("named") == 1 for p in view.private.channels)
+        return Decision("NONE", None, _unless(known or view.budget == 0, view, sure), None)
+    known = port.facts.get("named") == 1 and port.facts.get("vouched") == sure
+    action = f"{_MATCH}:{port.channel}"
+    return Decision(action, None, _unless(known or view.budget == 0, view, sure), None)
+
+
+def _unless(known: bool, view: View, sure: int) -> tuple[Trace, ...]:
+    return () if known else (_own(view, sure),)
+
+
+def _own(view: View, sure: int) -> Trace:
+    """Write the own claim to every contact."""
+    own = view.private.evidence[0]
+    return Trace(BROADCAST, own.claim, own.novelty, sure, 0, MAX_TTL)
+
+
+def _standing(view: View) -> str | None:
+    """Return the answer acted on so far, or None before the first update."""
+    answer = view.private.observation["answer"]
+    return answer if answer in view.contract.actions else None
+
+
+def _yields(view: View, port: Port) -> bool:
+    """Whether this node gives way to a contact: to smaller priorities, or else by coin."""
+    own, other = view.private.observation.get("order"), port.facts.get("order")
+    if isinstance(own, int) and isinstance(other, int):
+        return other < own
+    return _luck(view) % 2 == 1
+
+
+def _is_firm(port: Port) -> bool:
+    return port.facts.get("sure") == FIRM
+
+
+def _is_taken(port: Port) -> bool:
+    """Whether a contact is firmly matched with someone else."""
+    return _is_firm(port) and port.facts.get("answer") == "another"
+
+
+def _first(ports: Sequence[Port]) -> Port | None:
+    """Return the port of the smallest priority, ties and missing ones by lot."""
+    return moves.distinguished(ports, lambda p: (-_number(p.facts.get("order")), p.lot))
+
+
+def _by_lot(ports: Sequence[Port]) -> Port | None:
+    """Return a port by lot."""
+    return moves.distinguished(ports, moves.port_key)
+
+
+def _number(fact: Fact | None) -> int:
+    return fact if isinstance(fact, int) else 0
+
+
+def _luck(view: View) -> int:
+    """Return a private draw made of the lots: the same for every naming of the channels."""
+    draw = 0
+    for lot in sorted(port.lot for port in view.private.channels):
+        draw = draw * 17 + lot + 1
+    return draw ^ (draw >> 3)
+
+
+_RULES: dict[str, Callable[[View], Decision]] = {
+    "coloring": coloring,
+    "consensus": consensus,
+    "leader_election": leader_election,
+    "matching": matching,
+    "vertex_cover": vertex_cover,
+}

@@ -1,0 +1,242 @@
+"""The decoding engine: many prompts in, greedy answers out.
+
+Rows enter free cache slots as others leave (continuous batching), so small swarms and parallel
+episodes fill one machine; callers in several threads share the same batches. Modes are per prompt:
+constrained (paper-external, exact masked greedy) or free with lossless speculation. Invariant: in
+float32 the tokens of a prompt are those of plain greedy decoding, whatever shares its batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from waggle.core.errors import ConfigError
+from waggle.engine.backend import LeanBackend
+from waggle.engine.constraint import Constraint
+from waggle.engine.decoder import supports
+from waggle.engine.draft import Echo
+from waggle.engine.grammar import Grammar
+from waggle.engine.plain import PlainBackend
+from waggle.engine.request import Completion, Prompt
+from waggle.engine.rows import ConstrainedRow, FreeRow, Row
+from waggle.engine.vocabulary import Vocabulary
+
+
+class Engine:
+    """Greedy decoding of prompts that share prefixes and skeletons.
+
+    Args:
+        model: a transformers causal language model in evaluation mode.
+        tokenizer: its tokenizer.
+        max_rows: cache slots, hence the largest batch; more prompts queue.
+        reuse_prefix: run shared prefixes once (off: every prompt runs whole).
+        speculate: verify drafts in free mode (off: one token per step).
+        graphs: capture CUDA graphs for small steps.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        max_rows: int = 64,
+        reuse_prefix: bool = True,
+        speculate: bool = True,
+        graphs: bool = True,
+    ) -> None:
+        if max_rows < 1:
+            raise ConfigError("max_rows must be at least 1; give the engine one cache slot")
+        self.tokenizer = tokenizer
+        self.vocabulary = Vocabulary(tokenizer)
+        self.ends = end_tokens(model, tokenizer)
+        self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
+        lean = supports(model.config)
+        self.backend: LeanBackend | PlainBackend = (
+            LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
+        )
+        self.reuse_prefix = reuse_prefix
+        self.speculate = speculate and self.backend.speculates
+        self.batches = 0
+        self._siblings = Echo()
+        self._queue: deque[tuple[Row, _Ticket, int]] = deque()
+        self._free = sorted(range(max_rows), reverse=True)
+        self._active: list[tuple[Row, _Ticket, int]] = []
+        self._driver = threading.Lock()
+        self._door = threading.Lock()
+
+    def constraint(self, grammar: Grammar) -> Constraint:
+        """Bind a grammar to this engine's tokenizer."""
+        return Constraint(grammar, self.vocabulary, min(self.ends, default=-1))
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Decode every prompt; safe to call from several threads, which then share batches."""
+        ticket = _Ticket(len(prompts))
+        rows = [self._row(prompt) for prompt in prompts]
+        with self._door:
+            self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
+        while not ticket.complete:
+            # Whoever holds the driver's seat advances everybody's rows, step by step.
+            with self._driver:
+                if not ticket.complete:
+                    self._turn()
+        if ticket.error is not None:
+            raise ticket.error
+        return [done for done in ticket.completions if done is not None]
+
+    def _row(self, prompt: Prompt) -> Row:
+        prompt = prompt if self.reuse_prefix else _unsplit(prompt)
+        if not prompt.tail:
+            raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
+        length = len(prompt.prefix) + len(prompt.tail) + prompt.max_new_tokens
+        if length > self.context:
+            raise ConfigError(
+                f"prompt and answer need {length} positions but the model has {self.context}; "
+                "shorten the prompt or lower max_new_tokens"
+            )
+        if prompt.grammar is not None:
+            return ConstrainedRow(prompt, self.ends)
+        return FreeRow(prompt, self.ends, self._siblings, self.speculate)
+
+    def _turn(self) -> None:
+        """Admit waiting rows, run one batched step, hand finished answers out."""
+        try:
+            self._admit()
+            for group in self._by_prefix():
+                self._step(group)
+            self._retire()
+        except Exception as error:
+            # The batch is lost, not the engine: every caller in it gets the same error.
+            for row, ticket, _ in (*self._active, *self._queue):
+                ticket.fail(error)
+                self._release(row)
+            self._active.clear()
+            self._queue.clear()
+
+    def _admit(self) -> None:
+        with self._door:
+            entering = [
+                self._queue.popleft() for _ in range(min(len(self._queue), len(self._free)))
+            ]
+        for row, ticket, index in entering:
+            if row.done:
+                ticket.put(index, self._close(row))
+                continue
+            row.slot = self._free.pop()
+            own = len(row.prompt.tail) + row.prompt.max_new_tokens
+            self.backend.reserve(len(row.prompt.prefix), own)
+            self._active.append((row, ticket, index))
+
+    def _by_prefix(self) -> list[list[Row]]:
+        """Group rows that can share a pass: same prefix, all entering or all under way."""
+        groups: dict[tuple[tuple[int, ...], bool], list[Row]] = {}
+        for row, _, _ in self._active:
+            groups.setdefault((row.prompt.prefix, row.cached == 0), []).append(row)
+        for group in groups.values():
+            group.sort(key=lambda row: row.slot)
+        return list(groups.values())
+
+    def _step(self, rows: list[Row]) -> None:
+        wanted = [len(row.draft) + 1 if isinstance(row, FreeRow) else 1 for row in rows]
+        hidden = self.backend.run(
+            [row.slot for row in rows],
+            [row.pending for row in rows],
+            [row.cached for row in rows],
+            wanted,
+            rows[0].prompt.prefix,
+        )
+        self.batches += 1
+        for row in rows:
+            row.advanced()
+        self._answer(rows, wanted, hidden)
+
+    def _answer(self, rows: list[Row], wanted: list[int], hidden: Any) -> None:
+        first = 0
+        choosing: list[tuple[ConstrainedRow, int]] = []
+        freeing: list[tuple[FreeRow, range]] = []
+        for row, count in zip(rows, wanted, strict=True):
+            if isinstance(row, ConstrainedRow):
+                choosing.append((row, first))
+            elif isinstance(row, FreeRow):
+                freeing.append((row, range(first, first + count)))
+            first += count
+        if choosing:
+            states = hidden if not freeing else hidden[[index for _, index in choosing]]
+            picked = self.backend.choose(states, [row.choices for row, _ in choosing])
+            for (row, _), token in zip(choosing, picked, strict=True):
+                row.choose(token)
+        if freeing:
+            self._confirm(freeing, hidden, bool(choosing))
+
+    def _confirm(self, rows: list[tuple[FreeRow, range]], hidden: Any, mixed: bool) -> None:
+        states = hidden[[index for _, span in rows for index in span]] if mixed else hidden
+        predicted = self.backend.argmax(states)
+        first = 0
+        for row, span in rows:
+            row.confirm(predicted[first : first + len(span)])
+            first += len(span)
+
+    def _retire(self) -> None:
+        staying = []
+        for row, ticket, index in self._active:
+            if row.done:
+                ticket.put(index, self._close(row))
+                self._release(row)
+            else:
+                staying.append((row, ticket, index))
+        self._active = staying
+
+    def _release(self, row: Row) -> None:
+        if row.slot >= 0:
+            self._free.append(row.slot)
+            self._free.sort(reverse=True)
+            self.backend.release(row.slot)
+            row.slot = -1
+
+    def _close(self, row: Row) -> Completion:
+        if isinstance(row, FreeRow):
+            self._siblings.observe([*row.prompt.tail[-3:], *row.answer])
+        text = self.tokenizer.decode(row.answer, skip_special_tokens=True)
+        return row.completion(text, len(row.prompt.prefix))
+
+
+class _Ticket:
+    """The answers one caller waits for."""
+
+    def __init__(self, count: int) -> None:
+        self.completions: list[Completion | None] = [None] * count
+        self.error: Exception | None = None
+        self._open = count
+
+    @property
+    def complete(self) -> bool:
+        return self.error is not None or self._open == 0
+
+    def put(self, index: int, completion: Completion) -> None:
+        self.completions[index] = completion
+        self._open -= 1
+
+    def fail(self, error: Exception) -> None:
+        self.error = error
+
+
+def _unsplit(prompt: Prompt) -> Prompt:
+    return Prompt(
+        tail=(*prompt.prefix, *prompt.tail),
+        grammar=prompt.grammar,
+        skeleton=prompt.skeleton,
+        max_new_tokens=prompt.max_new_tokens,
+        ignore_end=prompt.ignore_end,
+    )
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the tokens after which `generate` of this model stops."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    if configured is None:
+        configured = tokenizer.eos_token_id
+    if configured is None:
+        return frozenset()
+    return frozenset([configured] if isinstance(configured, int) else configured)

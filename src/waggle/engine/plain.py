@@ -1,0 +1,87 @@
+"""The fallback for architectures the lean decoder does not know: transformers' own forward.
+
+One cache per row, one row per pass: slow, but any causal language model works, prefix reuse
+included. Drafts are not used because some caches cannot be rolled back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MAX_PREFIXES = 4
+
+
+class PlainBackend:
+    """Runs rows one by one through a transformers model."""
+
+    speculates = False
+
+    def __init__(self, model: Any, max_rows: int) -> None:
+        self.model = model
+        self.device = model.device
+        self._caches: dict[int, Any] = {}
+        self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+
+    def reserve(self, prefix: int, own: int) -> None:
+        """Nothing to do: these caches grow by themselves."""
+
+    def release(self, slot: int) -> None:
+        """Drop the cache of a finished row."""
+        self._caches.pop(slot, None)
+
+    def _prefix(self, tokens: tuple[int, ...]) -> Any:
+        from transformers import DynamicCache
+
+        if tokens not in self._prefixes:
+            cache = DynamicCache(config=self.model.config)
+            if tokens:
+                self._forward(tokens, cache, 1)
+            self._prefixes[tokens] = cache
+            while len(self._prefixes) > MAX_PREFIXES:
+                self._prefixes.popitem(last=False)
+        self._prefixes.move_to_end(tokens)
+        return copy.deepcopy(self._prefixes[tokens])
+
+    def _forward(self, tokens: Sequence[int], cache: Any, wanted: int) -> Tensor:
+        ids = torch.tensor([list(tokens)], device=self.device)
+        found = self.model(
+            input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=wanted
+        )
+        logits: Tensor = found.logits[0]
+        return logits
+
+    def run(
+        self,
+        slots: Sequence[int],
+        chunks: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        wanted: Sequence[int],
+        prefix: tuple[int, ...],
+    ) -> Tensor:
+        """Run one chunk per row; return the logits after the last `wanted` tokens of each."""
+        rows = []
+        with torch.inference_mode():
+            for slot, chunk, start, count in zip(slots, chunks, starts, wanted, strict=True):
+                if start == 0:
+                    self._caches[slot] = self._prefix(prefix)
+                rows.append(self._forward(chunk, self._caches[slot], count))
+            return torch.cat(rows)
+
+    def argmax(self, hidden: Tensor) -> list[int]:
+        """Return the most likely next token of each row of logits."""
+        best: list[int] = hidden.argmax(-1).tolist()
+        return best
+
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> list[int]:
+        """Return each row's most likely token among those allowed to it."""
+        mask = torch.full_like(hidden, float("-inf"))
+        for row, tokens in enumerate(allowed):
+            mask[row, list(tokens)] = 0.0
+        best: list[int] = (hidden + mask).argmax(-1).tolist()
+        return best

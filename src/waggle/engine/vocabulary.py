@@ -1,0 +1,74 @@
+"""What a token spells: a tokenizer seen as bytes.
+
+Invariant: `b"".join(spelling(i) for i in encode(text)) == text.encode()` for every text the
+vocabulary accepts; a tokenizer for which this fails is refused with one clear line.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from waggle.core.errors import ConfigError
+
+_CACHE = 65_536
+
+
+@lru_cache(maxsize=1)
+def _byte_alphabet() -> dict[str, int]:
+    """Return the printable stand-ins that byte-level vocabularies use for the 256 bytes."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    alphabet = {chr(byte): byte for byte in visible}
+    hidden = [byte for byte in range(256) if byte not in set(visible)]
+    alphabet.update({chr(256 + offset): byte for offset, byte in enumerate(hidden)})
+    return alphabet
+
+
+def _spell_byte_level(token: str) -> bytes:
+    alphabet = _byte_alphabet()
+    if all(char in alphabet for char in token):
+        return bytes(alphabet[char] for char in token)
+    return token.encode()
+
+
+def _spell_pieces(token: str) -> bytes:
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        return bytes([int(token[3:5], 16)])
+    return token.replace("\u2581", " ").encode()
+
+
+class Vocabulary:
+    """A tokenizer with cached canonical encodings and the byte spelling of every token."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self._spell = self._style(tokenizer)
+        self._spellings: dict[int, bytes] = {}
+        self._encode = lru_cache(maxsize=_CACHE)(self._encode_checked)
+
+    @staticmethod
+    def _style(tokenizer: Any) -> Any:
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        decoder = repr(getattr(backend, "decoder", ""))
+        return _spell_byte_level if "ByteLevel" in decoder else _spell_pieces
+
+    def spelling(self, token: int) -> bytes:
+        """Return the bytes of one token."""
+        known = self._spellings.get(token)
+        if known is None:
+            known = self._spell(self.tokenizer.convert_ids_to_tokens(token))
+            self._spellings[token] = known
+        return known
+
+    def encode(self, text: bytes) -> tuple[int, ...]:
+        """Return the tokenizer's own encoding of some bytes, without special tokens."""
+        return self._encode(text)
+
+    def _encode_checked(self, text: bytes) -> tuple[int, ...]:
+        ids = tuple(self.tokenizer.encode(text.decode(), add_special_tokens=False))
+        if b"".join(map(self.spelling, ids)) != text:
+            raise ConfigError(
+                "this tokenizer rewrites text (it does not spell what it encodes), so constrained "
+                "decoding cannot use it; decode freely or choose a byte-level tokenizer"
+            )
+        return ids

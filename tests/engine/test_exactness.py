@@ -1,0 +1,163 @@
+"""Free decoding is greedy decoding, however it is batched, split, drafted or interleaved."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from waggle.core.errors import ConfigError
+from waggle.engine.engine import Engine
+from waggle.engine.request import Prompt
+
+NEW = 24
+PREFIX = "You are one node of a swarm. Answer with one JSON record. " * 3
+
+
+def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    return tuple(tokenizer.encode(text, add_special_tokens=False))
+
+
+def tails(tokenizer: Any, count: int) -> list[tuple[int, ...]]:
+    return [ids(tokenizer, f"view {i}: " + "ab{" * (i % 7) + str(i * i)) for i in range(count)]
+
+
+def prompts(tokenizer: Any, count: int, **options: Any) -> list[Prompt]:
+    prefix = ids(tokenizer, PREFIX)
+    return [
+        Prompt(tail=tail, prefix=prefix, max_new_tokens=NEW, **options)
+        for tail in tails(tokenizer, count)
+    ]
+
+
+def reference(model: Any, tokenizer: Any, prompt: Prompt) -> tuple[int, ...]:
+    """Greedy tokens of transformers' generate for one prompt, end token dropped."""
+    whole = torch.tensor([[*prompt.prefix, *prompt.tail]])
+    found = model.generate(
+        whole,
+        attention_mask=torch.ones_like(whole),
+        max_new_tokens=prompt.max_new_tokens,
+        do_sample=False,
+    )
+    answer = found[0, whole.shape[1] :].tolist()
+    return tuple(
+        answer[: answer.index(tokenizer.eos_token_id)]
+        if tokenizer.eos_token_id in answer
+        else answer
+    )
+
+
+def answers(engine: Engine, batch: Sequence[Prompt]) -> list[tuple[int, ...]]:
+    return [completion.tokens for completion in engine.generate(batch)]
+
+
+@pytest.fixture(scope="module")
+def expected(tiny: tuple[Any, Any]) -> list[tuple[int, ...]]:
+    model, tokenizer = tiny
+    return [reference(model, tokenizer, prompt) for prompt in prompts(tokenizer, 64)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 16, 33, 64])
+def test_batch_size_does_not_show(tiny: Any, expected: Any, size: int) -> None:
+    engine = Engine(*tiny, max_rows=size)
+    assert answers(engine, prompts(tiny[1], 64)) == expected
+
+
+def test_left_padded_generate_agrees(tiny: Any, expected: Any) -> None:
+    """Transformers pads batches on the left; the engine pads on the right inside, or not at all."""
+    model, tokenizer = tiny
+    batch = [[*p.prefix, *p.tail] for p in prompts(tokenizer, 8)]
+    longest = max(map(len, batch))
+    pad = tokenizer.pad_token_id
+    rows = torch.tensor([[pad] * (longest - len(row)) + row for row in batch])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in batch])
+    found = model.generate(rows, attention_mask=mask, max_new_tokens=NEW, do_sample=False)
+    for row, want in zip(found[:, longest:].tolist(), expected, strict=False):
+        assert tuple(row[: len(want)]) == want
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("speculate", [True, False])
+def test_prefix_reuse_and_speculation_do_not_show(
+    tiny: Any, expected: Any, reuse: bool, speculate: bool
+) -> None:
+    engine = Engine(*tiny, max_rows=16, reuse_prefix=reuse, speculate=speculate)
+    assert answers(engine, prompts(tiny[1], 24)) == expected[:24]
+    assert answers(engine, prompts(tiny[1], 24)) == expected[:24], "a second round differs"
+
+
+def test_split_point_does_not_show(tiny: Any) -> None:
+    model, tokenizer = tiny
+    whole = ids(tokenizer, PREFIX + "view: abc")
+    want = reference(model, tokenizer, Prompt(tail=whole, max_new_tokens=NEW))
+    engine = Engine(model, tokenizer, max_rows=4)
+    for cut in (0, 1, 17, len(whole) - 1):
+        prompt = Prompt(tail=whole[cut:], prefix=whole[:cut], max_new_tokens=NEW)
+        assert answers(engine, [prompt]) == [want]
+
+
+def test_wrong_drafts_never_change_the_answer(
+    tiny: Any, expected: Any, record_grammar: Any
+) -> None:
+    engine = Engine(*tiny, max_rows=8)
+    skeleton = engine.constraint(record_grammar)
+    done = engine.generate(prompts(tiny[1], 8, skeleton=skeleton))
+    assert [completion.tokens for completion in done] == expected[:8]
+    assert sum(completion.usage.drafted_tokens for completion in done) > 0
+
+
+def test_right_drafts_save_steps(tiny: Any, expected: Any) -> None:
+    from waggle.engine.grammar import Grammar
+
+    model, tokenizer = tiny
+    engine = Engine(model, tokenizer, max_rows=8)
+    prompt = prompts(tokenizer, 1)[0]
+    text = tokenizer.decode(expected[0])
+    if not text.isascii():
+        text = "".join(char for char in text if char.isascii())
+    skeleton = engine.constraint(Grammar.of(text))
+    done = engine.generate(
+        [Prompt(tail=prompt.tail, prefix=prompt.prefix, skeleton=skeleton, max_new_tokens=NEW)]
+    )[0]
+    assert done.tokens == expected[0]
+    assert done.usage.model_steps <= NEW
+
+
+def test_episodes_in_threads_share_batches_and_keep_their_answers(tiny: Any, expected: Any) -> None:
+    engine = Engine(*tiny, max_rows=16)
+    other = ids(tiny[1], "A different contract altogether. ")
+    first = prompts(tiny[1], 24)
+    second = [Prompt(tail=p.tail, prefix=other, max_new_tokens=NEW) for p in first]
+    want = [reference(*tiny, prompt) for prompt in second[:6]]
+    found: dict[str, list[tuple[int, ...]]] = {}
+
+    def episode(name: str, batch: list[Prompt]) -> None:
+        found[name] = answers(engine, batch)
+
+    threads = [
+        threading.Thread(target=episode, args=(name, batch))
+        for name, batch in (("a", first), ("b", second), ("c", first[::-1]))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found["a"] == expected[:24]
+    assert found["c"] == expected[:24][::-1]
+    assert found["b"][:6] == want
+
+
+def test_ignoring_the_end_gives_the_full_length(tiny: Any) -> None:
+    engine = Engine(*tiny, max_rows=4)
+    done = engine.generate(prompts(tiny[1], 4, ignore_end=True))
+    assert {len(completion.tokens) for completion in done} == {NEW}
+
+
+def test_a_prompt_that_does_not_fit_is_refused_with_the_fix(tiny: Any) -> None:
+    engine = Engine(*tiny)
+    with pytest.raises(ConfigError, match="shorten the prompt"):
+        engine.generate([Prompt(tail=[5] * 5000)])
+    with pytest.raises(ConfigError, match="tail"):
+        engine.generate([Prompt(tail=[], prefix=(1, 2))])
+    assert engine.generate([Prompt(tail=[5], max_new_tokens=2)])[0].usage.completion_tokens == 2

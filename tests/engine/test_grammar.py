@@ -1,0 +1,107 @@
+"""The grammar spells exactly its language, byte by byte and token by token."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waggle.core.errors import ConfigError
+from waggle.engine.constraint import Constraint
+from waggle.engine.grammar import Grammar, Integer, State, chain, choice
+from waggle.engine.nano import byte_tokenizer
+from waggle.engine.vocabulary import Vocabulary
+
+WORDS = st.lists(st.text(alphabet='ab{"1,', min_size=0, max_size=6), min_size=1, max_size=12)
+
+
+def language(grammar: Grammar) -> set[str]:
+    """Spell every admissible string."""
+    found: set[str] = set()
+    frontier: list[tuple[bytes, State]] = [(b"", grammar.start())]
+    while frontier:
+        text, state = frontier.pop()
+        if state.accepting:
+            found.add(text.decode())
+        for branch in grammar.branches(state):
+            byte = branch.items[0][0][:1]
+            after = grammar.advance(branch, byte)
+            assert after is not None
+            frontier.append((text + byte, after))
+    return found
+
+
+@given(WORDS)
+@settings(deadline=None)
+def test_a_set_of_strings_is_its_own_language(words: list[str]) -> None:
+    assert language(Grammar.of_strings(words)) == set(words)
+    assert language(Grammar.of(choice(*words))) == set(words)
+
+
+def test_pieces_combine() -> None:
+    grammar = Grammar.of(chain("n=", Integer(8, 11), choice("", chain(";", choice("a", "ab")))))
+    tails = ["", ";a", ";ab"]
+    assert language(grammar) == {f"n={n}{tail}" for n in range(8, 12) for tail in tails}
+    assert grammar.accepts("n=10;ab")
+    assert not grammar.accepts("n=12")
+    assert not grammar.accepts("n=1")
+
+
+def test_forced_text_stops_at_the_first_choice() -> None:
+    grammar = Grammar.of(chain('{"a":', choice("true", "trap"), "}"))
+    text, state = grammar.forced(grammar.start())
+    assert text == b'{"a":tr'
+    assert len(grammar.branches(state)) == 2
+
+
+@pytest.mark.parametrize(
+    ("piece", "message"),
+    [(choice(), "at least one option"), (Integer(3, 2), "narrow it"), ("é", "ASCII")],
+)
+def test_bad_grammars_say_the_fix(piece: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Grammar.of(piece)
+    with pytest.raises(ConfigError, match="at least one admissible"):
+        Grammar.of_strings([])
+
+
+def merged_tokenizer() -> Any:
+    texts = ['{"novelty":3,"support":2,"to":"h1"}', "[{}]", '"},{"', "deposit depot"] * 20
+    return byte_tokenizer(texts, 256 + 3 + 60)
+
+
+@pytest.mark.parametrize("build", [byte_tokenizer, merged_tokenizer])
+@given(words=WORDS)
+@settings(deadline=None, max_examples=40)
+def test_token_walks_spell_the_language_canonically(build: Any, words: list[str]) -> None:
+    """All walks end in the language, reach all of it, and use the tokenizer's own encoding."""
+    vocabulary = Vocabulary(build())
+    constraint = Constraint(Grammar.of_strings(words), vocabulary, end_token=-1)
+    found: dict[str, tuple[int, ...]] = {}
+    frontier: list[tuple[int, ...]] = [()]
+    while frontier:
+        taken = frontier.pop()
+        walk = constraint.walk()
+        for token in taken:
+            walk.take(token)
+        options = walk.options()
+        if not options.tokens:
+            spelled = tuple(token for token in taken if token != -1)
+            found[b"".join(map(vocabulary.spelling, spelled)).decode()] = spelled
+        frontier.extend((*taken, token) for token in options.tokens)
+    assert set(found) == set(words)
+    for text, tokens in found.items():
+        assert tokens == vocabulary.encode(text.encode())
+
+
+def test_thousands_of_records_stay_small() -> None:
+    bins = [
+        f'{{"n":{a},"s":{b},"c":{c},"t":{t}}}'
+        for a in range(5)
+        for b in range(5)
+        for c in range(5)
+        for t in range(13)
+    ]
+    grammar = Grammar.of_strings(bins)
+    assert len(grammar.edges) < 40
+    assert all(grammar.accepts(text) for text in bins)

@@ -1,0 +1,153 @@
+"""The decision corpus: bundles of eight, splits before labels, native views ("Training Details").
+
+Bundle numbers are dealt to splits before anything is generated, families take turns, and frames
+cut from native views come from episode seeds that belong to the split alone. Invariant: the same
+settings give the same corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from waggle import plugins
+from waggle.core.canon import check_view, decode_view, encode_view
+from waggle.core.errors import ConfigError
+from waggle.core.schema import View
+from waggle.core.seeds import derive
+from waggle.corpus.draw import Draw
+from waggle.corpus.frames import Frame, Shape, made_up_frame, native_frame
+from waggle.corpus.native import Sight, gather, training_tasks
+from waggle.corpus.settings import CorpusSettings
+from waggle.corpus.situations import SITUATIONS, make
+from waggle.corpus.store import SPLITS, Example
+
+SEEDS: Mapping[str, range] = {
+    "train": range(6_000), "validation": range(6_000, 7_000), "test": range(7_000, 8_000),
+}  # fmt: skip
+"""Episode seeds by split, all of them training seeds."""
+EPISODES = 24
+"""Episodes per family and split that views are taken from, at least two per task."""
+FRAMES = 64
+"""Native views per task and split that give frames."""
+_TRIES = 20
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being made, how much is done, and how much there is to do."""
+
+
+def quiet(_what: str, _done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+def assign(settings: CorpusSettings) -> dict[str, list[int]]:
+    """Deal bundle numbers to splits, before anything is generated or labelled."""
+    sizes = {
+        "train": settings.bundles * settings.scale,
+        "validation": settings.validation,
+        "test": settings.test,
+    }
+    total = sum(sizes.values())
+    dealt = sorted(range(total), key=lambda b: derive(settings.seed, "bundle split", b))
+    splits, start = {}, 0
+    for split, size in sizes.items():
+        splits[split] = sorted(dealt[start : start + size])
+        start += size
+    return splits
+
+
+class Curriculum:
+    """Generates every example of a corpus, unlabelled."""
+
+    def __init__(self, settings: CorpusSettings, progress: Progress = quiet) -> None:
+        self.settings = settings
+        self._progress = progress
+        self._tasks = training_tasks(settings.tasks)
+        if not self._tasks:
+            raise ConfigError("the corpus has no training task; name one in `tasks`")
+        self.families = list(dict.fromkeys(task.substrate for task in self._tasks))
+        self._frames: dict[tuple[str, str], list[View]] = {}
+
+    def examples(self) -> dict[str, list[Example]]:
+        """Return all splits."""
+        dealt = assign(self.settings)
+        made: dict[str, list[Example]] = {}
+        for split in SPLITS:
+            made[split] = [*self._synthetic(split, dealt[split]), *self._native(split)]
+        return made
+
+    def _synthetic(self, split: str, bundles: Sequence[int]) -> Iterator[Example]:
+        for place, bundle in enumerate(bundles):
+            family = self.families[place % len(self.families)]
+            for situation in SITUATIONS:
+                yield self._one(split, bundle, family, situation)
+            self._progress(f"bundles {split}", place + 1, len(bundles))
+
+    def _one(self, split: str, bundle: int, family: str, situation: str) -> Example:
+        """Make one view; a frame in which the class cannot be had is drawn again."""
+        for attempt in range(_TRIES):
+            draw = Draw(self.settings.seed, "situation", bundle, situation, attempt)
+            frame = self._frame(split, family, draw)
+            if frame is None:
+                continue
+            view = make(situation, frame, draw)
+            if SITUATIONS[situation].holds(view):
+                check_view(view)
+                return Example(
+                    f"s{bundle}-{situation}", family, "synthetic",
+                    msgspec.Raw(encode_view(view)), situation, bundle,
+                )  # fmt: skip
+        raise ConfigError(f"no {situation} view can be made for {family}; add another task to it")
+
+    def _frame(self, split: str, family: str, draw: Draw) -> Frame | None:
+        if draw.chance(self.settings.made_up):
+            return made_up_frame(draw, self._shape(family))
+        tasks = [task for task in self._tasks if task.substrate == family]
+        return native_frame(draw.choice(self._native_views(split, draw.choice(tasks))), draw)
+
+    def _shape(self, family: str) -> Shape:
+        return "spatial" if family == "swarmbench" else "ports"
+
+    def _native_views(self, split: str, task: plugins.Task) -> list[View]:
+        key = (split, task.name)
+        if key not in self._frames:
+            self._frames[key] = [decode_view(s.data) for s in self._gather(split, task, FRAMES)]
+        return self._frames[key]
+
+    def _native(self, split: str) -> list[Example]:
+        """Return native views, as many per family, spread evenly over the tasks of a family."""
+        train = split == "train"
+        wanted = self.settings.native * self.settings.scale
+        total = wanted if train else self.settings.native_held_out
+        made: list[Example] = []
+        for place, family in enumerate(self.families):
+            share = _share(total, len(self.families), place)
+            tasks = [task for task in self._tasks if task.substrate == family]
+            for index, task in enumerate(tasks):
+                count = _share(share, len(tasks), index)
+                if count:
+                    found = self._gather(split, task, count)
+                    made += [_native_example(family, sight) for sight in found]
+                self._progress(f"native {split} {family}", index + 1, len(tasks))
+        return made
+
+    def _gather(self, split: str, task: plugins.Task, count: int) -> list[Sight]:
+        root = derive(self.settings.seed, "native", split, task.name)
+        pool = SEEDS[split]
+        siblings = sum(other.substrate == task.substrate for other in self._tasks)
+        episodes = max(2, EPISODES // siblings, count // 64)
+        seeds = [pool[derive(root, "seed", i) % len(pool)] for i in range(episodes)]
+        return gather(
+            task, count, root=root, seeds=seeds, laws=self.settings.laws, n=self.settings.n,
+            rounds=self.settings.rounds,
+        )  # fmt: skip
+
+
+def _native_example(family: str, sight: Sight) -> Example:
+    return Example(sight.key, family, "native", msgspec.Raw(sight.data))
+
+
+def _share(total: int, parts: int, index: int) -> int:
+    """Return the size of one of some nearly equal parts of a total."""
+    return total // parts + (index < total % parts)

@@ -1,0 +1,80 @@
+"""How a corpus is made: one model for the command line, recipes and the manifest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core.errors import ConfigError
+from waggle.corpus.native import TRAINING
+
+Count = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class CorpusSettings(BaseModel):
+    """The decision corpus; the defaults are the paper's."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    seed: int = 0
+    """Names every draw of the corpus."""
+    tasks: tuple[str, ...] = TRAINING
+    """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
+    scale: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Multiplies the training split; the expert teacher is free."""
+    bundles: Count = 800
+    """Bundles of eight synthetic views in the training split."""
+    validation: Count = 100
+    """Bundles in the validation split."""
+    test: Count = 100
+    """Bundles in the test split."""
+    native: Count = 512
+    """Native views in the training split."""
+    native_held_out: Count = 0
+    """Native views in validation and in test, each."""
+    made_up: Annotated[int, Field(ge=0, le=100)] = 50
+    """Percent of synthetic views with made-up task and action vocabularies."""
+    laws: tuple[str, ...] = ("expert", "heuristic", "random-legal")
+    """Laws that play the episodes of native views."""
+    n: tuple[int, ...] = (8, 16, 32)
+    """Swarm sizes of those episodes."""
+    rounds: int | None = None
+    """Rounds of those episodes; by default the task's own horizon."""
+
+
+class TransitionSettings(BaseModel):
+    """The transition corpus; the defaults are the paper's."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    seed: int = 0
+    """Names every draw of the collection."""
+    tasks: tuple[str, ...] = TRAINING
+    """Training tasks; a substrate alone stands for all its tasks."""
+    law: str = "warm-start"
+    """Who plays: `warm-start` (the decision-supervised law of the run), or any law by name."""
+    train: Count = 14_256
+    """Transitions in the training split."""
+    validation: Count = 4_752
+    """Transitions in the validation split."""
+    probe: Count = 4_752
+    """Transitions that the frozen probes are fitted on."""
+    test: Count = 4_752
+    """Transitions that the frozen probes are evaluated on."""
+    eventful: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of eventful transitions in every split."""
+    n: tuple[int, ...] = (8, 16)
+    """Swarm sizes."""
+    rounds: int | None = None
+    """Rounds of an episode; by default the task's own horizon."""
+    episodes: Annotated[int, Field(ge=1, le=10_000)] = 400
+    """At most so many episodes per split; the collection ends earlier when it is full."""
+
+
+def one_line(error: ValidationError, where: str) -> ConfigError:
+    """Return the first mistake of a settings model as one line."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    got: Any = first.get("input")
+    return ConfigError(f"{where}: {name or 'settings'}: {first['msg']}; got {got!r:.60}")

@@ -1,0 +1,269 @@
+"""The corpus on disk: gzipped JSON-line shards and one manifest with their hashes.
+
+    store = Store(Path("corpus")); store.write("decisions", "train", rows)
+
+Shards are named by content and take their names when they are whole; the manifest is replaced in
+one step after them. So a kill at any moment, or a disk that fills, leaves the corpus as it was
+before. Reading distrusts everything: hashes, lines, views and decisions are checked.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from waggle.core.admit import violations
+from waggle.core.canon import check_view, decode_view
+from waggle.core.errors import ContractError, WaggleError
+from waggle.core.schema import Decision, View
+
+FORMAT = 1
+SHARD_ROWS = 4096
+MAX_SHARD = 512 * 1024 * 1024
+"""Decompressed bytes of one shard; a larger one is refused unread."""
+SPLITS = ("train", "validation", "test")
+MANIFEST = "manifest.json"
+
+
+class CorpusError(WaggleError):
+    """A corpus that is missing, cut, foreign or holds what it must not hold."""
+
+
+class Example(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One view of the decision corpus, with its label once it has one."""
+
+    key: str
+    """Names the example in this corpus; seeds of its orbit transforms derive from it."""
+    family: str
+    source: str
+    """`synthetic` or `native`."""
+    view: msgspec.Raw
+    """Canonical JSON of the view, contract included."""
+    situation: str | None = None
+    bundle: int | None = None
+    decision: Decision | None = None
+    teacher: str | None = None
+
+    def read(self) -> View:
+        """Return the view."""
+        return decode_view(bytes(self.view))
+
+
+class Transition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One adjacent pair of views of one node, with the admitted decision between them."""
+
+    key: str
+    family: str
+    view: msgspec.Raw
+    decision: Decision
+    next: msgspec.Raw
+    events: tuple[str, ...] = ()
+    """Why it is eventful: conflict, challenge, commitment, reopening, expiry; empty: ordinary."""
+
+
+Row = TypeVar("Row", Example, Transition)
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """One file of the corpus."""
+
+    file: str
+    rows: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a corpus holds: shards per part and split, and how each part was made."""
+
+    format: int = FORMAT
+    parts: Mapping[str, Mapping[str, tuple[Shard, ...]]] = {}
+    settings: Mapping[str, Mapping[str, Any]] = {}
+
+
+_MAKERS = {"views": "build", "decisions": "label", "transitions": "transitions"}
+
+
+class Store:
+    """One corpus folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def manifest(self) -> Manifest:
+        """Return the manifest.
+
+        Raises:
+            CorpusError: if there is none, or it cannot be read.
+        """
+        try:
+            data = (self.path / MANIFEST).read_bytes()
+            found = msgspec.json.decode(data, type=Manifest)
+        except FileNotFoundError:
+            raise CorpusError(
+                f"{self.path} holds no corpus; make one with `waggle corpus build {self.path}`"
+            ) from None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            reason = str(error).splitlines()[0]
+            raise CorpusError(f"cannot read {self.path / MANIFEST} ({reason}); rebuild") from None
+        if found.format != FORMAT:
+            raise CorpusError(
+                f"{self.path} has corpus format {found.format}, not {FORMAT}; rebuild"
+            )
+        return found
+
+    def exists(self) -> bool:
+        """Whether the folder holds a corpus."""
+        return (self.path / MANIFEST).exists()
+
+    def write(
+        self, part: str, rows: Mapping[str, Iterable[Row]], settings: Mapping[str, Any]
+    ) -> Manifest:
+        """Write all splits of a part and put them in the manifest, or change nothing."""
+        with _clear_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            shards = {split: self._shards(part, split, some) for split, some in rows.items()}
+            old = self.manifest() if self.exists() else Manifest()
+            new = Manifest(
+                FORMAT, {**old.parts, part: shards}, {**old.settings, part: dict(settings)}
+            )
+            _replace(self.path / MANIFEST, msgspec.json.format(msgspec.json.encode(new)))
+        self._sweep(new)
+        return new
+
+    def _shards(self, part: str, split: str, rows: Iterable[Row]) -> tuple[Shard, ...]:
+        shards: list[Shard] = []
+        stream = iter(rows)
+        while chunk := list(islice(stream, SHARD_ROWS)):
+            data = _packed(chunk)
+            digest = hashlib.sha256(data).hexdigest()
+            name = f"{part}-{split}-{len(shards):03d}-{digest[:8]}.jsonl.gz"
+            _replace(self.path / name, data)
+            shards.append(Shard(name, len(chunk), digest))
+        return tuple(shards)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove shards that no manifest names any more, and what a kill left half-written."""
+        kept = {s.file for part in manifest.parts.values() for some in part.values() for s in some}
+        for path in self.path.glob("*.jsonl.gz*"):
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+
+    def splits(self, part: str) -> Mapping[str, tuple[Shard, ...]]:
+        """Return the shards of a part by split.
+
+        Raises:
+            CorpusError: naming the command that makes the part.
+        """
+        found = self.manifest().parts.get(part)
+        if not found:
+            maker = _MAKERS[part]
+            raise CorpusError(f"{self.path} has no {part}; run `waggle corpus {maker} {self.path}`")
+        return found
+
+    def examples(self, part: str, split: str) -> Iterator[Example]:
+        """Read a split of `views` or `decisions`, checking every record."""
+        return self._rows(part, split, Example, _check_example)
+
+    def transitions(self, split: str) -> Iterator[Transition]:
+        """Read a split of `transitions`, checking every record."""
+        return self._rows("transitions", split, Transition, _check_transition)
+
+    def _rows(
+        self, part: str, split: str, kind: type[Row], check: Callable[[Row], str]
+    ) -> Iterator[Row]:
+        shards = self.splits(part)
+        if not shards.get(split):
+            there = ", ".join(name for name, some in shards.items() if some) or "none"
+            maker = _MAKERS[part]
+            raise CorpusError(
+                f"{self.path} has no {split!r} split of {part} (there: {there}); "
+                f"run `waggle corpus {maker} {self.path}` again"
+            )
+        decoder = msgspec.json.Decoder(kind)
+        for shard in shards[split]:
+            for number, line in enumerate(self._lines(shard), 1):
+                where = f"{self.path / shard.file}: line {number}"
+                try:
+                    row = decoder.decode(line)
+                    wrong = check(row)
+                except (msgspec.MsgspecError, UnicodeDecodeError, ContractError) as error:
+                    wrong = str(error).splitlines()[0][:160]
+                if wrong:
+                    raise CorpusError(f"{where} is no valid record ({wrong}); rebuild the corpus")
+                yield row
+
+    def _lines(self, shard: Shard) -> list[bytes]:
+        path = self.path / shard.file
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise CorpusError(
+                f"cannot read {path} ({error.strerror}); rebuild the corpus"
+            ) from None
+        if hashlib.sha256(data).hexdigest() != shard.sha256:
+            raise CorpusError(f"{path} is not the file the manifest names; rebuild the corpus")
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                text = file.read(MAX_SHARD + 1)
+        except (OSError, EOFError):
+            raise CorpusError(f"{path} is not gzip; rebuild the corpus") from None
+        lines = text.splitlines()
+        if len(text) > MAX_SHARD or len(lines) != shard.rows:
+            raise CorpusError(f"{path} has not the {shard.rows} rows of the manifest; rebuild")
+        return lines
+
+
+def _check_example(row: Example) -> str:
+    view = row.read()
+    check_view(view, bytes(row.view))
+    return "" if row.decision is None else ", ".join(violations(view, row.decision))
+
+
+def _check_transition(row: Transition) -> str:
+    view = decode_view(bytes(row.view))
+    check_view(view)
+    check_view(decode_view(bytes(row.next)))
+    return ", ".join(violations(view, row.decision))
+
+
+def _packed(rows: list[Row]) -> bytes:
+    buffer = io.BytesIO()
+    # mtime 0 and no name: the same rows give the same bytes.
+    with gzip.GzipFile("", "wb", compresslevel=6, fileobj=buffer, mtime=0) as file:
+        for row in rows:
+            file.write(msgspec.json.encode(row) + b"\n")
+    return buffer.getvalue()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name, make it durable, and give it its name."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(
+            f"cannot write the corpus in {path} ({error.strerror or error}); "
+            "free some space or choose another folder, then run it again"
+        ) from None

@@ -1,0 +1,1 @@
+"""Swarm-Consistent Distillation: losses, heads, trainer, checkpoints, probes (Section 4)."""

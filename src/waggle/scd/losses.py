@@ -1,0 +1,98 @@
+"""The losses of Section 4 and "Training Details", as pure functions of tensors.
+
+Every function returns one value per record, so that a mean over records is the only reduction and
+gradient accumulation over any split of a batch equals the whole batch. Equation names are those of
+the paper's source: token-loss, orbit-loss-components, field-loss-components, scd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+HISTOGRAMS = ("novelty", "support", "conflict", "ttl")
+"""The family F of the field loss: soft-label targets."""
+STATES = ("ready", "commitment")
+"""The family B of the field loss: categorical targets."""
+
+
+def token_nll(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return -log p of each target token; logits (tokens, vocabulary), targets (tokens,)."""
+    return F.cross_entropy(logits.float(), targets, reduction="none")
+
+
+def record_loss(nll: Tensor, record: Tensor, records: int, *, mean: bool) -> Tensor:
+    """Sum token losses to records, Eq. token-loss: (tokens,) -> (records,).
+
+    Args:
+        nll: token losses of all assistant tokens of a batch, in any order.
+        record: which record each token belongs to.
+        records: how many records there are.
+        mean: divide by the record's length; the equation itself sums.
+    """
+    total = torch.zeros(records, dtype=nll.dtype, device=nll.device).index_add(0, record, nll)
+    if not mean:
+        return total
+    length = torch.bincount(record, minlength=records).clamp(min=1)
+    return total / length.to(nll.dtype)
+
+
+def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
+    """Return D_SKL of two batches of logits: half of each direction's KL, per row."""
+    p, q = one.float().log_softmax(-1), other.float().log_softmax(-1)
+    return 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(-1)
+
+
+def orbit_head_loss(
+    source: Sequence[Tensor], image: Sequence[Tensor], labels: Tensor, beta: float
+) -> Tensor:
+    """Return the head part of Eq. orbit-loss-components, per record.
+
+    Both cross-entropies and beta times the symmetric KL, averaged over the factors.
+
+    Args:
+        source: logits of every factor on the view, each (records, classes).
+        image: logits of every factor on the transformed view.
+        labels: classes of rho(d*), (records, factors).
+        beta: the consistency coefficient.
+    """
+    total = torch.zeros(labels.shape[0], device=labels.device)
+    for k, (one, other) in enumerate(zip(source, image, strict=True)):
+        total = total + F.cross_entropy(one.float(), labels[:, k], reduction="none")
+        total = total + F.cross_entropy(other.float(), labels[:, k], reduction="none")
+        total = total + beta * symmetric_kl(one, other)
+    return total / len(source)
+
+
+def orbit_accuracy(logits: Sequence[Tensor], labels: Tensor) -> Tensor:
+    """Return the share of factors that the orbit heads predict, per record."""
+    hits = [(one.argmax(-1) == labels[:, k]).float() for k, one in enumerate(logits)]
+    return torch.stack(hits).mean(0)
+
+
+def soft_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the cross-entropy against a distribution, per row."""
+    return -(target * logits.float().log_softmax(-1)).sum(-1)
+
+
+def field_loss(
+    logits: dict[str, Tensor], targets: dict[str, Tensor], state_weight: float = 1.0
+) -> Tensor:
+    """Return Eq. field-loss-components, per record.
+
+    Histogram terms are averaged over four targets, state terms over two, so both groups have equal
+    weight at lambda_state = 1.
+    """
+    hist = [soft_cross_entropy(logits[k], targets[k]) for k in HISTOGRAMS]
+    state = [F.cross_entropy(logits[k].float(), targets[k], reduction="none") for k in STATES]
+    return torch.stack(hist).mean(0) + state_weight * torch.stack(state).mean(0)
+
+
+def ramp(update: int, warm_up: int, length: int) -> float:
+    """Return the factor on auxiliary weights: 0 during warm-up, then linear to 1."""
+    if update < warm_up:
+        return 0.0
+    return min(1.0, (update - warm_up + 1) / length) if length else 1.0

@@ -54,9 +54,17 @@ def trace_rank(trace: Trace) -> Key:
     return (trace.support, trace.novelty, -trace.conflict, trace.ttl, trace.direction or "")
 
 
-def claim_key(view: View, claim: str) -> Key:
-    """Rank a claim by own support, then by what incident traces say of it, then by its facts."""
-    ports = {port.channel: port_key(port) for port in view.private.channels}
+def port_keys(view: View) -> dict[str, Key]:
+    """Return every channel's key."""
+    return {port.channel: port_key(port) for port in view.private.channels}
+
+
+def claim_key(view: View, claim: str, ports: Mapping[str, Key] | None = None) -> Key:
+    """Rank a claim by own support, then by what incident traces say of it, then by its facts.
+
+    Whoever ranks several claims of one view passes its `port_keys` once.
+    """
+    ports = port_keys(view) if ports is None else ports
     own = sorted((e.support, e.novelty) for e in view.private.evidence if e.claim == claim)
     told = [trace for trace in view.traces if trace.claim == claim]
     rows = sorted((*trace_rank(trace), ports[trace.channel]) for trace in told)
@@ -68,7 +76,8 @@ def claim_key(view: View, claim: str) -> Key:
 
 def best_claim(view: View, claims: Iterable[str]) -> str | None:
     """Return the highest-supported of some claims, or None where nothing tells them apart."""
-    return distinguished(claims, lambda claim: claim_key(view, claim))
+    ports = port_keys(view)
+    return distinguished(claims, lambda claim: claim_key(view, claim, ports))
 
 
 def contradiction(view: View, claim: str) -> Evidence | None:
@@ -96,8 +105,8 @@ def relayable(view: View) -> list[Trace]:
 
 def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
     """Return the best-supported of some traces; ties fall to the lot of the channel."""
-    ports = {port.channel: port_key(port) for port in view.private.channels}
-    claims = {trace.claim: claim_key(view, trace.claim) for trace in traces}
+    ports = port_keys(view)
+    claims = {z: claim_key(view, z, ports) for z in dict.fromkeys(t.claim for t in traces)}
     return distinguished(traces, lambda t: (trace_rank(t), ports[t.channel], claims[t.claim]))
 
 

@@ -104,9 +104,10 @@ def forbidden(key: str) -> str | None:
         if stem in squashed:
             return category
     forms = (squashed, _singular(squashed), "".join(map(_singular, words)))
-    for category, pattern in _WHOLE.items():
-        if any(pattern.fullmatch(form) for form in forms):
-            return category
+    for form in forms:
+        for category, pattern in _WHOLE.items():
+            if pattern.fullmatch(form):
+                return category
     return None
 
 

@@ -221,7 +221,7 @@ def _pair_marks(
         elif d.claim in claims:
             marks.setdefault((1, d.claim), []).append(("deposit", d.channel, str(name)))
     for key in handles:
-        handles[key][0] = (handles[key][0], sorted(marks.get((0, key), ())))
+        handles[key][0] = (handles[key][0], tuple(sorted(marks.get((0, key), ()))))
     for key in claims:
-        claims[key][0] = (claims[key][0], sorted(marks.get((1, key), ())))
+        claims[key][0] = (claims[key][0], tuple(sorted(marks.get((1, key), ()))))
     return edges

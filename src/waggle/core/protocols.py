@@ -26,7 +26,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     """Endpoint failures; the decode then degrades to the private proposal and is counted."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One node's call of the law."""
 
     view: View
@@ -38,7 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     """The failed first decode, bounded; empty on the first attempt."""
 
 
-class Decode(msgspec.Struct, frozen=True):
+class Decode(msgspec.Struct, frozen=True, gc=False):
     """What a law returns for one request: text to be parsed, or a decision already in shape."""
 
     output: str | Decision
@@ -98,7 +98,7 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     direction: str | None
 
 
-class Local(msgspec.Struct, frozen=True):
+class Local(msgspec.Struct, frozen=True, gc=False):
     """What the runtime holds for one node and a substrate may read: its field and commitment."""
 
     traces: tuple[Held, ...]
@@ -106,7 +106,7 @@ class Local(msgspec.Struct, frozen=True):
     confidence: int = 0
 
 
-class Suggestion(msgspec.Struct, frozen=True):
+class Suggestion(msgspec.Struct, frozen=True, gc=False):
     """The private proposal w_i in world words."""
 
     action: str
@@ -116,7 +116,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     claim: str | None = None
 
 
-class Sensed(msgspec.Struct, frozen=True):
+class Sensed(msgspec.Struct, frozen=True, gc=False):
     """Everything a substrate shows one node, in world words; the runtime makes the View of it."""
 
     observation: Mapping[str, Json]
@@ -132,7 +132,7 @@ class Sensed(msgspec.Struct, frozen=True):
     """Bounded facts per claim."""
 
 
-class Act(msgspec.Struct, frozen=True):
+class Act(msgspec.Struct, frozen=True, gc=False):
     """An admitted decision in world words, after its commitment update, for the compiler."""
 
     action: str

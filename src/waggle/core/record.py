@@ -55,7 +55,7 @@ class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Executed again after the refresh interval."""
 
 
-class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One local update of one node."""
 
     node: int

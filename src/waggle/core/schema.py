@@ -2,7 +2,9 @@
 
 A View has exactly six slots and a Decision one canonical shape; field order here is the key order
 of canonical JSON. References (handles `h..`, claims `z..`) are opaque and stand only in the places
-this file designates, so an orbit can rename them without touching task content.
+this file designates, so an orbit can rename them without touching task content. All of it is
+acyclic by construction, so the garbage collector need not track it (`gc=False`): that keeps the
+cost of an update flat in the size of the swarm.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Commitment(msgspec.Struct, frozen=True, gc=False):
     confidence_bin: int
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One joint local decision: task action, semantic update, commitment update."""
 
     task_action: str
@@ -89,7 +91,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     execution_intent: str | None = None
 
 
-class Contract(msgspec.Struct, frozen=True):
+class Contract(msgspec.Struct, frozen=True, gc=False):
     """The task contract q, the same text for every node of an episode."""
 
     task: str
@@ -104,7 +106,7 @@ class Contract(msgspec.Struct, frozen=True):
     """The one task action that carries a response (and must), or None where the task has none."""
 
 
-class Port(msgspec.Struct, frozen=True):
+class Port(msgspec.Struct, frozen=True, gc=False):
     """One row of the per-handle table: a private lot and the substrate's own bounded facts."""
 
     channel: str
@@ -112,14 +114,14 @@ class Port(msgspec.Struct, frozen=True):
     facts: Mapping[str, Fact] = {}
 
 
-class ClaimRow(msgspec.Struct, frozen=True):
+class ClaimRow(msgspec.Struct, frozen=True, gc=False):
     """One row of the per-claim table: the substrate's bounded facts about a claim held here."""
 
     claim: str
     facts: Mapping[str, Fact] = {}
 
 
-class Private(msgspec.Struct, frozen=True):
+class Private(msgspec.Struct, frozen=True, gc=False):
     """Private task state and evidence p_i."""
 
     observation: Mapping[str, Json]
@@ -133,7 +135,7 @@ class Private(msgspec.Struct, frozen=True):
     claims: tuple[ClaimRow, ...] = ()
 
 
-class Proposal(msgspec.Struct, frozen=True):
+class Proposal(msgspec.Struct, frozen=True, gc=False):
     """The private proposal w_i: a native action from private evidence, never a social act."""
 
     action: str
@@ -141,7 +143,7 @@ class Proposal(msgspec.Struct, frozen=True):
     claim: str | None = None
 
 
-class View(msgspec.Struct, frozen=True):
+class View(msgspec.Struct, frozen=True, gc=False):
     """The bounded anonymous local view: exactly six slots (Eq. 1)."""
 
     contract: Contract

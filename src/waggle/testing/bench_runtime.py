@@ -119,7 +119,7 @@ def bench_runtime(*, repeats: int = 3, large: int = LARGE) -> RuntimeCosts:
         measure(REFERENCE, rounds=24, repeats=repeats, text=text) for text in (False, True)
     )
     sizes = sorted({SMALL, min(MIDDLE, large), large})
-    growth = tuple(measure(n, rounds=12, repeats=repeats if n < LARGE else 1) for n in sizes)
+    growth = tuple(measure(n, rounds=12, repeats=min(repeats, 2)) for n in sizes)
     return RuntimeCosts(reference, growth)
 
 

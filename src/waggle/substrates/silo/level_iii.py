@@ -286,6 +286,6 @@ LEVEL_III = (
     ),
     Task(
         "III-30", "Matrix Multiply", "III", "Report the full matrix product.",
-        _draw_matrices, _product_rows, _product,
+        _draw_matrices, _product_rows, _product, carried=lambda shard: shard["A_rows"],
     ),
 )  # fmt: skip

@@ -79,6 +79,8 @@ class Task:
     """Whether these summaries decide the answer although positions are missing."""
     renew: Renew | None = None
     """A later version of a shard that makes the old answer wrong (late counterevidence)."""
+    carried: Callable[[Any], Any] = lambda shard: shard
+    """The part of a shard that must travel, where everybody holds the rest."""
 
     def gold(self, shards: Mapping[int, Any], position: int, setting: Setting) -> Any:
         """The answer for `position` as far as `shards` (keyed by position) determine it."""

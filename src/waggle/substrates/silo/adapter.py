@@ -1,0 +1,57 @@
+"""The Silo substrate: options, contract and the opening of a case (architecture, section 4).
+
+    waggle run silo/III-26 -n 32 --silo.regime ports --silo.cap 1024
+
+Invariant: (task, n, seed) alone names the instance and its contact graph.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case
+from waggle.substrates.silo.registry import TASKS, find_task
+from waggle.substrates.silo.world import SiloWorld
+
+MAX_ROUNDS = 1_000
+
+
+class SiloOptions(BaseModel):
+    """Options of silo."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    regime: Literal["directed", "ports"] = "directed"
+    """directed: one frame per node and round; ports: one frame per port and round, capped."""
+
+    cap: Annotated[int, Field(ge=64, le=1_000_000)] = 4096
+    """Bytes of shard data in a frame, regime ports only."""
+
+
+class Silo:
+    """The thirty Silo-Bench tasks on a hidden 3-regular contact graph."""
+
+    name: ClassVar[str] = "silo"
+    tasks: ClassVar[tuple[str, ...]] = tuple(TASKS)
+    options: ClassVar[type[SiloOptions]] = SiloOptions
+
+    def open(self, case: Case, keys: Sequence[int] | None = None) -> SiloWorld:
+        """Build the world of a case; its rounds are rounds of communication."""
+        task = find_task(case.task)
+        if case.shock and task.renew is None:
+            able = ", ".join(t.id for t in TASKS.values() if t.renew is not None)
+            raise ConfigError(f"{task.id} has no late counterevidence; use one of {able}")
+        if case.rounds is not None and not 1 <= case.rounds <= MAX_ROUNDS:
+            raise ConfigError(f"silo needs 1 to {MAX_ROUNDS} rounds, not {case.rounds}")
+        options = self._options(case)
+        return SiloWorld(case, options.cap if options.regime == "ports" else None, keys)
+
+    def _options(self, case: Case) -> SiloOptions:
+        try:
+            return SiloOptions.model_validate(dict(case.options))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(f"--silo.{where}: {first['msg']}") from None

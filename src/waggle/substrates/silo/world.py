@@ -1,0 +1,262 @@
+"""One Silo episode: shards spread over a hidden contact graph by the frames a law chooses to send.
+
+Realises "Silo under Waggle" and architecture section 4: R rounds of communication and one answering
+update; a frame carries one trace, the sender's proposal intent and one snapshot. Choices matter:
+the deposit's channel decides who learns, silence teaches nobody, a commitment binds the answer
+until verified conflict reopens it, and only a response counts. Invariant: a view shows nothing that
+did not come through the node's own shard, sends and receipts; every draw is named by a body's key.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
+from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence, Fact
+from waggle.core.seeds import derive
+from waggle.core.world import WorldBase
+from waggle.substrates.silo.cases import independent_case
+from waggle.substrates.silo.ceilings import episode_graph
+from waggle.substrates.silo.graph import DEGREE
+from waggle.substrates.silo.memory import PortMemory, pack
+from waggle.substrates.silo.proposals import Offered, Proposer
+
+GATHER = "GATHER"
+ANSWER = "ANSWER"
+ROUNDS = 9
+SHOCK_ROUNDS = 18
+SHOCK_FROM, SHOCK_AT = 6, 9
+"""Counterevidence comes from round 6 on once a quarter is committed, in round 9 at the latest."""
+
+_RULES = (
+    " The input is spread over the swarm in pieces. A deposit on a channel sends along all you "
+    "hold. GATHER goes on; ANSWER binds the response as your answer, which may be revised until "
+    "the end. A commitment binds your answer to its claim until it is reopened."
+)
+
+
+class Frame(NamedTuple):
+    """What travels with a trace."""
+
+    snapshot: int
+    basis: int
+    """The knowledge that the trace's claim rests on."""
+    intent: str
+
+
+class SiloWorld(WorldBase):
+    """Knowledge, port memories and bound answers of all nodes."""
+
+    def __init__(self, case: Case, cap: int | None, keys: Sequence[int] | None = None) -> None:
+        n = case.n
+        self.n = n
+        self.keys = tuple(range(n)) if keys is None else tuple(keys)
+        self._case = case
+        self._cap = cap
+        self._silo = independent_case(case.task, n, case.seed)
+        self._task = self._silo.task
+        self._proposer = Proposer(self._silo)
+        slots = {key: slot for slot, key in enumerate(self.keys)}
+        graph = episode_graph(case.task, n, case.seed)
+        self._ports = [tuple(slots[body] for body in graph[key]) for key in self.keys]
+        self.rounds = (case.rounds or (SHOCK_ROUNDS if case.shock else ROUNDS)) + 1
+        self.contract = Contract(
+            f"silo/{case.task}", self._task.asks + _RULES, (WAIT, GATHER, ANSWER),
+            deposits=1 if cap is None else DEGREE, response=ANSWER,
+        )  # fmt: skip
+        self._round = 0
+        self._known = [1 << key for key in self.keys]
+        self._before = list(self._known)
+        self._memory = [{j: PortMemory() for j in own} for own in self._ports]
+        self._bases: list[dict[str, int]] = [{} for _ in self.keys]
+        self._bound: list[str | None] = [None] * n
+        self._arrivals = [[key] for key in self.keys]
+        self._sizes: list[int] = []
+        self._emitted: set[tuple[int, int]] = set()
+        self._delivered = 0
+
+    def neighbours(self, node: int) -> Sequence[int]:
+        """The three contacts of a node."""
+        return self._ports[node]
+
+    def _offered(self, node: int) -> Offered:
+        return self._proposer.propose(self._known[node], self.keys[node])
+
+    def _intent(self, node: int) -> str:
+        """What the private evidence alone suggests: answer when that is possible or due."""
+        if self._round >= self.rounds - 1:
+            return ANSWER
+        return ANSWER if self._ready(node) else GATHER
+
+    def _ready(self, node: int) -> bool:
+        return self._proposer.complete(self._known[node], self.keys[node])
+
+    def sense(self, node: int, local: Local) -> Sensed:
+        """Show the node its proposal, readiness, coverage and what it remembers of its ports."""
+        known, claim = self._known[node], self._offered(node).claim
+        ready = self._ready(node)
+        coverage = MAX_BIN if ready else self._proposer.coverage(known, self.keys[node])
+        own = Evidence(claim, MAX_BIN, coverage, 0)
+        due = ready or self._round >= self.rounds - 1
+        bound = self._bound[node]
+        return Sensed(
+            observation={
+                "gained": self._gained(node),
+                "answered": "no" if bound is None else "so" if bound == claim else "otherwise",
+            },
+            proposal=Suggestion(ANSWER if due else GATHER, response=claim, claim=claim),
+            evidence=(own, *self._refutations(node, claim, local)),
+            ready=(claim,) if ready else (),
+            coverage=coverage,
+            ports=self._facts(node),
+        )
+
+    def _facts(self, node: int) -> dict[int, dict[str, Fact]]:
+        known, round = self._known[node], self._round
+        return {j: memory.facts(known, round) for j, memory in self._memory[node].items()}
+
+    def _gained(self, node: int) -> int:
+        """Five bins of how much of what is held came in with the last round."""
+        held, before = self._known[node].bit_count(), self._before[node].bit_count()
+        return -(-MAX_BIN * (held - before) // held)
+
+    def _refutations(self, node: int, claim: str, local: Local) -> list[Evidence]:
+        """Verified conflict: held or heard claims that what the node knows contradicts."""
+        held = local.commitment
+        refuted: set[str] = set()
+        if self._known[node] >> self.n:
+            heard = {trace.claim for trace in local.traces if not trace.conflict}
+            refuted = {z for z in heard if z != claim and self._outdated(node, z)}
+        if held is not None and held != claim and self._superseded(node, held):
+            refuted.add(held)
+        return [Evidence(z, MAX_BIN, 0, MAX_BIN) for z in refuted]
+
+    def _outdated(self, node: int, claim: str) -> bool:
+        """Whether a claim rests on a version of a shard of which the node knows a later one."""
+        basis = self._bases[node].get(claim, 0)
+        return bool(self._known[node] >> self.n & basis & ~(basis >> self.n))
+
+    def _superseded(self, node: int, claim: str) -> bool:
+        """Whether the node knows all that a claim rests on and more, which says otherwise."""
+        basis = self._bases[node].get(claim)
+        if basis is None:
+            return False
+        return not basis & ~self._known[node] or self._outdated(node, claim)
+
+    def withhold(self, write: Write) -> str | None:
+        """Nothing that is sent in the answering update can arrive in time."""
+        return "horizon" if self._round >= self.rounds - 1 else None
+
+    def fingerprint(self, write: Write) -> Hashable:
+        """The same claim and the same snapshot on the same channel are the same frame."""
+        return (write.receiver, write.claim, self._known[write.sender], write.conflict > 0)
+
+    def payload(self, write: Write) -> Frame:
+        """Capture the snapshot, and remember that it was sent."""
+        node = write.sender
+        known, memory = self._known[node], self._memory[node][write.receiver]
+        snapshot = known if self._cap is None else self._pack(node, memory)
+        memory.told |= snapshot
+        memory.sent = self._round
+        self._emitted.add((node, self._round))
+        basis = known if write.claim == self._offered(node).claim else 0
+        return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
+
+    def _pack(self, node: int, memory: PortMemory) -> int:
+        if not self._sizes:
+            self._sizes = [self._size(shard) for shard in self._silo.shards] * 2
+        assert self._cap is not None
+        return pack(memory, self._arrivals[node], self._sizes, self._cap)
+
+    def _size(self, shard: object) -> int:
+        return len(msgspec.json.encode(self._task.carried(shard)))
+
+    def receive(self, write: Write, payload: object) -> Write | None:
+        """Absorb the snapshot; traces age, absorbed shards stay."""
+        assert isinstance(payload, Frame)
+        node = write.receiver
+        memory = self._memory[node][write.sender]
+        memory.told |= payload.snapshot
+        memory.heard = self._round - 1
+        memory.intent = payload.intent
+        self._learn(node, payload.snapshot)
+        self._bases[node][write.claim] = payload.basis
+        self._delivered += 1
+        return write
+
+    def _learn(self, node: int, snapshot: int) -> None:
+        fresh = snapshot & ~self._known[node]
+        self._known[node] |= snapshot
+        if self._cap is not None:
+            self._arrivals[node] += [i for i, bit in enumerate(bin(fresh)[:1:-1]) if bit == "1"]
+
+    def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        """Bind the answers of this update and close the round."""
+        for node in range(self.n):
+            self._bases[node][self._offered(node).claim] = self._known[node]
+        native = {node: self._bind(node, act) for node, act in acts.items()}
+        self._before = list(self._known)
+        self._round += 1
+        return native
+
+    def _bind(self, node: int, act: Act) -> str:
+        """Bind an answer, unless a commitment to another claim binds the node already."""
+        action, text, held = act.action, act.response, act.local.commitment
+        if act.intent == "PRIVATE":
+            action, text = self._intent(node), self._offered(node).claim
+        elif act.intent == "FIELD" and held is not None:
+            text = held
+        if act.intent == WAIT or action != ANSWER or text is None:
+            return WAIT if act.intent == WAIT or action == WAIT else GATHER
+        if held is not None and text != held:
+            return "BOUND"
+        self._bound[node] = text
+        return ANSWER
+
+    def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
+        """Give a tenth of the nodes a new version of their own shard."""
+        if round < SHOCK_FROM or (4 * len(committed) < self.n and round < SHOCK_AT):
+            return None
+        old = {self._proposer.show_gold(key) for key in self.keys}
+        lots = {i: derive(self._case.seed, "silo shock", key) for i, key in enumerate(self.keys)}
+        chosen = sorted(lots, key=lots.__getitem__)[: max(1, self.n // 10)]
+        for node in chosen:
+            self._renew(node)
+        new = {self._proposer.show_gold(key) for key in self.keys}
+        return Shock(round, tuple(old - new), tuple(new - old), tuple(chosen), "renewed shards")
+
+    def _renew(self, node: int) -> None:
+        key = self.keys[node]
+        renew = self._task.renew
+        assert renew is not None
+        rng = Random(f"silo/renew/{self._task.id}/{self.n}/{self._case.seed}/{key}")
+        shard = renew(rng, self._silo.shards[key], self._silo.setting)
+        self._proposer.renew(key, shard)
+        self._learn(node, 1 << (self.n + key))
+
+    def score(self) -> Mapping[str, float]:
+        """Mean S (the headline), strict S, official and multiset-aware P, reach and traffic."""
+        texts = [text for _, text in sorted(zip(self.keys, self._bound, strict=True))]
+        score = self._proposer.score(texts)
+        whole = (1 << self.n) - 1
+        held = [((mask | mask >> self.n) & whole).bit_count() for mask in self._known]
+        return {
+            "score": score.success,
+            "strict": score.strict,
+            "partial": score.partial,
+            "matched": score.matched,
+            "coverage": sum(held) / self.n**2,
+            "complete": held.count(self.n) / self.n,
+            "emissions": len(self._emitted) / self.n,
+            "deliveries": self._delivered / self.n,
+        }
+
+    def render(self) -> str:
+        """Say how far the pieces and the answers have come."""
+        now = self.score()
+        return (
+            f"round {self._round}: coverage {now['coverage']:.0%}, complete {now['complete']:.0%}, "
+            f"right {now['score']:.0%}"
+        )

@@ -5,7 +5,7 @@ import json
 import networkx as nx
 import pytest
 
-from agentsnet.golden import GRAPHS, needs_golden
+from tests.agentsnet.golden import GRAPHS, needs_golden
 from waggle.substrates.agentsnet.families import benchmark_graph, benchmark_graphs, generate
 from waggle.substrates.agentsnet.graph_files import find_graph, load_folder, parse_graph
 from waggle.substrates.agentsnet.graphs import FAMILIES, GraphError, from_edges

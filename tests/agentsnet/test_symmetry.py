@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentsnet.golden import GOLDEN, GRAPHS, needs_golden
+from tests.agentsnet.golden import GOLDEN, GRAPHS, needs_golden
 from waggle.substrates.agentsnet.families import benchmark_graph
 from waggle.substrates.agentsnet.graph_files import load_folder
 from waggle.substrates.agentsnet.graphs import from_edges

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentsnet.golden import GOLDEN, GRAPHS, needs_golden
+from tests.agentsnet.golden import GOLDEN, GRAPHS, needs_golden
 from waggle.substrates.agentsnet.vectors import check_graphs, check_vectors
 
 PATH = {"names": ["James", "Mary"], "edges": [[0, 1]]}

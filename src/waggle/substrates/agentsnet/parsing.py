@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from waggle.substrates.agentsnet.names import MEMBERS
 
-MAX_REPLY = 65_536
+MAX_REPLY = 32_768
 """Longest reply, in characters, that is looked at."""
 
 MARKER = "### Final Answer ###"

@@ -28,7 +28,7 @@ from waggle.substrates.agentsnet.tasks import (
 COMMON_CLAIM = "here"
 """The one claim of an episode without priorities: it tells nobody apart."""
 
-_MOST_CLAIMS = 16
+_MOST_CLAIMS = 12
 """Claim rows shown, smallest priorities first, beside the own claim and the held one."""
 _MOST_AGE = 9
 """Ages in updates are shown up to this."""

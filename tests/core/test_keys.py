@@ -1,0 +1,72 @@
+"""No forbidden key leaves a substrate, however it is spelled and however deep it lies."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.core.examples import VIEW
+from waggle.core.canon import check_view, forbidden
+from waggle.core.errors import ContractError
+from waggle.core.schema import Json, Port, View
+
+FORBIDDEN = {
+    "identity": ("id", "ID", "agent_id", "agentID", "Agent-Ids", "nodeIndex", "NODE ID", "my_name",
+                 "neighbour_name", "role", "Roles", "uuid", "identities", "selfId", "AGENTID",
+                 "a.g.e.n.t.i.d", "agent\u200bid", "\uff21gent_\uff49d", "sender", "who"),
+    "roster": ("roster", "ROSTERS", "agents", "allNodes", "all-agents", "peers", "team",
+               "participants", "other_agents", "node_list", "memberList"),
+    "population-size": ("population", "populationSize", "n_agents", "numAgents", "NUM_NODES",
+                        "swarm-size", "team_size", "number_of_agents", "agent_count", "headcount",
+                        "network size", "total_agents"),
+    "non-neighbour": ("non_neighbors", "nonNeighbours", "NON-LOCAL", "remote_state", "far_nodes",
+                      "two_hop"),
+    "global-state": ("global", "globalState", "GLOBAL-MAP", "world_state", "adjacency",
+                     "adjacencyMatrix", "topology", "edges", "full_map", "ground_truth"),
+    "global-transcript": ("transcript", "globalTranscript", "GLOBAL_TRANSCRIPTS", "blackboard",
+                          "conversation", "chat_log", "messageHistory", "broadcast_log"),
+}  # fmt: skip
+ALLOWED = (
+    "grid", "idle", "width", "valid", "window", "prey", "side", "offer", "sent", "heard", "lot",
+    "hidden_digit", "neighbours", "neighbour_count", "priority", "order", "phase", "score", "map",
+    "position", "near_agents", "rounds", "energy", "coverage", "covered", "void", "video",
+    "holds", "color", "degree", "known", "conflict", "nearby", "action", "heading", "kind",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "category"), [(k, c) for c, keys in FORBIDDEN.items() for k in keys]
+)
+def test_forbidden_spelling(key: str, category: str) -> None:
+    assert forbidden(key) == category
+
+
+@pytest.mark.parametrize("key", ALLOWED)
+def test_task_words_are_allowed(key: str) -> None:
+    assert forbidden(key) is None
+
+
+def _observing(value: dict[str, Json]) -> View:
+    private = msgspec.structs.replace(VIEW.private, observation=value)
+    return msgspec.structs.replace(VIEW, private=private)
+
+
+def test_forbidden_key_seven_levels_down() -> None:
+    value: Json = {"Agent-ID": 3}
+    for level in range(6):
+        value = [value] if level % 2 else {"inner": value}
+    with pytest.raises(ContractError, match="identity"):
+        check_view(_observing({"top": value}))
+
+
+def test_forbidden_key_in_a_table() -> None:
+    ports = (Port("ha", 1, {"nodeId": 4}),)
+    private = msgspec.structs.replace(VIEW.private, channels=ports)
+    with pytest.raises(ContractError, match="identity"):
+        check_view(msgspec.structs.replace(VIEW, private=private, traces=()))
+
+
+def test_lone_n_is_a_size_and_a_compass_is_not() -> None:
+    with pytest.raises(ContractError, match="population-size"):
+        check_view(_observing({"n": 64}))
+    check_view(_observing({"N": "wall", "E": "free"}))

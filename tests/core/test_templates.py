@@ -1,0 +1,131 @@
+"""Templates and grammar say exactly what admission admits, with at most one deposit."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import msgspec
+from hypothesis import given
+
+from tests.core import oracle
+from tests.core.examples import CONTRACT, VIEW
+from tests.core.strategies import ENTROPY, mutate, pairs, views
+from waggle.core.admit import violations
+from waggle.core.canon import encode_decision, encode_view
+from waggle.core.decode import parse
+from waggle.core.grammar import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
+from waggle.core.schema import Decision, Trace, View
+from waggle.core.templates import contains, grammar, sample, templates
+
+_STRING = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-f]{4})')
+
+
+def ends(node: GrammarNode, text: str, starts: set[int]) -> set[int]:
+    """Return where a node can end when it begins at one of the starts."""
+    if isinstance(node, Literal):
+        return {i + len(node.text) for i in starts if text.startswith(node.text, i)}
+    if isinstance(node, IntRange):
+        words = [str(n) for n in range(node.low, node.high + 1)]
+        return {i + len(w) for i in starts for w in words if text.startswith(w, i)}
+    if isinstance(node, Alternatives):
+        return set().union(*(ends(option, text, starts) for option in node.options))
+    if isinstance(node, Sequence):
+        for part in node.parts:
+            starts = ends(part, text, starts)
+        return starts
+    return _text_ends(node, text, starts)
+
+
+def _text_ends(node: Text, text: str, starts: set[int]) -> set[int]:
+    reached, current = set(starts), set(starts)
+    for _ in range(node.limit):
+        matches = (_STRING.match(text, i) for i in current)
+        current = {m.end() for m in matches if m}
+        reached |= current
+    return reached
+
+
+def accepts(node: GrammarNode, text: str) -> bool:
+    return len(text) in ends(node, text, {0})
+
+
+def spell(node: GrammarNode, rng: random.Random) -> str:
+    """Draw a text of the grammar."""
+    if isinstance(node, Literal):
+        return node.text
+    if isinstance(node, IntRange):
+        return str(rng.randint(node.low, node.high))
+    if isinstance(node, Alternatives):
+        return spell(rng.choice(node.options), rng)
+    if isinstance(node, Sequence):
+        return "".join(spell(part, rng) for part in node.parts)
+    return "7" * rng.randint(0, node.limit)
+
+
+@given(views(), ENTROPY)
+def test_samples_are_admissible_and_contained(view: View, entropy: int) -> None:
+    decision = sample(view, entropy)
+    assert oracle.legal(encode_view(view), encode_decision(decision))
+    assert contains(view, decision)
+    assert accepts(grammar(view), encode_decision(decision).decode())
+
+
+@given(pairs())
+def test_contains_is_admission_for_at_most_one_deposit(pair: tuple[View, Decision]) -> None:
+    view, decision = pair
+    decision = msgspec.structs.replace(decision, deposits=decision.deposits[:1])
+    admissible = violations(view, decision) == ()
+    assert contains(view, decision) == admissible
+    assert accepts(grammar(view), encode_decision(decision).decode()) == admissible
+
+
+@given(pairs())
+def test_contained_decisions_are_admissible(pair: tuple[View, Decision]) -> None:
+    view, decision = pair
+    if contains(view, decision):
+        assert violations(view, decision) == ()
+
+
+@given(views(), ENTROPY)
+def test_every_text_of_the_grammar_is_admissible(view: View, entropy: int) -> None:
+    text = spell(grammar(view), random.Random(entropy))
+    decision = parse(text).decision
+    assert decision is not None and violations(view, decision) == ()
+    assert encode_decision(decision).decode() == text
+
+
+@given(views(), ENTROPY)
+def test_the_sequence_is_consistent(view: View, entropy: int) -> None:
+    found = templates(view)
+    template = found[entropy % len(found)]
+    decision = template.decision(entropy)
+    assert template.matches(decision) and contains(view, decision)
+    assert found[-1] == found[len(found) - 1] and len(found[:3]) == 3
+
+
+def test_templates_are_distinct() -> None:
+    found = list(templates(VIEW))
+    assert len(set(found)) == len(found)
+
+
+def test_fan_out_reaches_every_channel() -> None:
+    wide = msgspec.structs.replace(VIEW, contract=msgspec.structs.replace(CONTRACT, deposits=3))
+    fan = tuple(Trace(c, "z1", 4, 3, 0, 8, "N") for c in ("ha", "hb", "hc"))
+    decision = Decision("GO", None, fan, None)
+    assert contains(wide, decision) and not contains(VIEW, decision)
+    assert accepts(grammar(wide), encode_decision(decision).decode())
+
+
+def test_samples_reach_every_mode_of_the_example() -> None:
+    from waggle.core.modes import Mode, mode
+
+    assert {mode(VIEW, sample(VIEW, i)) for i in range(2000)} == set(Mode)
+
+
+def test_a_planted_amplifying_relay_is_not_contained() -> None:
+    amplified = Decision("GO", None, (Trace("ha", "z2", 3, 4, 0, 4, "E"),), None)
+    assert not contains(VIEW, amplified)
+    assert not accepts(grammar(VIEW), encode_decision(amplified).decode())
+    rng = random.Random(1)
+    assert any(not contains(VIEW, mutate(sample(VIEW, i), rng)) for i in range(50))

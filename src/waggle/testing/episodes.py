@@ -11,9 +11,10 @@ from waggle.core import seeds
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
 from waggle.core.record import EpisodeRecord
-from waggle.runtime import eventdriven, sync
+from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine
 
 EngineName: TypeAlias = Literal["sync", "event"]
 ENGINES: tuple[EngineName, ...] = ("sync", "event")
@@ -64,16 +65,17 @@ def play(
 ) -> EpisodeRecord:
     """Play one episode and return its record."""
     memory = Memory()
-    run = sync.play if engine == "sync" else eventdriven.play
-    run(
-        substrate.open(case, keys),
+    make = Engine if engine == "sync" else EventEngine
+    world = substrate.open(case, keys)
+    make(
+        world,
         law,
         case,
         order=order,
         perturbation=perturbation,
         salt=salt,
         sinks=[memory],
-    )
+    ).play()
     return memory.record()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waggle import plugins
-from waggle.core import seeds
+from waggle.core import orbit, seeds
 from waggle.core.admit import violations
 from waggle.core.decode import parse
 from waggle.core.order import Order, canonical
@@ -132,8 +132,6 @@ def _legal(law: Law, requests: Sequence[Request], share: float) -> str | None:
 
 def _orbit(law: Law, requests: Sequence[Request], order: Order, share: float) -> str | None:
     """Ask again about a random image of every view and compare, modulo the view's stabiliser."""
-    from waggle.core import orbit
-
     images = [(orbit.sample(r.view, seeds.derive(r.entropy, "orbit")), r) for r in requests]
     moved = [Request(_presented(g.view(r.view), order), r.entropy) for g, r in images]
     pairs = zip(images, law.decide(requests), moved, law.decide(moved), strict=True)
@@ -160,8 +158,6 @@ def _presented(view: View, order: Order) -> View:
 
 def _same(view: View, one: Decision, two: Decision) -> bool:
     """Whether two decisions on a view are one, up to a symmetry of the view."""
-    from waggle.core import orbit
-
     return one == two or orbit.equal_modulo_stabiliser(view, one, two)
 
 

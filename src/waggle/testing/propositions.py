@@ -1,8 +1,9 @@
-"""Propositions 1 and 2 and admission soundness, checked on played episodes.
+"""Propositions 1 and 2, Corollary 1 and admission soundness, checked on played episodes.
 
 `relabelling` plays a case twice, the second time with permuted bodies and fresh opaque names, and
-compares; `unfounded` re-derives from each recorded view, without the validator's code, that no
-executed write amplifies what its node could vouch for or pass on.
+compares; `asymmetry` asks whether an episode is its own image; `unfounded` re-derives from each
+recorded view, without the validator's code, that no executed write amplifies what its node could
+vouch for or pass on.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
-from waggle.core.record import EpisodeRecord
+from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.core.schema import MAX_TTL, Evidence, Trace, View
 from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
 from waggle.testing.relabel import first_difference, view_of
@@ -50,6 +51,30 @@ def relabelling(
             if found is not None:
                 return f"{engine} engine, {name}: {found}"
     return None
+
+
+def asymmetry(record: EpisodeRecord, image: Sequence[int]) -> str | None:
+    """Return where an episode stops being its own image under a permutation of nodes, or None.
+
+    Corollary 1: a deterministic swarm keeps every symmetry that its start and its draws have.
+    """
+    for entry in record.rounds:
+        done = {update.node: update for update in entry.updates}
+        for node, update in done.items():
+            here = _effect(update, image)
+            there = _effect(done[image[node]], range(len(image)))
+            if here != there:
+                return f"round {entry.round}: node {node} and its image differ: {here}, {there}"
+    return None
+
+
+def _effect(update: UpdateRecord, image: Sequence[int]) -> tuple[object, ...]:
+    """Return what an update did, in world words, with its receivers moved by a permutation."""
+    writes = frozenset(
+        (w.claim, frozenset(image[node] for node in w.receivers), w.fresh, w.challenge, w.cause)
+        for w in update.writes
+    )
+    return (update.native, update.mode, update.claim, update.confidence, update.reopened, writes)
 
 
 def unfounded(record: EpisodeRecord) -> str | None:

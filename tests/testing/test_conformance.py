@@ -1,0 +1,108 @@
+"""The kit passes what is sound and fails, by the right check, on every planted bug."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.testing import planted as bugs
+from waggle import plugins
+from waggle.core.errors import ConfigError, WaggleError
+from waggle.laws.controls import Scripted
+from waggle.testing import Check, ConformanceError, Report, check_law, check_substrate
+
+
+def failed(report: Report) -> set[str]:
+    return {check.name for check in report.failures}
+
+
+def test_beacon_conforms() -> None:
+    report = check_substrate("beacon").require()
+    assert len(report.checks) == 6
+
+
+@pytest.mark.parametrize("name", [n for n in plugins.names("substrate") if n != "beacon"])
+def test_every_substrate_conforms_on_its_first_task(name: str) -> None:
+    substrate = plugins.get_substrate(name)
+    check_substrate(substrate, substrate.tasks[0]).require()
+
+
+@pytest.mark.parametrize(
+    "name", ["expert", "heuristic", "max-offer", "private-only", "random-port", "round-robin"]
+)
+def test_starting_laws_conform(name: str) -> None:
+    check_law(name).require()
+
+
+def test_first_listed_conforms_only_where_order_is_canonical() -> None:
+    assert failed(check_law("first-listed")) == {"orbit"}
+    report = check_law("first-listed", order="canonical", trajectories=False)
+    assert report.passed, str(report)
+
+
+def test_random_legal_is_random_in_the_view_but_equivariant_in_the_swarm() -> None:
+    assert failed(check_law("random-legal")) == {"orbit"}
+
+
+@pytest.mark.parametrize(
+    ("law", "expected"),
+    [
+        (bugs.NameReader(), {"orbit", "relabelling"}),
+        (bugs.ClaimReader(), {"orbit", "relabelling"}),
+        (bugs.Amplifier(), {"legal"}),
+        (bugs.LongLiver(), {"legal"}),
+        (bugs.BatchReader(), {"batch order"}),
+        (bugs.Moody(), {"repeatable", "batch order"}),
+        (bugs.Dropper(), {"answers", "legal"}),
+        (Scripted("not json"), {"legal"}),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, set) else "",
+)
+def test_a_planted_law_is_caught(law: bugs.PlantedLaw, expected: set[str]) -> None:
+    report = check_law(law)
+    assert expected <= failed(report), str(report)
+    with pytest.raises(ConformanceError):
+        report.require()
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        (bugs.LeakingWorld, "relabelling"),
+        (bugs.NamingWorld, "bounded view"),
+        (bugs.SlotWorld, "relabelling"),
+        (bugs.RestlessWorld, "pure sensing"),
+        (bugs.DeafWorld, "seeding"),
+        (bugs.UnseededWorld, "seeding"),
+        (bugs.BossyWorld, "legal actions"),
+        (bugs.MuteWorld, "legal actions"),
+    ],
+)
+def test_a_planted_world_is_caught(world: type[bugs.PlantedWorld], expected: str) -> None:
+    report = check_substrate(bugs.planted(world), laws=["heuristic"])
+    assert expected in failed(report), str(report)
+
+
+def test_the_frame_of_planted_worlds_is_itself_sound() -> None:
+    check_substrate(bugs.planted(bugs.PlantedWorld), laws=["heuristic"]).require()
+    check_law(bugs.PlantedLaw()).require()
+
+
+def test_a_share_may_be_asked_for_instead_of_everything() -> None:
+    assert "legal" in failed(check_law(bugs.Amplifier(), trajectories=False))
+    assert "legal" not in failed(check_law(bugs.Amplifier(), legal=0.05, trajectories=False))
+
+
+def test_a_wrong_task_gets_a_suggestion() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'beacon'"):
+        check_substrate("beacon", "becon")
+
+
+def test_a_report_says_what_failed_and_why() -> None:
+    report = Report("law x", [Check("a", "asks a"), Check("b", "asks b", "found this")])
+    assert not report.passed and "FAIL  b" in str(report) and "found this" in str(report)
+    with pytest.raises(ConformanceError, match="b: found this"):
+        report.require()
+    assert not Report("nothing was checked").passed
+    assert issubclass(ConformanceError, AssertionError) and issubclass(
+        ConformanceError, WaggleError
+    )

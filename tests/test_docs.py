@@ -29,7 +29,7 @@ def test_the_code_blocks_run_in_order() -> None:
 
 def test_every_command_is_in_the_table_and_none_else() -> None:
     plain = README.replace("\\|", "|")
-    named = set(re.findall(r"`waggle ((?:check |bench |models )?[a-z|]+)", plain))
+    named = set(re.findall(r"`waggle ((?:check |bench |bound |models )?[a-z|]+)", plain))
     spelled = {f"{head}{name}" for text in named for head, name in _alternatives(text)}
     assert set(COMMANDS) <= spelled
     assert spelled <= {*COMMANDS, *GROUPS}

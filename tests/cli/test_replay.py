@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Command, refused
+from tests.cli.conftest import Command, refused
 
 LINES = Callable[[list[bytes]], list[bytes]]
 

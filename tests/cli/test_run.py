@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Command, refused
+from tests.cli.conftest import Command, refused
 from waggle.runtime.records import read
 
 

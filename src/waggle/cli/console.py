@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -18,7 +18,7 @@ from rich.text import Text
 
 def out() -> Console:
     """Return a console on the present standard output."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    return Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
 
 
 def err() -> Console:
@@ -44,7 +44,12 @@ def dump(value: Mapping[str, Any]) -> None:
 def table(
     title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], right: int = 1
 ) -> None:
-    """Print a table whose columns from number `right` on are numbers."""
+    """Print a table whose columns from number `right` on are numbers.
+
+    Figures are never folded; in a table of texts, the widest column is folded to fit.
+    """
+    cells = [[figure(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     grid = Table(
         title=title,
         title_justify="left",
@@ -53,12 +58,15 @@ def table(
         padding=(0, 3, 0, 0),
         show_header=any(columns),
     )
+    numeric = right < len(columns)
     for index, name in enumerate(columns):
-        grid.add_column(name, justify="right" if index >= right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(figure(cell)) for cell in row))
-    console = out()
-    console.print(grid, soft_wrap=False)
+        fixed = numeric or index != widths.index(max(widths))
+        justify: Literal["left", "right"] = "right" if index >= right else "left"
+        grid.add_column(name, justify=justify, overflow="fold", no_wrap=fixed)
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    width = sum(widths) + 3 * len(widths) if numeric else None
+    out(width).print(grid, soft_wrap=False)
 
 
 def figure(value: object) -> str:

@@ -44,9 +44,11 @@ COMMANDS = {
     "check record": Command("waggle.cli.check:record", "Check that a record file is whole."),
     "check vectors": Command("waggle.cli.vectors:vectors", "Compare with recorded vectors."),
     "check graphs": Command("waggle.cli.vectors:graphs", "Check AgentsNet graph files."),
+    "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
     "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
 }
 GROUPS = {
+    "bound": "Ceilings: what schedules without a law reach on the same cases.",
     "check": "Prove that a substrate, a law, vectors, graph files or a record are sound.",
     "bench": "Measure speed on this machine.",
 }

@@ -1,0 +1,166 @@
+"""Recipes: everything that fixes a training run, as one TOML file (Table "SCD configuration").
+
+Defaults are the paper's values; where the paper is silent the docstring says so. Unknown keys are
+refused, so that a typo cannot quietly train something else.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core.errors import ConfigError
+from waggle.core.order import Order
+from waggle.corpus.settings import CorpusSettings, TransitionSettings, one_line
+
+Arm: TypeAlias = Literal["decision", "orbit", "field", "scd"]
+ARMS: tuple[Arm, ...] = ("decision", "orbit", "field", "scd")
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+
+class Adaptation(_Settings):
+    """What of the backbone is trained, and how it is shipped."""
+
+    kind: Literal["lora", "dense", "full"] = "lora"
+    """`lora`; `dense`: the target matrices themselves, shipped as a low-rank difference; `full`:
+    every weight, shipped as weights."""
+    rank: Positive = 32
+    """Rank of the adapter (for `dense`: of the shipped factorisation)."""
+    alpha: Positive = 64
+    """LoRA alpha."""
+    rslora: bool = False
+    """Scale by alpha over the square root of the rank."""
+    dropout: Share = 0.05
+    """LoRA dropout."""
+    targets: tuple[str, ...] = MODULES
+    """Names of the trained projections."""
+
+
+class Stage(_Settings):
+    """What both stages have: length, batch and learning rate."""
+
+    updates: Positive = 648
+    """Optimizer updates."""
+    batch: Positive = 16
+    """Decision records per update."""
+    rate: Rate = 2e-6
+    """Learning rate of the adapter (or of the weights)."""
+    weight_decay: Share = 0.01
+    """AdamW weight decay."""
+    clip: Annotated[float, Field(gt=0)] = 1.0
+    """Largest gradient norm, of the backbone and of the heads each; the paper is silent."""
+    rate_warm_up: Annotated[int, Field(ge=0)] = 0
+    """Updates over which the learning rate rises; the paper is silent."""
+    decay: Literal["constant", "cosine"] = "constant"
+    """How the learning rate falls afterwards; the paper is silent."""
+
+
+class StageOne(Stage):
+    """The decision-supervised warm start. The paper gives no schedule; these are ours."""
+
+    updates: Positive = 864
+    rate: Rate = 1e-4
+    rate_warm_up: Annotated[int, Field(ge=0)] = 40
+    decay: Literal["constant", "cosine"] = "cosine"
+    augment: bool = False
+    """Train on a fresh orbit image of each view instead of the view itself."""
+
+
+class StageTwo(Stage):
+    """Interleaved decision and transition minibatches under Eq. scd."""
+
+    transition_batch: Positive = 22
+    """Transitions per update; 648 updates are one pass over 14,256."""
+    head_rate: Rate = 5e-4
+    """Learning rate of the auxiliary heads."""
+    lambda_orbit: Annotated[float, Field(ge=0)] = 0.05
+    """Weight of the orbit loss."""
+    lambda_field: Annotated[float, Field(ge=0)] = 0.05
+    """Weight of the field loss."""
+    lambda_state: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the state group within the field loss."""
+    beta: Annotated[float, Field(ge=0)] = 0.10
+    """Weight of the symmetric KL within the orbit loss."""
+    warm_up: Annotated[int, Field(ge=0)] = 8
+    """Updates before the auxiliary losses count."""
+    ramp: Annotated[int, Field(ge=0)] = 32
+    """Updates over which their weights then rise."""
+
+
+class Run(_Settings):
+    """How the machine is used; nothing here changes what is learned, up to rounding."""
+
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, or a torch device."""
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """Arithmetic of the backbone; trained weights are always kept in float32."""
+    tokens_per_pass: Positive = 12_288
+    """Tokens that are run together; lower it if memory runs out."""
+    checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, a third more arithmetic."""
+    evaluate_every: Positive = 72
+    """Updates between two measurements of validation loss."""
+    validation_records: Positive = 800
+    """Validation records that count."""
+    save_every: Positive = 72
+    """Updates between two checkpoints."""
+    tracker: str = "none"
+    """Besides `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
+
+
+class Recipe(_Settings):
+    """A training run."""
+
+    name: str = "run"
+    """Names the run."""
+    backbone: str = "qwen3-4b-instruct-2507"
+    """A model of `waggle models list`, a Hugging Face id, or a folder."""
+    order: Order = "shuffled"
+    """Canon order: `shuffled` (the paper) or `canonical` (an orbit pair is then one text)."""
+    max_context: Positive = 16_384
+    """Records with longer prompts are left out, and counted."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """Token loss of a record: mean over its tokens (the scale of the reported NLL) or their sum
+    (the letter of Eq. token-loss)."""
+    corpus: CorpusSettings = CorpusSettings()
+    transitions: TransitionSettings = TransitionSettings()
+    adaptation: Adaptation = Adaptation()
+    stage_one: StageOne = StageOne()
+    stage_two: StageTwo = StageTwo()
+    run: Run = Run()
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe.
+
+    Raises:
+        ConfigError: one line that names the file, the key and what is wrong with it.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise ConfigError(f"cannot read recipe {path} ({reason}); see recipes/") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"recipe {path} is not TOML ({error})") from None
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise one_line(error, f"recipe {path}") from None
+
+
+def weights(stage: StageTwo, arm: Arm) -> tuple[float, float]:
+    """Return the orbit and field weights of an arm; a disabled loss has weight zero."""
+    orbit = stage.lambda_orbit if arm in ("orbit", "scd") else 0.0
+    field = stage.lambda_field if arm in ("field", "scd") else 0.0
+    return orbit, field

@@ -1,0 +1,194 @@
+"""Decision and transition records ready for training, and the deterministic minibatch schedule.
+
+Which records an update uses, and which orbit element each gets, is a pure function of (training
+seed, update): arms of one seed share both, and a resumed run meets the same batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from waggle.core import orbit
+from waggle.core.canon import decode_view
+from waggle.core.order import Order, canonical, permutation
+from waggle.core.schema import Decision, View
+from waggle.core.seeds import derive
+from waggle.core.summary import Field, field, rho
+from waggle.corpus.store import CorpusError, Example, Transition
+from waggle.scd.forward import Encoded
+from waggle.scd.tokens import Coder
+
+_TRIES = 8
+
+
+class Pair(NamedTuple):
+    """A decision record: the source, its orbit image (None in canonical order) and rho(d*)."""
+
+    source: Encoded
+    image: Encoded | None
+    labels: tuple[int, ...]
+
+    @property
+    def sequences(self) -> list[Encoded]:
+        """Return one or two sequences."""
+        return [self.source] if self.image is None else [self.source, self.image]
+
+
+class Move(NamedTuple):
+    """A transition record: the current view, rho of the admitted decision, the next field."""
+
+    source: Encoded
+    labels: tuple[int, ...]
+    target: Field
+    eventful: bool
+
+    @property
+    def sequences(self) -> list[Encoded]:
+        """Return the one sequence."""
+        return [self.source]
+
+
+class Labelled(NamedTuple):
+    """A view with its teacher record."""
+
+    key: str
+    view: View
+    decision: Decision
+
+
+def labelled(examples: Iterable[Example]) -> list[Labelled]:
+    """Take the labelled views out of corpus records."""
+    found = [Labelled(e.key, e.read(), e.decision) for e in examples if e.decision is not None]
+    if not found:
+        raise CorpusError("the corpus has no labelled record; run `waggle corpus label`")
+    return found
+
+
+def in_order(view: View, decision: Decision | None, order: Order) -> tuple[View, Decision | None]:
+    """Show a view in a canon order, its decision renamed along."""
+    if order == "shuffled":
+        return view, decision
+    shown, naming = canonical(view)
+    return shown, None if decision is None else naming.decision(decision)
+
+
+def image(view: View, decision: Decision, seed: int) -> tuple[View, Decision]:
+    """Return a fresh orbit image of a pair, admitted only when all local relations agree."""
+    for attempt in range(_TRIES):
+        g = orbit.sample(view, derive(seed, "orbit element", attempt))
+        if orbit.consistent(view, decision, g):
+            return g.view(view), g.decision(decision)
+    raise CorpusError("a record has no consistent orbit image; label the corpus again")
+
+
+class Schedule:
+    """Which records an update uses: whole passes in an order drawn per pass."""
+
+    def __init__(self, size: int, batch: int, seed: int, purpose: str) -> None:
+        if size < 1:
+            raise CorpusError(f"no {purpose} records to train on; build the corpus first")
+        self._size, self._batch, self._seed, self._purpose = size, batch, seed, purpose
+        self._orders: dict[int, list[int]] = {}
+
+    def batch(self, update: int) -> list[tuple[int, int]]:
+        """Return (record, pass) for every record of an update."""
+        places = range(update * self._batch, (update + 1) * self._batch)
+        return [(self._order(p // self._size)[p % self._size], p // self._size) for p in places]
+
+    def _order(self, epoch: int) -> list[int]:
+        if epoch not in self._orders:
+            seed = derive(self._seed, "pass order", self._purpose, epoch)
+            self._orders = {
+                epoch: permutation(self._size, seed),
+                **dict(list(self._orders.items())[:1]),
+            }
+        return self._orders[epoch]
+
+
+class Decisions:
+    """Makes decision batches."""
+
+    def __init__(
+        self, records: Sequence[Labelled], coder: Coder, order: Order, seed: int, *,
+        batch: int, images: bool, augment: bool = False,
+    ) -> None:  # fmt: skip
+        self._records, self._coder, self._order, self._seed = records, coder, order, seed
+        self._images = images and order == "shuffled"
+        self._augment = augment and order == "shuffled"
+        self._schedule = Schedule(len(records), batch, seed, "decisions")
+
+    def batch(self, update: int) -> list[Pair]:
+        """Return the records of an update, with fresh orbit images."""
+        return self.pairs(self._schedule.batch(update))
+
+    def pairs(self, chosen: Sequence[tuple[int, int]]) -> list[Pair]:
+        """Encode chosen (record, pass) pairs in one call of the tokenizer."""
+        shown: list[tuple[View, Decision | None]] = []
+        labels = []
+        for number, epoch in chosen:
+            key, view, decision = self._records[number]
+            labels.append(rho(view, decision).indices())
+            seed = derive(self._seed, "orbit", key, epoch)
+            if self._augment:
+                view, decision = image(view, decision, derive(seed, "augment"))
+            shown.append(in_order(view, decision, self._order))
+            if self._images:
+                shown.append(image(view, decision, seed))
+        coded = self._coder.encode([v for v, _ in shown], [d for _, d in shown])
+        if not self._images:
+            return [Pair(one, None, label) for one, label in zip(coded, labels, strict=True)]
+        return [Pair(coded[2 * i], coded[2 * i + 1], label) for i, label in enumerate(labels)]
+
+
+class Moves:
+    """Makes transition batches, half of them eventful."""
+
+    def __init__(
+        self, records: Sequence[Transition], coder: Coder, order: Order, seed: int, *,
+        batch: int, eventful: float = 0.5,
+    ) -> None:  # fmt: skip
+        strata = {
+            True: [t for t in records if t.events],
+            False: [t for t in records if not t.events],
+        }
+        share = round(batch * eventful)
+        if not strata[True]:
+            share = 0
+        elif not strata[False]:
+            share = batch
+        self._coder, self._order = coder, order
+        self._strata = [
+            (some, Schedule(len(some), size, seed, f"transitions {name}"))
+            for name, some, size in (
+                ("eventful", strata[True], share), ("ordinary", strata[False], batch - share),
+            )
+            if size
+        ]  # fmt: skip
+        if not self._strata:
+            raise CorpusError("no transitions to train on; run `waggle corpus transitions`")
+
+    def batch(self, update: int) -> list[Move]:
+        """Return the transitions of an update."""
+        chosen = [some[i] for some, plan in self._strata for i, _ in plan.batch(update)]
+        return encode_moves(chosen, self._coder, self._order)
+
+
+def encode_moves(records: Sequence[Transition], coder: Coder, order: Order) -> list[Move]:
+    """Encode transitions; targets are computed from the next view."""
+    views = [decode_view(bytes(t.view)) for t in records]
+    coded = coder.encode([in_order(v, None, order)[0] for v in views], [None] * len(views))
+    return [
+        Move(
+            one,
+            rho(view, t.decision).indices(),
+            field(decode_view(bytes(t.next))),
+            bool(t.events),
+        )
+        for one, view, t in zip(coded, views, records, strict=True)
+    ]
+
+
+def within(records: Sequence[Pair] | Sequence[Move], longest: int) -> bool:
+    """Whether every sequence fits a context."""
+    return all(len(s) <= longest for record in records for s in record.sequences)

@@ -105,3 +105,12 @@ def nano(records: Iterable[str], seed: int = 0) -> tuple[Any, Any]:
         max_position_embeddings=4096,
     )
     return model, tokenizer
+
+
+def make(name: str) -> tuple[Any, Any]:
+    """Make a named model: `nano` or `tiny-random`."""
+    if name == "tiny-random":
+        return tiny_random()
+    from waggle.engine.specimens import specimens
+
+    return nano(specimens())

@@ -1,0 +1,203 @@
+"""Named models: fetch, list, locate, load.
+
+A model is a name of the catalog, a Hugging Face id, or a local folder. Fetched and made models lie
+as safetensors folders under the user's cache directory (`WAGGLE_CACHE` overrides it), so later
+loads take seconds. Invariant: a folder under its final name is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from waggle.core.errors import ConfigError
+from waggle.engine.catalog import SOURCES, Source, source
+from waggle.engine.wheels import convert, publish
+
+
+def cache_dir() -> Path:
+    """Return the folder in which models are kept."""
+    override = os.environ.get("WAGGLE_CACHE")
+    if override:
+        return Path(override).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "waggle"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "waggle" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waggle"
+
+
+def _home(name: str) -> Path:
+    return cache_dir() / "models" / name
+
+
+def _silent(_: str) -> None:
+    return None
+
+
+def listing() -> list[tuple[Source, bool]]:
+    """Return every named model with whether it is ready on this machine."""
+    return [(entry, _ready(entry)) for entry in SOURCES.values()]
+
+
+def _ready(entry: Source) -> bool:
+    if entry.kind == "made":
+        return True
+    if entry.kind == "wheel":
+        return _home(entry.name).is_dir()
+    try:
+        hub: Any = import_module("huggingface_hub")
+    except ImportError:
+        return False
+    return isinstance(hub.try_to_load_from_cache(entry.hub, "config.json"), str)
+
+
+def fetch(name: str, accept_terms: bool = False, say: Callable[[str], None] = _silent) -> Path:
+    """Make a model ready on this machine and return its folder.
+
+    Raises:
+        ConfigError: when it is unknown, its terms are not accepted, or it cannot be reached.
+    """
+    entry = source(name)
+    if entry.notice and not accept_terms and not _ready(entry):
+        raise ConfigError(f"{entry.notice} Accept with --accept-terms.")
+    if entry.kind == "hub":
+        return _fetch_hub(entry)
+    target = _home(entry.name)
+    if target.is_dir():
+        return target
+    require_llm()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if entry.kind == "made":
+        return _make(entry, target)
+    return convert(entry, cache_dir() / "downloads" / entry.name, target, say)
+
+
+def _fetch_hub(entry: Source) -> Path:
+    require_llm()
+    hub: Any = import_module("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(entry.hub, ignore_patterns=["*.pth", "original/*"]))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:160]
+        raise ConfigError(
+            f"cannot fetch {entry.hub} ({reason}); go online or accept its licence on the hub, "
+            "or give a local folder instead"
+        ) from error
+
+
+def _make(entry: Source, target: Path) -> Path:
+    from waggle.engine import nano
+
+    model, tokenizer = nano.make(entry.name)
+    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    publish(partial, target)
+    return target
+
+
+def path(name: str) -> Path:
+    """Return the folder of a model that is ready.
+
+    Raises:
+        ConfigError: when it is not, with the command that fetches it.
+    """
+    folder = Path(name).expanduser()
+    if (folder / "config.json").is_file():
+        return folder
+    entry = source(name)
+    if entry.kind == "hub" and _ready(entry):
+        return _fetch_hub(entry)
+    if entry.kind == "made":
+        return fetch(name)
+    if not _home(name).is_dir():
+        raise ConfigError(f"model {name!r} is not here yet; run `waggle models fetch {name}`")
+    return _home(name)
+
+
+def load(
+    name: str,
+    device: str = "auto",
+    dtype: str = "auto",
+    adapter: str | None = None,
+    merge: bool = True,
+) -> tuple[Any, Any]:
+    """Load a model and its tokenizer.
+
+    Args:
+        name: a catalog name, a Hugging Face id or a folder.
+        device: `cpu`, `cuda`, or `auto`.
+        dtype: `float32`, `bfloat16`, or `auto` (bfloat16 where the machine computes in it).
+        adapter: folder of a PEFT adapter to put on the base model.
+        merge: fold the adapter into the weights (fast); otherwise keep it apart.
+    """
+    require_llm()
+    library: Any = import_module("transformers")
+    where = pick_device(device)
+    if name == "tiny-random":
+        from waggle.engine.nano import tiny_random
+
+        model, tokenizer = tiny_random()
+        return _adapt(model.to(pick_dtype(dtype, where)), adapter, merge).to(where), tokenizer
+    folder = str(path(name))
+    library.utils.logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = library.AutoTokenizer.from_pretrained(folder)
+        model = library.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=pick_dtype(dtype, where)
+        )
+    return _adapt(model, adapter, merge).to(where).eval(), tokenizer
+
+
+def _adapt(model: Any, adapter: str | None, merge: bool) -> Any:
+    if adapter is None:
+        return model
+    if not (Path(adapter).expanduser() / "adapter_config.json").is_file():
+        raise ConfigError(f"{adapter!r} is no PEFT adapter; give a folder with adapter_config.json")
+    peft: Any = import_module("peft")
+    adapted = peft.PeftModel.from_pretrained(model, str(Path(adapter).expanduser())).eval()
+    return adapted.merge_and_unload() if merge else adapted
+
+
+def pick_device(device: str) -> str:
+    """Resolve `auto` and refuse a device this machine lacks."""
+    torch: Any = import_module("torch")
+    present = bool(torch.cuda.is_available())
+    if device == "auto":
+        return "cuda" if present else "cpu"
+    if device.startswith("cuda") and not present:
+        raise ConfigError("no CUDA device here; use --law.device cpu or auto")
+    if not device.startswith(("cuda", "cpu")):
+        raise ConfigError(f"device {device!r} is unknown; use cpu, cuda or auto")
+    return device
+
+
+def pick_dtype(dtype: str, device: str) -> Any:
+    """Resolve `auto` to bfloat16 where the machine computes in it, else float32."""
+    torch: Any = import_module("torch")
+    if dtype in ("float32", "bfloat16"):
+        return getattr(torch, dtype)
+    if dtype != "auto":
+        raise ConfigError(f"dtype {dtype!r} is unknown; use float32, bfloat16 or auto")
+    if device.startswith("cuda"):
+        return torch.bfloat16
+    native = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
+    return torch.bfloat16 if native else torch.float32
+
+
+def require_llm() -> None:
+    """Refuse with the install command where the language-model libraries are missing."""
+    for module in ("torch", "transformers"):
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ConfigError(
+                f"this needs {module}; install it with `pip install 'waggle-swarm[llm]'`"
+            ) from error

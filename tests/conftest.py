@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# No deadline: a busy machine is no failure. `--hypothesis-profile thorough` looks further.
+settings.register_profile("standard", deadline=None, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=2000)
+settings.load_profile("standard")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

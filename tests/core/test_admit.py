@@ -124,6 +124,12 @@ def test_broken_rule_has_its_code(code: str, view: View, decision: Decision) -> 
     assert violations(view, project(view, decision)) == ()
 
 
+def test_something_else_is_no_decision() -> None:
+    nothing: Any = None
+    assert violations(VIEW, nothing) == ("shape.type",)
+    assert project(VIEW, nothing) == GO
+
+
 def test_broadcast_where_the_contract_allows_it() -> None:
     wide = replace(VIEW, contract=replace(CONTRACT, broadcast=True))
     assert violations(wide, _writing(replace(FRESH, channel="*"))) == ()

@@ -62,12 +62,26 @@ def test_bad_text_has_its_code(code: str, text: str | bytes) -> None:
         f"```json\n{ONE}\n```", f"```\n{ONE}```", f"Sure, here it is:\n{ONE}\nGood luck {{}}!",
         f'{{"decision":{ONE}}}', f'{{"Output": {ONE} }}', "\ufeff" + ONE, f"\n {ONE} \n",
         f'```json\n{{"decision": {ONE}}}\n```', f"``` ```\n{ONE}",
+        f"The view shows {{channel, claim}} and {{}}, so: {ONE}",
     ],
 )  # fmt: skip
 def test_envelope_is_stripped_and_counted(text: str) -> None:
     found = parse(text)
     assert found.normalized and found.codes == ()
     assert found.decision == parse(ONE).decision
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"' + '\\"' * 8000, '{"' + "\\" * 16_001, "```" + " " * 16_000, "```" * 5000, "{" * 16_000,
+        '{"a":"' * 2700, "{}" * 8000, "```{" * 4000, '"' * 16_000, "{'" * 8000, "`" * 16_000,
+    ],
+)  # fmt: skip
+def test_hostile_text_is_read_in_linear_time(text: str) -> None:
+    start = time.process_time()
+    assert parse(text).decision is None
+    assert time.process_time() - start < 0.2
 
 
 def test_only_one_wrapper_is_stripped() -> None:

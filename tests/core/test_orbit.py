@@ -6,9 +6,8 @@ from hypothesis import given
 
 from tests.core.examples import CONTRACT, GO, VIEW
 from tests.core.strategies import ENTROPY, pairs, views
-from waggle.core import orbit
 from waggle.core.canon import check_view, encode_view
-from waggle.core.naming import Renaming
+from waggle.core.naming import Renaming, claims_of
 from waggle.core.orbit import Orbit, compose, consistent, sample
 from waggle.core.schema import Decision, Private, Proposal, View
 from waggle.core.summary import field, rho
@@ -45,7 +44,7 @@ def test_legal_pairs_are_consistent(pair: tuple[View, Decision], entropy: int) -
 @given(views(), ENTROPY)
 def test_sample_is_no_identity_where_there_is_a_name(view: View, entropy: int) -> None:
     moved = sample(view, entropy).view(view)
-    named = bool(view.private.channels or orbit.claims_of(view))
+    named = bool(view.private.channels or claims_of(view))
     assert (encode_view(moved) != encode_view(view)) == named
 
 

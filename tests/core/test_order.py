@@ -7,7 +7,7 @@ from itertools import permutations, product
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.examples import SYMMETRIC, VIEW, symmetric
@@ -105,20 +105,17 @@ def _onto(one: View, other: View) -> bool:
     )
 
 
-@settings(deadline=None)
 @given(small, small)
 def test_same_text_means_same_orbit(one: View, other: View) -> None:
     assert (_text(one) == _text(other)) == _onto(one, other)
 
 
-@settings(deadline=None)
 @given(views(handles=3, claims=3))
 def test_stabiliser_agrees_with_trying_everything(view: View) -> None:
     fixing = sum(_rows(g.view(view)) == _rows(view) for g in _renamings(view))
     assert orbit.stabiliser_trivial(view) == (fixing == 1)
 
 
-@settings(deadline=None)
 @given(views(handles=3, claims=3), ENTROPY, ENTROPY)
 def test_equality_modulo_the_stabiliser(view: View, one: int, other: int) -> None:
     from waggle.core.templates import sample

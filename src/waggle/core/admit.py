@@ -142,6 +142,8 @@ def violations(view: View, decision: Decision) -> tuple[str, ...]:
 
 def is_typed(decision: Decision) -> bool:
     """Whether every field has its type: a law may build its Decision object by hand."""
+    if type(decision) is not Decision:
+        return False
     commit = decision.commit
     return (
         type(decision.task_action) is str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ MAX_TEXT = 16_384
 """Bytes of a decode that are looked at; a longer one is refused unread."""
 MAX_OPEN = 96
 """Opening brackets in one record, which bounds its nesting before it is parsed."""
+MAX_OBJECTS = 4
+"""Objects in a text that are tried in turn, where prose has braces of its own."""
 
 CODES: Mapping[str, str] = MappingProxyType(
     {
@@ -38,8 +41,9 @@ CODES: Mapping[str, str] = MappingProxyType(
 )
 """Codes of texts that are no record, with the rule each one stands for."""
 
-_FENCE = re.compile(r"```[a-zA-Z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_FENCE = re.compile(r"```(.*?)```", re.DOTALL)
+# An unclosed string runs to the end of the text at once, so that scanning stays linear.
+_STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAPPERS = frozenset(("decision", "record", "output", "result", "answer", "json"))
 
@@ -87,22 +91,43 @@ def _plain_text(text: str | bytes) -> str:
 
 
 def _normalize(plain: str) -> Parsed:
-    """Strip the envelope and read the first object in it; the last failure names the code."""
-    fenced = [m.group(1) for m in _FENCE.finditer(plain)]
-    code = "text.none"
+    """Strip the envelope: fenced text first, then any; the first object that is a record counts.
+
+    Where none is, the answer is that of the first object that could be read as one.
+    """
+    first: Parsed | None = None
+    refused = ("text.none",)
+    fenced = (match.group(1) for match in islice(_FENCE.finditer(plain), MAX_OBJECTS))
     for body in (*fenced, plain):
+        for found in _records(body):
+            if isinstance(found, Parsed):
+                if not found.codes:
+                    return found
+                first = first or found
+            elif refused == ("text.none",):
+                refused = (found,)
+    return first or Parsed(None, refused, True)
+
+
+def _records(text: str) -> Iterator[Parsed | str]:
+    """Read the first few objects of a text, each as a record or the code of why it is none."""
+    start = 0
+    for _ in range(MAX_OBJECTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
         try:
-            return _record(_load(_first_object(body)), True)
-        except _Refused as refused:
-            code = str(refused)
-    return Parsed(None, (code,), True)
+            body = _object_at(text, start)
+            start += len(body)
+            yield _record(_load(body), True)
+        except _Refused as code:
+            yield str(code)
+            if str(code) == "json.truncated":
+                return
 
 
-def _first_object(text: str) -> str:
-    """Return the first balanced object; strings in it are skipped whole."""
-    start = text.find("{")
-    if start < 0:
-        raise _Refused("text.none")
+def _object_at(text: str, start: int) -> str:
+    """Return the balanced object that begins here; strings in it are skipped whole."""
     depth = 0
     for match in _STRUCTURE.finditer(text, start):
         token = match.group()
@@ -119,13 +144,7 @@ def _load(text: str) -> Any:
     if text.count("{") + text.count("[") > MAX_OPEN:
         raise _Refused("json.depth")
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_refuse_number,
-            parse_float=_refuse_number,
-            parse_int=_integer,
-        )
+        return _READER.decode(text)
     except (ValueError, RecursionError):
         raise _Refused("json.syntax") from None
 
@@ -145,6 +164,14 @@ def _integer(text: str) -> int:
     if len(text) > 9:
         raise _Refused("json.number")
     return int(text)
+
+
+_READER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_constant=_refuse_number,
+    parse_float=_refuse_number,
+    parse_int=_integer,
+)
 
 
 def _record(value: Any, normalized: bool) -> Parsed:

@@ -80,7 +80,7 @@ def _check(view: View, decode: Decode) -> _Checked:
         parsed = parse(output)
         raw: str | Decision = output[:MAX_RAW]
         if parsed.decision is None:
-            return _Checked(None, parsed.codes, parsed.normalized, raw, decode.usage)
+            return _Checked(parsed.salvage, parsed.codes, parsed.normalized, raw, decode.usage)
         codes = violations(view, parsed.decision)
         return _Checked(parsed.decision, codes, parsed.normalized, raw, decode.usage)
     return _Checked(output, violations(view, output), False, output, decode.usage)

@@ -1,0 +1,87 @@
+"""Where cells are played: here, in worker processes, or on Ray. One method, no registry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Protocol, TypeVar
+
+from waggle.core.errors import ConfigError, suggest
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """Maps a function over jobs and yields results as they come."""
+
+    def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
+        """Do every job; the order of results is free."""
+        ...
+
+
+class Inline:
+    """One job after the other, in this process."""
+
+    def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
+        """Do every job."""
+        for job in jobs:
+            yield work(job)
+
+
+class Processes:
+    """As many worker processes as asked for; each imports what it needs itself."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = workers or os.cpu_count() or 1
+
+    def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
+        """Do every job; an interruption cancels what has not begun."""
+        pool = ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"))
+        try:
+            futures = [pool.submit(work, job) for job in jobs]
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Ray:
+    """Tasks on a Ray cluster, or on this machine if none is running."""
+
+    def __init__(self, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ConfigError(
+                "the ray executor needs Ray; install it with `pip install ray`"
+            ) from None
+        self._ray = ray
+        if not ray.is_initialized():
+            ray.init(address=address, log_to_driver=False, include_dashboard=False)
+
+    def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
+        """Do every job."""
+        remote = self._ray.remote(work)
+        waiting = [remote.remote(job) for job in jobs]
+        while waiting:
+            ready, waiting = self._ray.wait(waiting)
+            yield from self._ray.get(ready)
+
+
+def make(name: str, workers: int | None = None) -> Executor:
+    """Return an executor by name.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    if name == "inline":
+        return Inline()
+    if name == "process":
+        return Processes(workers)
+    if name == "ray":
+        return Ray()
+    hint = suggest(name, ["inline", "process", "ray"])
+    raise ConfigError(f"executor {name!r} is unknown{hint}; use inline, process or ray")

@@ -1,0 +1,214 @@
+"""Plans: a recipe file becomes cells (method x task x N x seed), each with a stable id.
+
+A recipe is TOML:
+
+    title = "Primary matrix"
+    [methods.expert]
+    law = "expert"
+    [[blocks]]
+    methods = ["expert"]
+    tasks = ["silo/*", "swarmbench/pursuit"]
+    n = [16, 32, 64]
+    seeds = { start = 20000, count = 5 }
+
+The id of a cell is a digest of everything that determines its episode, so a finished cell is found
+again whatever else the recipe has come to say.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle import plugins
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.order import Order
+from waggle.core.protocols import Case
+from waggle.core.seeds import derive
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.switches import Switches
+
+MAX_CELLS = 1_000_000
+"""A larger plan is taken for a slip."""
+_STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+
+class MethodSpec(BaseModel):
+    """A decision source and the runtime it is measured in."""
+
+    model_config = _STRICT
+
+    law: str
+    """A name of `waggle list laws`."""
+    options: dict[str, Any] = {}
+    """The law's own options."""
+    order: Order = "shuffled"
+    """How views list their records."""
+    engine: Literal["sync", "event"] = "sync"
+    """The engine the episodes are played on."""
+    switches: dict[str, Any] = {}
+    """Ablations of the runtime."""
+    perturbation: dict[str, Any] = {}
+    """Execution perturbations."""
+    teacher: str = "none"
+    """Who taught the law; printed with every table."""
+    backbone: str = "none"
+    """The model the law runs on; printed with every table."""
+
+
+class Seeds(BaseModel):
+    """A run of consecutive seeds."""
+
+    model_config = _STRICT
+
+    start: Annotated[int, Field(ge=0)]
+    count: Annotated[int, Field(ge=1, le=10_000)]
+
+
+class Block(BaseModel):
+    """A full product of methods, tasks, populations and seeds."""
+
+    model_config = _STRICT
+
+    methods: list[str]
+    """Names of the recipe's methods."""
+    tasks: list[str]
+    """Task names; `silo/*` takes all of them."""
+    n: list[Annotated[int, Field(ge=1, le=1_000_000)]]
+    """Population sizes."""
+    seeds: Seeds | list[int]
+    """The seeds, listed or as a run."""
+    rounds: list[Annotated[int, Field(ge=1)]] = []
+    """Horizons; the tasks' own if empty."""
+    shock: bool = False
+    """Whether late counterevidence is injected."""
+    options: dict[str, dict[str, Any]] = {}
+    """Options by substrate, e.g. { silo = { regime = "ports" } }."""
+
+
+class Recipe(BaseModel):
+    """One experiment."""
+
+    model_config = _STRICT
+
+    title: str
+    methods: dict[str, MethodSpec]
+    blocks: list[Block]
+    tables: list[str] = ["scores"]
+    """Tables of the report."""
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One episode of a plan."""
+
+    method: str
+    law: str
+    law_options: Mapping[str, Any]
+    case: Case
+    order: str
+    engine: str
+    switches: Mapping[str, Any]
+    perturbation: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Sixteen hex digits that name everything that determines the episode."""
+        parts = {k: v for k, v in msgspec.to_builtins(self).items() if k != "method"}
+        return f"{derive(0, 'cell', msgspec.json.encode(parts, order='sorted').decode()):016x}"
+
+
+def load(path: Path) -> Recipe:
+    """Read a recipe file.
+
+    Raises:
+        ConfigError: one line that names the field and the fix.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path} ({error.strerror}); name a recipe file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{path}: {where}: {first['msg']}") from None
+
+
+def cells(recipe: Recipe) -> list[Cell]:
+    """Return the cells of a recipe, without repeats, in a stable order.
+
+    Raises:
+        ConfigError: for an unknown method, task or setting.
+    """
+    found: dict[tuple[str, str], Cell] = {}
+    for block in recipe.blocks:
+        tasks = _tasks(block.tasks)
+        for name in block.methods:
+            spec = _method(recipe, name)
+            for task in tasks:
+                for case in _cases(block, task):
+                    cell = _cell(name, spec, case)
+                    found[name, cell.id] = cell
+                    if len(found) > MAX_CELLS:
+                        raise ConfigError(f"the plan has over {MAX_CELLS:,} cells; make it smaller")
+    return list(found.values())
+
+
+def _method(recipe: Recipe, name: str) -> MethodSpec:
+    if name not in recipe.methods:
+        hint = suggest(name, list(recipe.methods))
+        raise ConfigError(f"method {name!r} is not defined in the recipe{hint}")
+    return recipe.methods[name]
+
+
+def _tasks(patterns: Sequence[str]) -> list[plugins.Task]:
+    chosen: dict[plugins.Task, None] = {}
+    for pattern in patterns:
+        if "*" in pattern or "?" in pattern:
+            matched = [t for t in plugins.tasks() if fnmatchcase(t.name, pattern)]
+            if not matched:
+                raise ConfigError(f"no task matches {pattern!r}; see `waggle list tasks`")
+            chosen.update(dict.fromkeys(matched))
+        else:
+            chosen[plugins.find_task(pattern)] = None
+    return list(chosen)
+
+
+def _cases(block: Block, task: plugins.Task) -> list[Case]:
+    listed = block.seeds
+    seeds = listed if isinstance(listed, list) else range(listed.start, listed.start + listed.count)
+    options = block.options.get(task.substrate, {})
+    horizons: list[int | None] = [*block.rounds] or [None]
+    return [
+        Case(task.substrate, task.task, n, seed, rounds, block.shock, options)
+        for n in block.n
+        for rounds in horizons
+        for seed in seeds
+    ]
+
+
+def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
+    for kind, given in ((Switches, spec.switches), (Perturbation, spec.perturbation)):
+        try:
+            msgspec.convert(given, kind)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"method {name!r}: {error}") from None
+    return Cell(
+        name,
+        spec.law,
+        spec.options,
+        case,
+        spec.order,
+        spec.engine,
+        spec.switches,
+        spec.perturbation,
+    )

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.evaluate.plan import cells, load
+
+RECIPE = """
+title = "Small"
+[methods.expert]
+law = "expert"
+[methods.lossy]
+law = "heuristic"
+order = "canonical"
+perturbation = { loss = 0.1 }
+[[blocks]]
+methods = ["expert", "lossy"]
+tasks = ["beacon"]
+n = [4, 6]
+seeds = { start = 10000, count = 3 }
+shock = true
+"""
+
+
+def recipe(tmp_path: Path, text: str = RECIPE) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+def test_cells_are_the_product_with_stable_ids(tmp_path: Path) -> None:
+    plan = cells(load(recipe(tmp_path)))
+    assert len(plan) == 2 * 2 * 3
+    again = cells(load(recipe(tmp_path, RECIPE.replace("Small", "Renamed"))))
+    assert [c.id for c in plan] == [c.id for c in again]
+    assert len({c.id for c in plan}) == len(plan)
+
+
+def test_an_added_block_keeps_the_ids_and_repeats_are_one_cell(tmp_path: Path) -> None:
+    more = RECIPE + RECIPE[RECIPE.index("[[blocks]]") :].replace("count = 3", "count = 4")
+    before = {c.id for c in cells(load(recipe(tmp_path)))}
+    after = {c.id for c in cells(load(recipe(tmp_path, more)))}
+    assert before < after and len(after) == 16
+
+
+def test_what_determines_an_episode_is_in_its_id(tmp_path: Path) -> None:
+    base = {c.id for c in cells(load(recipe(tmp_path)))}
+    for old, new in (("0.1", "0.2"), ("shock = true", "shock = false"), ("[4, 6]", "[4, 8]")):
+        changed = {c.id for c in cells(load(recipe(tmp_path, RECIPE.replace(old, new))))}
+        assert changed != base
+
+
+def test_horizons_multiply(tmp_path: Path) -> None:
+    plan = cells(load(recipe(tmp_path, RECIPE.replace("n = [4, 6]", "n = [4]\nrounds = [3, 6]"))))
+    assert sorted({c.case.rounds for c in plan if c.case.rounds}) == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title =", "titel =", "title"),
+        ('"expert", "lossy"', '"expret"', "did you mean 'expert'"),
+        ('["beacon"]', '["beacn"]', "did you mean 'beacon'"),
+        ('["beacon"]', '["nothing/*"]', "no task matches"),
+        ("loss = 0.1", "los = 0.1", "los"),
+        ("loss = 0.1", "loss = 7", "share from 0 to 1"),
+        ("n = [4, 6]", "n = [0]", "n.0"),
+        ("count = 3", "count = 0", "count"),
+        ('title = "Small"', "title =", "not TOML"),
+    ],
+)
+def test_bad_recipes_are_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        cells(load(recipe(tmp_path, RECIPE.replace(old, new))))
+    assert "\n" not in str(error.value)
+
+
+def test_missing_recipe(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(tmp_path / "no.toml")

@@ -1,0 +1,101 @@
+"""A plan gives the same rows on every executor, resumes, and reports what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from waggle.core.errors import RecordError
+from waggle.core.protocols import Case, Decode, Request
+from waggle.evaluate.executors import Inline, Processes
+from waggle.evaluate.plan import Cell
+from waggle.evaluate.rows import FILE, Row, read_rows
+from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.laws.heuristic import Heuristic
+from waggle.plugins import law
+
+
+@law("test-batched")
+class Batched:
+    """The heuristic, declared as a law that wants large batches."""
+
+    name = "test-batched"
+    batched = True
+    sizes: ClassVar[list[int]] = []
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        self.sizes.append(len(requests))
+        return Heuristic().decide(requests)
+
+
+@law("test-broken")
+class Broken:
+    """A law with a bug."""
+
+    name = "test-broken"
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        raise ZeroDivisionError("a bug")
+
+
+def plan(name: str = "heuristic", seeds: int = 4) -> list[Cell]:
+    return [
+        Cell("m", name, {}, Case("beacon", "beacon", 6, s, 4, True), "shuffled", "sync", {}, {})
+        for s in range(10_000, 10_000 + seeds)
+    ]
+
+
+def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
+    return sorted((r.seed, tuple(r.metrics.items()), tuple(r.scores.items())) for r in rows)
+
+
+def test_inline_processes_and_lockstep_agree(tmp_path: Path) -> None:
+    run_plan(plan(), tmp_path / "a", Inline())
+    run_plan(plan(), tmp_path / "b", Processes(2))
+    run_plan(plan("test-batched"), tmp_path / "c", Inline())
+    assert max(Batched.sizes) == 24
+    a, b, c = (read_rows(tmp_path / x) for x in "abc")
+    assert numbers(a) == numbers(b) == numbers(c) and len(a) == 4
+
+
+def test_finished_cells_are_not_played_again(tmp_path: Path) -> None:
+    assert run_plan(plan(seeds=2), tmp_path, Inline()) == (2, 0, 0)
+    assert run_plan(plan(), tmp_path, Inline()) == (2, 2, 0)
+
+
+def test_an_interrupted_run_loses_only_its_last_line(tmp_path: Path) -> None:
+    run_plan(plan(seeds=3), tmp_path, Inline())
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes()[:-40])
+    assert run_plan(plan(seeds=3), tmp_path, Inline()) == (1, 2, 0)
+    assert len(read_rows(tmp_path)) == 3
+
+
+def test_failures_are_reported_and_tried_again_next_time(tmp_path: Path) -> None:
+    impossible = msgspec.structs.replace(plan()[0], case=Case("beacon", "beacon", 0, 10_000))
+    mixed = [*plan("test-broken", 1), impossible, *plan(seeds=1)]
+    assert run_plan(mixed, tmp_path, Inline()) == (1, 0, 2)
+    errors = [row.error for row in read_rows(tmp_path) if row.error]
+    assert any("ZeroDivisionError" in e for e in errors) and any("-n" in e for e in errors)
+    assert run_plan(mixed, tmp_path, Inline()) == (0, 1, 2)
+
+
+def test_tables_regenerate_from_records(tmp_path: Path) -> None:
+    run_plan(plan(), tmp_path, Inline(), keep=True)
+    assert numbers(rows_from_records(plan(), tmp_path)) == numbers(read_rows(tmp_path))
+    run_plan(plan("test-batched"), tmp_path / "l", Inline(), keep=True)
+    assert numbers(rows_from_records(plan("test-batched"), tmp_path / "l")) == numbers(
+        read_rows(tmp_path)
+    )
+
+
+def test_foreign_rows_are_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"cell": 3}\n')
+    with pytest.raises(RecordError, match="line 1 is no row"):
+        read_rows(tmp_path)
+    with pytest.raises(RecordError, match="waggle eval"):
+        read_rows(tmp_path / "nowhere")

@@ -133,9 +133,10 @@ def _flat(key: list[Any]) -> tuple[Any, ...]:
 
 def _facts_key(facts: Mapping[str, Fact]) -> tuple[tuple[str, int, Any], ...]:
     """Sort facts by key; of one key the larger number comes first, text after numbers."""
+    if not facts:
+        return ()
     return tuple(
-        (key, 1, value) if isinstance(value, str) else (key, 0, -value)
-        for key, value in sorted(facts.items())
+        sorted([(k, 1, v) if isinstance(v, str) else (k, 0, -v) for k, v in facts.items()])
     )
 
 

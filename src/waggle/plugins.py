@@ -222,6 +222,8 @@ def find_task(text: str) -> Task:
             return Task(head, tail)
         full = [Task(head, task).name for task in known]
         raise PluginError(f"task {text!r} is unknown{suggest(text, full)}; see `waggle list`")
+    if text in names("substrate") and text in get_substrate(text).tasks:
+        return Task(text, text)
     everything = tasks()
     found = [task for task in everything if task.task == text]
     if len(found) == 1:

@@ -9,7 +9,7 @@ the imports of another.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cyclopts import App, CycloptsError
@@ -73,7 +73,8 @@ def build(tokens: Sequence[str] = ()) -> App:
         group, _, last = name.rpartition(" ")
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
-        (groups[group] if group else app).command(command.target, name=last, help=about)
+        target = _run(tokens) if called and name == "run" else command.target
+        (groups[group] if group else app).command(target, name=last, help=about)
     for group_app in groups.values():
         app.command(group_app)
     return app
@@ -95,6 +96,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
         return 130
     return result if isinstance(result, int) else 0
+
+
+def _run(tokens: Sequence[str]) -> Callable[..., int]:
+    """Return `run` with the options of the substrates that the command line is about."""
+    from waggle.cli.run import command
+
+    return command(tokens)
 
 
 def _known(tokens: Sequence[str]) -> None:

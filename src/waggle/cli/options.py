@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -59,22 +60,24 @@ SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": 
 """Dotted option groups of the runtime itself."""
 
 
-def models(tokens: Sequence[str] | None = None) -> dict[str, type[BaseModel]]:
-    """Return the option model of every group, or of the groups that the tokens name.
+def models(tokens: Sequence[str]) -> dict[str, type[BaseModel]]:
+    """Return the option models that a command line is about: of the runtime and of substrates.
 
-    A substrate that cannot be loaded has no options here; it says why when it is run.
+    A substrate is loaded if a token names it, and all of them are for `--help`. One that cannot be
+    loaded has no options here; it says why when it is run.
     """
-    named = None if tokens is None else {t.lstrip("-").partition(".")[0] for t in tokens}
-    found = {name: mirror(s) for name, s in SETTINGS.items() if named is None or name in named}
+    everything = not {"--help", "-h"}.isdisjoint(tokens)
+    named = {re.split(r"[./=]", token.lstrip("-"), maxsplit=1)[0] for token in tokens}
+    found = {name: mirror(struct) for name, struct in SETTINGS.items()}
     for name in plugins.names("substrate"):
-        if named is None or name in named:
+        if everything or name in named:
             with suppress(plugins.PluginError):
                 found[name] = plugins.get_substrate(name).options
     return found
 
 
 def switches(tokens: Sequence[str]) -> frozenset[str]:
-    """Return the yes/no options among the groups that the tokens name, as `--group.name`."""
+    """Return the yes/no options that a command line may hold, as `--group.name`."""
     return frozenset(
         f"--{group}.{name.replace('_', '-')}"
         for group, model in models(tokens).items()

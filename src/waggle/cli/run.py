@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -129,11 +131,21 @@ def _place(out: Path, case: Case, law: str, settings: object) -> Path:
     return out / record_name(task, case.n, case.seed, f"{law}_{digest:08x}")
 
 
-def _signature() -> inspect.Signature:
-    """Return the signature of `run` with one parameter for every group of dotted options."""
+def command(tokens: Sequence[str]) -> Callable[..., int]:
+    """Return `run` with one parameter for every group of dotted options a line is about."""
+
+    @wraps(run)
+    def with_groups(*words: Any, **options: Any) -> int:
+        return run(*words, **options)
+
+    with_groups.__signature__ = _signature(tokens)  # type: ignore[attr-defined]
+    return with_groups
+
+
+def _signature(tokens: Sequence[str]) -> inspect.Signature:
     fixed = inspect.signature(run, eval_str=True)
     parameters = [p for p in fixed.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    for name, model in options.models().items():
+    for name, model in options.models(tokens).items():
         title = _TITLES.get(name, f"Options of {name}")
         shown = Parameter(name=f"--{name}", group=Group(title, sort_key=9))
         kind: Any = Annotated[Optional[model], shown]  # noqa: UP045
@@ -144,5 +156,3 @@ def _signature() -> inspect.Signature:
 
 
 _TITLES = {"perturb": "Perturbations of execution", "switch": "Ablations of the runtime"}
-
-run.__signature__ = _signature()  # type: ignore[attr-defined]

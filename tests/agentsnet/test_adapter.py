@@ -15,7 +15,7 @@ from waggle.substrates.agentsnet.adapter import AgentsNet
 from waggle.substrates.agentsnet.families import benchmark_graphs
 from waggle.substrates.agentsnet.graphs import from_edges
 from waggle.substrates.agentsnet.tasks import TASKS, legal_answers
-from waggle.substrates.agentsnet.world import AgentsNetWorld, draw_priorities
+from waggle.substrates.agentsnet.world import AgentsNetWorld, episode_priorities
 from waggle.testing.relabel import view_of
 from waggle.testing.substrate import check_substrate
 
@@ -81,7 +81,8 @@ def test_a_deposit_tells_the_order_and_the_answer_of_the_same_update():
     said = made.payload(write)
     made.step({0: act("Group 3"), 1: act("Group 1"), 2: act("Group 2")})
     made.receive(write, said)
-    ranks = draw_priorities(10_000, range(3))
+    shown = [made.sense(v, Local((), None)).observation["priority"] for v in range(3)]
+    ranks = [int(text) for text in shown]
     seen = made.sense(1, Local((), None))
     assert seen.ports[0] == {
         "heard": 1,
@@ -165,8 +166,10 @@ def test_a_followed_claim_decides_the_global_tasks_unless_the_intent_is_private(
 
 
 def test_priorities_are_unique_named_by_key_and_the_same_for_every_task():
-    assert len(set(draw_priorities(7, range(100)))) == 100
-    assert draw_priorities(7, [2, 0, 1]) == [draw_priorities(7, range(3))[k] for k in (2, 0, 1)]
+    drawn = episode_priorities(7, range(100))
+    assert len(set(drawn)) == 100
+    assert all(0 <= u < 1 << 64 for u in drawn)
+    assert episode_priorities(7, [2, 0, 1]) == [drawn[k] for k in (2, 0, 1)]
     shown = {world(task).sense(0, Local((), None)).observation["priority"] for task in TASKS}
     assert len(shown) == 1
 

@@ -4,7 +4,8 @@ Realises the paper's App. "Frozen Transfer to Randomized-Anonymous AgentsNet": R
 then one answering update whose action is the official answer. A claim stands for a priority and
 travels only in a law's deposit. The adapter shows the order of the priorities a node holds and
 the answers its contacts told it; it never forwards a priority and never picks an answer.
-Invariant: all draws are named by the seed and a node's key, so a relabelled swarm is the same.
+Invariant: all draws are named by the seed, the instance and a node's key, so all methods meet the
+same draws and a relabelled swarm is the same swarm.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ class AgentsNetWorld(WorldBase):
         self.contract = contract(case.task, graph.max_degree + 1, priority)
         place = {body: node for node, body in enumerate(self.keys)}
         self._adjacent = [tuple(place[b] for b in graph.adjacency[body]) for body in self.keys]
-        self._ranks = draw_priorities(case.seed, self.keys)
+        self._draws = seeds.derive(case.seed, "agentsnet", graph.family, graph.n, graph.index)
+        self._ranks = episode_priorities(self._draws, self.keys)
         self._claims = [f"priority {u}" if priority else COMMON_CLAIM for u in self._ranks]
         self._holder = {claim: node for node, claim in enumerate(self._claims)}
-        self._proposals = [self._draw_answer(case.seed, node) for node in range(self.n)]
+        self._proposals = [self._draw_answer(node) for node in range(self.n)]
         self._round = 0
         self._standing: list[Answer | None] = [None] * self.n
         self._said: list[dict[int, Answer | None]] = [{} for _ in range(self.n)]
@@ -138,9 +140,9 @@ class AgentsNetWorld(WorldBase):
         shown = " ".join(answer or "-" for answer in self.official_answers())
         return f"{self.task} on {self.graph.id} ({self.graph.provenance}): {shown}"
 
-    def _draw_answer(self, seed: int, node: int) -> Answer:
+    def _draw_answer(self, node: int) -> Answer:
         """Draw the private proposal: uniform over the legal answers, blind to N."""
-        bits = seeds.derive(seed, "agentsnet proposal", self.keys[node])
+        bits = seeds.derive(self._draws, "proposal", self.keys[node])
         if self.task == "matching":
             options = [Answer(MATCH, j) for j in self._adjacent[node]] + [Answer(ALONE)]
             return options[bits % len(options)]
@@ -239,12 +241,12 @@ class AgentsNetWorld(WorldBase):
         return standing.action if legal is None or standing.action in legal else None
 
 
-def draw_priorities(seed: int, keys: Sequence[int]) -> list[int]:
+def episode_priorities(root: int, keys: Sequence[int]) -> list[int]:
     """Return one unique 64-bit priority per node, named by its key; collisions are resampled."""
     drawn: dict[int, int] = {}
     for key in sorted(keys):
         attempt = 0
-        while (u := seeds.derive(seed, "agentsnet priority", key, attempt)) in drawn.values():
+        while (u := seeds.derive(root, "priority", key, attempt)) in drawn.values():
             attempt += 1
         drawn[key] = u
     return [drawn[key] for key in keys]

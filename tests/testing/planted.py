@@ -7,7 +7,7 @@ from itertools import count
 
 import msgspec
 
-from waggle.core.protocols import Act, Case, Decode, Local, Request, Sensed, Suggestion
+from waggle.core.protocols import Act, Case, Decode, Local, Request, Sensed, Suggestion, Write
 from waggle.core.schema import Contract, Decision, Trace, View
 from waggle.laws import heuristic, moves
 from waggle.substrates.beacon import Beacon, BeaconWorld
@@ -140,6 +140,21 @@ class SlotWorld(PlantedWorld):
         native = super().step(acts)
         self._sees.discard(min(self._scouts))
         return native
+
+
+class QueueWorld(PlantedWorld):
+    """Lets the order in which messages of different senders arrive decide what is heard."""
+
+    def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        self._served: set[int] = set()
+        return super().step(acts)
+
+    def receive(self, write: Write, payload: object) -> Write:
+        late = write.receiver in self._served
+        self._served.add(write.receiver)
+        return super().receive(
+            msgspec.structs.replace(write, support=0) if late else write, payload
+        )
 
 
 class RestlessWorld(PlantedWorld):

@@ -70,6 +70,7 @@ def test_a_planted_law_is_caught(law: bugs.PlantedLaw, expected: set[str]) -> No
         (bugs.LeakingWorld, "relabelling"),
         (bugs.NamingWorld, "bounded view"),
         (bugs.SlotWorld, "relabelling"),
+        (bugs.QueueWorld, "relabelling"),
         (bugs.RestlessWorld, "pure sensing"),
         (bugs.DeafWorld, "seeding"),
         (bugs.UnseededWorld, "seeding"),

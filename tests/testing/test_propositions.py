@@ -18,7 +18,7 @@ from waggle.runtime import sync
 from waggle.runtime.perturb import Schedule
 from waggle.runtime.recorder import Memory
 from waggle.substrates.beacon import Beacon
-from waggle.testing.episodes import REGIMES, permutation, play, short
+from waggle.testing.episodes import REGIMES, permutation, play, short, shocked
 from waggle.testing.propositions import asymmetry, relabelling, unfounded
 from waggle.testing.relabel import first_difference
 
@@ -32,14 +32,14 @@ N, ROUNDS, SEED = 8, 8, 10_003
 
 
 def chosen_tasks() -> list[plugins.Task]:
-    """Every task, but of Silo's thirty only a few of each level."""
-    silo = [task for task in plugins.tasks() if task.substrate == "silo"]
-    return [task for task in plugins.tasks() if task.substrate != "silo"] + silo[::7]
+    """Every task, but of Silo's thirty only one of each level and those with counterevidence."""
+    few = ("I-05", "I-08", "II-15", "III-22", "III-26")
+    return [task for task in plugins.tasks() if task.substrate != "silo" or task.task in few]
 
 
 def case_of(task: plugins.Task) -> Case:
     substrate = plugins.get_substrate(task.substrate)
-    return short(substrate, Case(task.substrate, task.task, N, SEED, shock=True), ROUNDS)
+    return short(substrate, shocked(substrate, Case(task.substrate, task.task, N, SEED)), ROUNDS)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -80,8 +80,9 @@ def test_a_relabelled_swarm_really_has_other_numbers_and_names() -> None:
 
 @pytest.mark.parametrize("law", [bugs.NameReader(), bugs.ClaimReader()])
 def test_a_law_that_reads_names_fails(law: bugs.PlantedLaw) -> None:
-    found = relabelling(Beacon(), law, Case("beacon", "beacon", N, SEED, rounds=ROUNDS))
-    assert found is not None
+    # Two draws of an alias may agree in what the law reads of them, so one episode is not enough.
+    cases = [Case("beacon", "beacon", N, SEED + k, rounds=ROUNDS) for k in range(4)]
+    assert any(relabelling(Beacon(), law, case) is not None for case in cases)
 
 
 def test_a_view_that_leaks_an_index_fails() -> None:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from waggle.core import seeds
+from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
 from waggle.core.record import EpisodeRecord
@@ -50,6 +51,16 @@ def short(substrate: Substrate, case: Case, rounds: int = MAX_ROUNDS) -> Case:
     if case.rounds is not None or substrate.open(case).rounds <= rounds:
         return case
     return msgspec.structs.replace(case, rounds=rounds)
+
+
+def shocked(substrate: Substrate, case: Case) -> Case:
+    """Return the case with late counterevidence where its task knows any, else as it is."""
+    late = msgspec.structs.replace(case, shock=True)
+    try:
+        substrate.open(late)
+    except ConfigError:
+        return case
+    return late
 
 
 def play(

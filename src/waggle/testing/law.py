@@ -18,7 +18,7 @@ from waggle.core.decode import parse
 from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
-from waggle.testing.episodes import play, short
+from waggle.testing.episodes import play, short, shocked
 from waggle.testing.propositions import relabelling
 from waggle.testing.relabel import view_of
 from waggle.testing.report import Report
@@ -80,10 +80,10 @@ def check_law(
 
 
 def _case(substrate: str, task: str | None, n: int, seed: int) -> Case:
-    """Return a short case with late counterevidence, so that conflict occurs."""
+    """Return a short case, with late counterevidence where there is any, so conflict occurs."""
     made = plugins.get_substrate(substrate)
     chosen = plugins.find_task(f"{substrate}/{task}").task if task else made.tasks[0]
-    return short(made, Case(substrate, chosen, n, seed, shock=True))
+    return short(made, shocked(made, Case(substrate, chosen, n, seed)))
 
 
 def _requests(case: Case, count: int) -> list[Request]:

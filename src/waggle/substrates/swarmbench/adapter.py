@@ -1,0 +1,71 @@
+"""SwarmBench as a substrate: `swarmbench/pursuit` and four more (adapter spec; architecture 4).
+
+Invariant: body keys[i] of the generated level stands at node i, and every private draw is named by
+the body, so a relabelled swarm is the same swarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.protocols import Case
+from waggle.substrates.swarmbench.config import MAX_SIDE, MIN_SIDE, TASKS, WorldConfig
+from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.world import GridWorld
+
+ROUNDS = 100
+_TASK_KEYS = {task.lower(): task for task in TASKS}
+
+
+class SwarmBenchOptions(BaseModel):
+    """Options of SwarmBench."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    map: Annotated[int, Field(ge=MIN_SIDE, le=MAX_SIDE)] | None = None
+    """Side of the square map; by default 10 for up to 10 agents and 24 for more."""
+    upstream_seed: bool = False
+    """Flocking only: use the official release's one level (seed 42) for every seed."""
+
+
+class SwarmBench:
+    """The SwarmBench substrate."""
+
+    name: ClassVar[str] = "swarmbench"
+    tasks: ClassVar[tuple[str, ...]] = tuple(_TASK_KEYS)
+    options: ClassVar[type[SwarmBenchOptions]] = SwarmBenchOptions
+
+    def open(self, case: Case, keys: Sequence[int] | None = None) -> SwarmEpisode:
+        """Build the world of a case.
+
+        Raises:
+            ConfigError: if the task, the options or the numbers cannot be.
+        """
+        if case.task not in _TASK_KEYS:
+            hint = suggest(case.task, list(_TASK_KEYS))
+            raise ConfigError(f"no task {case.task!r}; use one of {', '.join(_TASK_KEYS)}{hint}")
+        try:
+            options = SwarmBenchOptions.model_validate(dict(case.options))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(f"--swarmbench.{where}: {first['msg']}") from None
+        grid = GridWorld.from_seed(_config(case, options))
+        return SwarmEpisode(case, grid, range(case.n) if keys is None else keys)
+
+
+def _config(case: Case, options: SwarmBenchOptions) -> WorldConfig:
+    side = options.map or (10 if case.n <= 10 else 24)
+    return WorldConfig(
+        task=_TASK_KEYS[case.task],
+        num_agents=case.n,
+        width=side,
+        height=side,
+        seed=case.seed,
+        max_round=ROUNDS if case.rounds is None else case.rounds,
+        upstream_seed=options.upstream_seed,
+    )

@@ -11,6 +11,7 @@ from hypothesis import given
 from tests.core import oracle
 from tests.core.examples import CONTRACT, VIEW
 from tests.core.strategies import ENTROPY, mutate, pairs, views
+from waggle.core import orbit
 from waggle.core.admit import violations
 from waggle.core.canon import encode_decision, encode_view
 from waggle.core.decode import parse
@@ -102,6 +103,12 @@ def test_the_sequence_is_consistent(view: View, entropy: int) -> None:
     decision = template.decision(entropy)
     assert template.matches(decision) and contains(view, decision)
     assert found[-1] == found[len(found) - 1] and len(found[:3]) == 3
+
+
+@given(views(), ENTROPY, ENTROPY)
+def test_samples_move_with_a_renaming(view: View, names: int, entropy: int) -> None:
+    renaming = orbit.sample(view, names).renaming
+    assert sample(renaming.view(view), entropy) == renaming.decision(sample(view, entropy))
 
 
 def test_templates_are_distinct() -> None:

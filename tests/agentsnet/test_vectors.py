@@ -38,11 +38,12 @@ def write(folder, cases, name="evaluator_x.json"):
     return folder
 
 
-def test_a_good_inline_case_passes_and_a_missing_graph_is_skipped(tmp_path):
+def test_a_good_inline_case_passes_and_a_missing_graph_fails_with_the_fix(tmp_path):
     absent = {**GOOD, "graph": None, "graph_id": "ws_8_9"}
     report = check_vectors(write(tmp_path / "vectors", [GOOD, absent]))
-    assert (report.passed, report.failed, report.skipped) == (1, 0, 1)
+    assert (report.passed, report.failed, report.skipped) == (1, 1, 0)
     assert "ws_8_9" in report.first_difference
+    assert "--graphs" in report.first_difference
 
 
 def test_graph_ids_resolve_beside_the_folder_or_where_told(tmp_path):
@@ -54,7 +55,7 @@ def test_graph_ids_resolve_beside_the_folder_or_where_told(tmp_path):
     folder = write(tmp_path / "vectors", [case])
     assert check_vectors(folder).ok
     (tmp_path / "graphs" / "p2.json").unlink()
-    assert check_vectors(folder).skipped == 1
+    assert check_vectors(folder).failed == 1
     assert check_vectors(folder, elsewhere).ok
 
 
@@ -112,3 +113,14 @@ def test_wrong_recorded_measures_are_found(tmp_path):
     report = check_graphs(tmp_path)
     assert (report.passed, report.failed) == (1, 2)
     assert "diameter 2" in report.first_difference
+
+
+def test_the_folder_index_is_held_against_the_graphs(tmp_path):
+    (tmp_path / "p2.json").write_text(json.dumps(PATH))
+    index = tmp_path / "MANIFEST.json"
+    index.write_text(json.dumps([{"id": "p2", "n": 2, "edges": 1, "diameter": 1}]))
+    assert check_graphs(tmp_path).ok
+    index.write_text(json.dumps([{"id": "p2", "n": 2, "edges": 3}]))
+    assert "num_edges 3" in check_graphs(tmp_path).first_difference
+    index.write_text("{}")
+    assert check_graphs(tmp_path).failed == 1

@@ -1,8 +1,8 @@
 """Checks of evaluators, parsers and graph files against recorded ones (spec section 11).
 
-Runs on any folder of the same schema. A malformed file or case is a failed case with a reason,
-never an exception; a case is skipped only where its graph is not to be had. Equality is exact,
-floats included.
+Runs on any folder of the same schema. A malformed file or case, or one whose graph is not to be
+had, is a failed case with a reason and never an exception: what was not checked has not passed.
+Equality is exact, floats included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from waggle.substrates.agentsnet.graph_files import (
-    GraphFile,
     graph_paths,
     load_graph,
     parse_graph,
@@ -69,12 +68,30 @@ def check_vectors(folder: Path, graphs: Path | None = None) -> VectorReport:
 
 
 def check_graphs(folder: Path) -> VectorReport:
-    """Check every graph file of a folder: simple, connected, measures and names as recorded."""
+    """Check every graph file of a folder: simple, connected, measures and names as recorded.
+
+    Where the folder has a `MANIFEST.json`, its measures of a graph must hold as well.
+    """
     try:
         paths = graph_paths(folder)
+        manifest = _manifest(folder / "MANIFEST.json")
     except GraphError as error:
         return VectorReport(0, 1, 0, str(error))
-    return _report(_check_graph_file(path) for path in paths)
+    return _report(_check_graph_file(path, manifest) for path in paths)
+
+
+def _manifest(path: Path) -> dict[str, dict[str, object]]:
+    """Return the measures that a folder's index records, by graph id."""
+    if not path.exists():
+        return {}
+    rows = read_json(path)
+    if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):
+        raise GraphError(f"{path} is not a list of graph measures; rebuild or remove it")
+    names = {"n": "n", "edges": "num_edges", "diameter": "diameter", "max_degree": "max_degree"}
+    return {
+        str(row.get("id")): {names[key]: row[key] for key in names.keys() & row.keys()}
+        for row in rows
+    }
 
 
 def _report(findings: Iterator[Finding]) -> VectorReport:
@@ -152,8 +169,8 @@ def _check_score(label: str, case: object, library: _Library) -> Finding:
     label = f"{label} {case.get('case', '')}".strip()
     graph = _graph_of(case, library)
     if graph is None:
-        place = library.folder
-        return Finding("skipped", f"{label}: graph {case.get('graph_id')!r} is not in {place}")
+        missing = f"graph {case.get('graph_id')!r} is not in {library.folder}"
+        raise _MalformedError(f"{missing}; say where the graphs are (--graphs DIR)")
     _require_case(fields, case, graph)
     official = fields["official"]
     expected = {key: official.get(key) for key in ("soft", "strict", "error")}
@@ -187,19 +204,19 @@ def _graph_of(case: Mapping[str, Any], library: _Library) -> AgentGraph | None:
     return library.get(id)
 
 
-def _check_graph_file(path: Path) -> Finding:
+def _check_graph_file(path: Path, manifest: Mapping[str, Mapping[str, object]]) -> Finding:
     """Check one graph file against what it records."""
     try:
         file = load_graph(path)
     except GraphError as error:
         return Finding("failed", f"{path.name}: {error}")
-    wrong = _wrong_measures(file)
+    wrong = _wrong_measures(file.graph, file.recorded)
+    wrong += _wrong_measures(file.graph, manifest.get(file.graph.id, {}))
     return Finding("failed", f"{path.name}: {wrong[0]}") if wrong else Finding("passed")
 
 
-def _wrong_measures(file: GraphFile) -> list[str]:
+def _wrong_measures(graph: AgentGraph, recorded: Mapping[str, object]) -> list[str]:
     """Return every recorded measure that the graph itself contradicts."""
-    graph = file.graph
     ours: dict[str, object] = {
         "n": graph.n,
         "num_nodes": graph.n,
@@ -210,7 +227,7 @@ def _wrong_measures(file: GraphFile) -> list[str]:
     wrong = [] if graph.diameter is not None else ["the graph is not connected"]
     wrong += [
         f"records {key} {said!r}, but the graph has {ours[key]!r}"
-        for key, said in file.recorded.items()
+        for key, said in recorded.items()
         if said != ours[key]
     ]
     return wrong

@@ -162,3 +162,24 @@ def test_bound_prints_the_ceilings_of_silo(waggle: Command) -> None:
 )
 def test_mistakes_in_bound_are_one_line(waggle: Command, words: list[object], hint: str) -> None:
     assert hint in refused(waggle("bound", "silo", *words))
+
+
+def test_the_silo_bench_prints_a_mean_and_its_limit(waggle: Command) -> None:
+    said = waggle("bench", "silo", "I-01")
+    assert said.code == 0 and "limit 0.25" in said.out
+    data = waggle("bench", "silo", "silo/I-01", "-n", 8, "--json").data
+    assert data["n"] == 8 and data["mean"] > 0 and list(data["seconds"]) == ["I-01"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["silo", "I-99"], "I-99"),
+        (["silo", "-n", 0], "at least 1"),
+        (["silo", "--law", "heuristc"], "did you mean 'heuristic'"),
+        (["engine", "--model", "no-such-model"], "waggle models list"),
+        (["engine", "--batch", 0], "at least 1"),
+    ],
+)
+def test_mistakes_in_bench_are_one_line(waggle: Command, words: list[object], hint: str) -> None:
+    assert hint in refused(waggle("bench", *words))

@@ -10,12 +10,14 @@ from cyclopts import Parameter
 from waggle.cli import console
 from waggle.core.errors import ConfigError
 
+Flag = Annotated[bool, Parameter(negative="")]
+
 
 def runtime(
     *,
     repeats: int = 3,
     largest: int = 10_000,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Cost of the runtime per local update.
 
@@ -53,6 +55,82 @@ def runtime(
         f"limit {LIMIT_RATIO}: {_verdict(costs.ratio, LIMIT_RATIO)}"
     )
     console.say(f"slope: total cost grows as N^{costs.slope:.3f}")
+
+
+def silo(
+    *tasks: str,
+    law: str = "heuristic",
+    n: Annotated[int, Parameter(name=("-n", "--n"))] = 64,
+    repeats: int = 1,
+    json: Flag = False,
+) -> None:
+    """Seconds of a whole Silo episode.
+
+    Processor time of one core for nine rounds of each task, opening and scoring included.
+
+    Args:
+        tasks: Silo tasks such as III-26; all thirty if unset.
+        law: The law that plays.
+        n: Agents in the swarm.
+        repeats: How often each task is played; the best counts.
+        json: Print one JSON object instead of text.
+    """
+    from waggle import plugins
+    from waggle.testing.bench_silo import LIMIT_SECONDS, silo_speed
+
+    if min(repeats, n) < 1:
+        raise ConfigError("--repeats and -n must be at least 1")
+    named = [plugins.find_task(f"silo/{t.removeprefix('silo/')}").task for t in tasks]
+    chosen = named or list(plugins.get_substrate("silo").tasks)
+    speed = silo_speed(law, n, chosen, repeats)
+    if json:
+        console.dump({**asdict(speed), "mean": speed.mean})
+        return
+    console.table(f"Silo, N = {n}, law {law}", ("task", "seconds"), speed.seconds.items())
+    limited = (n, law) == (64, "heuristic")
+    limit = f"; limit {LIMIT_SECONDS}: {_verdict(speed.mean, LIMIT_SECONDS)}" if limited else ""
+    console.say(f"mean of {len(chosen)}: {speed.mean:.3f} s{limit}")
+
+
+def engine(
+    *,
+    model: str = "smollm2-135m-instruct",
+    device: str = "auto",
+    dtype: str = "auto",
+    batch: int = 16,
+    prefix_tokens: int = 400,
+    tail_tokens: int = 300,
+    new_tokens: int = 80,
+    repeats: int = 3,
+    json: Flag = False,
+) -> None:
+    """Decisions per second next to transformers.
+
+    Free and constrained decoding against `generate` in its fastest configuration, in one run with
+    the same prompts, dtype and answer length; also model steps per decision and the distance to
+    what this machine's arithmetic and bandwidth allow. Needs the extra `llm`.
+
+    Args:
+        model: A model of `waggle models list`, a folder, or a named shape with random weights.
+        device: auto, cpu or cuda.
+        dtype: auto, float32 or bfloat16.
+        batch: Decisions per batch.
+        prefix_tokens: Prompt tokens that all nodes share.
+        tail_tokens: Prompt tokens of one node.
+        new_tokens: Answer tokens of free decoding.
+        repeats: How often each mode is measured; the best counts.
+        json: Print one JSON object instead of text.
+    """
+    from waggle.engine.bench import bench, lines
+
+    report = bench(
+        model, device, dtype, batch, prefix_tokens, tail_tokens, new_tokens, repeats, console.note
+    )
+    if json:
+        console.dump(report.as_dict())
+        return
+    for line in lines(report):
+        console.say(line)
 
 
 def _verdict(value: float, limit: float) -> str:

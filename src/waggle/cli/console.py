@@ -50,14 +50,7 @@ def table(
     """
     cells = [[figure(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    grid = Table(
-        title=title,
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 3, 0, 0),
-        show_header=any(columns),
-    )
+    grid = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=any(columns))
     numeric = right < len(columns)
     for index, name in enumerate(columns):
         fixed = numeric or index != widths.index(max(widths))
@@ -65,6 +58,8 @@ def table(
         grid.add_column(name, justify=justify, overflow="fold", no_wrap=fixed)
     for row in cells:
         grid.add_row(*map(Text, row))
+    if title:
+        say(title)
     width = sum(widths) + 3 * len(widths) if numeric else None
     out(width).print(grid, soft_wrap=False)
 

@@ -46,6 +46,8 @@ COMMANDS = {
     "check graphs": Command("waggle.cli.vectors:graphs", "Check AgentsNet graph files."),
     "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
     "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
+    "bench silo": Command("waggle.cli.bench:silo", "Seconds of a whole Silo episode."),
+    "bench engine": Command("waggle.cli.bench:engine", "Decisions per second of the LLM engine."),
 }
 GROUPS = {
     "bound": "Ceilings: what schedules without a law reach on the same cases.",

@@ -23,8 +23,7 @@ from waggle.core.seeds import derive
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.records import RecordFile, record_name
-from waggle.runtime.switches import Switches
-from waggle.runtime.sync import Engine
+from waggle.runtime.sync import Engine, native_switches
 
 MAX_N = 1_000_000
 """More agents than this is taken for a slip of the keyboard."""
@@ -87,13 +86,14 @@ def run(
     if rounds is not None:
         _count("--rounds", rounds)
     source = options.make_law(law, law_options or {})
+    world = plugins.get_substrate(chosen.substrate).open(case)
+    native = native_switches(source, world)
     settings: dict[str, Any] = {
         "order": order,
-        "switches": _struct(Switches, groups.get("switch")),
-        "perturbation": _struct(Perturbation, groups.get("perturb")),
+        "switches": msgspec.structs.replace(native, **options.given(groups.get("switch"))),
+        "perturbation": Perturbation(**options.given(groups.get("perturb"))),
     }
     path = _place(out, case, law, (engine, law_options, settings))
-    world = plugins.get_substrate(chosen.substrate).open(case)
     kind = Engine if engine == "sync" else EventEngine
     start = time.perf_counter()
     with watching(world, watch=watch, quiet=json) as watcher, RecordFile(path) as sink:
@@ -118,10 +118,6 @@ def _refuse_foreign(groups: dict[str, Any], substrate: str) -> None:
     for name, model in groups.items():
         if model is not None and name not in {substrate, *options.SETTINGS}:
             raise ConfigError(f"--{name}.* belongs to {name}, this task to {substrate}; remove it")
-
-
-def _struct(kind: Any, model: BaseModel | None) -> Any:
-    return kind(**({} if model is None else model.model_dump()))
 
 
 def _place(out: Path, case: Case, law: str, settings: object) -> Path:

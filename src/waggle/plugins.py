@@ -31,9 +31,12 @@ _IN_TREE: Mapping[Kind, Mapping[str, str]] = {
     },
     "law": {
         "expert": "waggle.laws.expert:Expert",
+        "fixedswarm": "waggle.baselines.matched:FixedSwarm",
         "first-listed": "waggle.laws.ports:FirstListed",
         "heuristic": "waggle.laws.heuristic:Heuristic",
         "max-offer": "waggle.laws.ports:MaxOffer",
+        "nativemsg": "waggle.baselines.matched:NativeMsg",
+        "nocomm": "waggle.baselines.matched:NoComm",
         "private-only": "waggle.laws.controls:PrivateOnly",
         "random-legal": "waggle.laws.random_legal:RandomLegal",
         "random-port": "waggle.laws.ports:RandomPort",

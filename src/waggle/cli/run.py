@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Optional
 
 import msgspec
 from cyclopts import Group, Parameter
-from pydantic import BaseModel
 
 from waggle import plugins
 from waggle.cli import console, options

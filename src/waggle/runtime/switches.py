@@ -14,6 +14,8 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """False (NoDecay): held traces lose neither novelty, support nor lifetime."""
     reversible: bool = True
     """False (irreversible quorum): a commitment, once made, is never cleared."""
+    repeats: bool = False
+    """True: repeated writes are sent again; the transient exchange of the native control."""
     support: int = 8
     """Total support the readiness gate asks for."""
     coherence: float = 0.6

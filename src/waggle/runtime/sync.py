@@ -68,7 +68,7 @@ class Engine:
         self.case = case
         self.order = order
         self.perturbation = perturbation or Perturbation()
-        self.swarm = Swarm(world, case, switches or Switches(), salt)
+        self.swarm = Swarm(world, case, switches or native_switches(law, world), salt)
         self.schedule = Schedule(self.perturbation, case.seed, world.keys, world.rounds)
         self.transport = Transport(self.swarm, self.schedule)
         self.recorder = Recorder(self.swarm, list(sinks))
@@ -174,6 +174,12 @@ class Engine:
         )
         if self._watch is not None:
             self._watch(entry, self.world)
+
+
+def native_switches(law: Law, world: World) -> Switches:
+    """Return the setting a law is defined with, or the formal one."""
+    own = getattr(law, "switches", None)
+    return own(world.contract) if own is not None else Switches()
 
 
 def drive(episode: Episode, law: Law) -> Footer:

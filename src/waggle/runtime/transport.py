@@ -96,6 +96,8 @@ class Transport:
 
     def _due(self, node: int, writes: list[Write], round: int) -> tuple[list[Write], bool]:
         """Return the writes whose local fingerprint is new or may be refreshed."""
+        if self._swarm.switches.repeats:
+            return writes, False
         seen, fingerprint = self._swarm.nodes[node].seen, self._swarm.world.fingerprint
         due, marks, refresh = [], [], False
         for write in writes:

@@ -1,0 +1,1 @@
+"""Other organisations on the same cases: the interface-matched controls of the paper."""

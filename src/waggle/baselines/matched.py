@@ -1,0 +1,163 @@
+"""Interface-matched controls: NoComm, NativeMsg, FixedSwarm (App. "Baseline implementations").
+
+They share topology, private proposals, legal actions and the runtime's surface with every law, and
+differ in how they organise: not at all; by transient native messages without a persistent field,
+quorum or commitment; by one fixed rule over finite-lifetime signals. Where the task spreads data
+over ports (Silo) both communicating controls send one frame in every round, on the port of the
+largest offer, which was the best fixed port rule on development seeds. Invariant: one view, one
+decision, ties by lot (see `moves`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+from waggle.core.protocols import Decode, Request
+from waggle.core.schema import (
+    BROADCAST,
+    MAX_BIN,
+    Commitment,
+    Contract,
+    Decision,
+    Evidence,
+    Port,
+    Trace,
+    View,
+    private_decision,
+)
+from waggle.laws import moves
+from waggle.runtime.switches import Switches
+
+
+class NoComm:
+    """Act on the private proposal every round and send nothing."""
+
+    name: ClassVar[str] = "nocomm"
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(private_decision(request.view)) for request in requests]
+
+
+class NativeMsg:
+    """Send what is known now to whoever is there, remember nothing, agree on nothing."""
+
+    name: ClassVar[str] = "nativemsg"
+
+    def switches(self, contract: Contract) -> Switches:
+        """Let messages repeat: a transient exchange has no memory of what it said."""
+        return Switches(repeats=True)
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(native_message(request.view)) for request in requests]
+
+
+class FixedSwarm:
+    """Reopen, commit on quorum, deposit, relay: one hand-coded rule for every substrate."""
+
+    name: ClassVar[str] = "fixedswarm"
+
+    def switches(self, contract: Contract) -> Switches:
+        """Keep duplicate suppression, except where a frame goes out in every round anyway."""
+        return Switches(repeats=_spreads_data(contract))
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(fixed_rule(request.view)) for request in requests]
+
+
+def native_message(view: View) -> Decision:
+    """Tell contacts the strongest private evidence for one round; act on what was just heard."""
+    evidence = _own_evidence(view)
+    deposits = () if evidence is None else _to_contacts(view, _transient(moves.fresh(evidence, "")))
+    decision = _answering(view, deposits, None)
+    heard = any(trace.support > 0 and not trace.conflict for trace in view.traces)
+    if view.contract.response is None and heard and decision.task_action == view.proposal.action:
+        return msgspec.structs.replace(decision, execution_intent="FIELD")
+    return decision
+
+
+def fixed_rule(view: View) -> Decision:
+    """Apply the fixed rules of support, inhibition, quorum, reopening, decay and expiry."""
+    against = moves.held_contradiction(view)
+    if against is not None:
+        return _answering(view, _to_contacts(view, moves.fresh(against, "")), None)
+    commit = None if view.commitment is not None else _quorum(view)
+    return _answering(view, _signal(view, commit), commit)
+
+
+def _quorum(view: View) -> Commitment | None:
+    """Commit to the ready claim with the most support."""
+    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
+    claim = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
+    return None if claim is None else Commitment(claim, MAX_BIN)
+
+
+def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
+    """Return a support signal for what is committed, else fresh evidence, else a relay."""
+    evidence = _own_evidence(view, None if commit is None else commit.claim)
+    if evidence is not None and (evidence.novelty > 0 or _spreads_data(view.contract)):
+        return _to_contacts(view, moves.fresh(evidence, ""))
+    trace = moves.best_trace(view, moves.relayable(view))
+    return () if trace is None else _to_contacts(view, moves.relay(trace, ""))
+
+
+def _own_evidence(view: View, claim: str | None = None) -> Evidence | None:
+    """Return own evidence for a claim, for the proposal, or the strongest there is."""
+    own = [e for e in view.private.evidence if not e.conflict]
+    for wanted in (claim, view.proposal.claim):
+        match = [e for e in own if e.claim == wanted]
+        if len(match) == 1:
+            return match[0]
+    return moves.best_evidence(view)
+
+
+def _spreads_data(contract: Contract) -> bool:
+    """Whether frames carry task data over ports to an answer (Silo)."""
+    return contract.response is not None
+
+
+def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
+    """Address a write: to all at once where that is one write, else to the best ports."""
+    if view.contract.broadcast:
+        return (msgspec.structs.replace(write, channel=BROADCAST),)
+    ranked = sorted(view.private.channels, key=_offer, reverse=True)
+    ports = [port for port in ranked if _alone(port, ranked)] or []
+    chosen = ports[: view.contract.deposits]
+    return tuple(msgspec.structs.replace(write, channel=port.channel) for port in chosen)
+
+
+def _offer(port: Port) -> moves.Key:
+    offer, sent = port.facts.get("offer", 0), port.facts.get("sent", 0)
+    return (
+        offer if isinstance(offer, int) else 0,
+        sent if isinstance(sent, int) else 0,
+        moves.port_key(port),
+    )
+
+
+def _alone(port: Port, ports: Sequence[Port]) -> bool:
+    """Whether content tells a port apart from the others, so that choosing it names nobody."""
+    return sum(_offer(other) == _offer(port) for other in ports) == 1
+
+
+def _transient(write: Trace) -> Trace:
+    return msgspec.structs.replace(write, ttl=1)
+
+
+def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | None) -> Decision:
+    """Take the private action with the writes; answer as soon as the proposal is constructible."""
+    proposal, answer = view.proposal, view.contract.response
+    ready = proposal.claim is not None and proposal.claim in view.private.ready
+    if answer is not None and proposal.response is not None and ready:
+        return Decision(answer, proposal.response, deposits, commit)
+    plain = moves.act(view)
+    if not deposits and commit is None:
+        return plain
+    if plain == Decision("WAIT", None, (), None):
+        return plain
+    return msgspec.structs.replace(plain, deposits=deposits, commit=commit)

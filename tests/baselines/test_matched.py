@@ -1,0 +1,73 @@
+"""The interface-matched controls: their traffic, their silence, their strength."""
+
+from __future__ import annotations
+
+import pytest
+
+from waggle import plugins
+from waggle.core.protocols import Case
+from waggle.core.record import EpisodeRecord
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine
+
+
+def play(task: str, n: int, law: str, seed: int = 10_000) -> EpisodeRecord:
+    found = plugins.find_task(task)
+    case = Case(found.substrate, found.task, n, seed)
+    memory = Memory()
+    world = plugins.get_substrate(found.substrate).open(case)
+    Engine(world, plugins.get_law(law), case, sinks=[memory]).play()
+    return memory.record()
+
+
+@pytest.mark.parametrize("law", ["nativemsg", "fixedswarm"])
+@pytest.mark.parametrize("task", ["silo/I-05", "silo/II-11", "silo/III-26"])
+def test_silo_controls_send_exactly_one_frame_a_round(law: str, task: str) -> None:
+    record = play(task, 16, law)
+    assert record.footer.counters["messages.delivered"] == 9 * 16
+
+
+@pytest.mark.parametrize("task", ["silo/I-05", "swarmbench/pursuit", "agentsnet/coloring"])
+def test_nocomm_is_silent_but_acts(task: str) -> None:
+    record = play(task, 8, "nocomm")
+    assert record.footer.counters["messages.attempted"] == 0
+    assert record.footer.counters.get("writes.candidate", 0) == 0
+    assert any(u.native not in (None, "WAIT") for r in record.rounds for u in r.updates)
+
+
+def test_nativemsg_keeps_no_field_and_no_commitment() -> None:
+    record = play("beacon", 16, "nativemsg")
+    assert all(u.claim is None for r in record.rounds for u in r.updates)
+    assert record.footer.counters["messages.delivered"] > 0
+    quiet = record.rounds[-1]
+    assert sum(m.traces for m in quiet.field.values()) == quiet.delivered
+
+
+def test_fixedswarm_commits_and_reopens() -> None:
+    case = Case("beacon", "beacon", 16, 10_000, shock=True)
+    memory = Memory()
+    world = plugins.get_substrate("beacon").open(case)
+    Engine(world, plugins.get_law("fixedswarm"), case, sinks=[memory]).play()
+    assert memory.record().footer.counters["reopened"] > 0
+    assert memory.record().footer.scores["score"] == 1.0
+
+
+@pytest.mark.parametrize("law", ["nativemsg", "fixedswarm"])
+def test_silo_controls_are_at_least_round_robin(law: str) -> None:
+    tasks = ("silo/I-08", "silo/III-26", "silo/III-23")
+
+    def mean(name: str) -> float:
+        return sum(
+            play(t, 32, name, s).footer.scores["score"] for t in tasks for s in (10_000, 10_001)
+        )
+
+    assert mean(law) >= mean("round-robin")
+
+
+@pytest.mark.parametrize("law", ["nocomm", "nativemsg", "fixedswarm"])
+@pytest.mark.parametrize(
+    "task", ["silo/II-15", "swarmbench/foraging", "agentsnet/matching", "beacon"]
+)
+def test_every_record_is_executable_as_emitted(law: str, task: str) -> None:
+    counters = play(task, 8, law).footer.counters
+    assert counters["stage.first"] == counters["updates"]

@@ -27,6 +27,8 @@ def attend(
     if mask is None and q.dtype != torch.float32:
         found = _ops._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
+        if mask is not None:
+            mask = mask.expand(-1, q.shape[1], -1, -1)
         found = _ops._scaled_dot_product_efficient_attention(
             q, k, v, mask, True, 0.0, causal, scale=scale
         )

@@ -159,7 +159,8 @@ class LeanBackend:
         return chunk
 
     def _look_back(self, chunk: Chunk, slots: list[int], starts: list[int]) -> None:
-        chunk.span = max(starts) + chunk.steps
+        # Fused kernels want the span in multiples of eight; the mask hides the surplus.
+        chunk.span = -(-(max(starts) + chunk.steps) // 8) * 8
         grid = self._index(starts)[:, None] + torch.arange(chunk.steps, device=self.device)
         groups = self.decoder.shape.groups
         chunk.mask = visibility(grid, chunk.span, groups, self.decoder.dtype)

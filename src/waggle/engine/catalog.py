@@ -96,7 +96,9 @@ SOURCES: dict[str, Source] = {
             "Llama 3.1 Community License",
             hub="meta-llama/Llama-3.1-8B-Instruct",
         ),
-        Source("nano", "made", "our own ten-million-weight Llama; random until trained", "Apache-2.0"),
+        Source(
+            "nano", "made", "our own ten-million-weight Llama; random until trained", "Apache-2.0"
+        ),
         Source("tiny-random", "made", "two random layers over bytes, for tests", "Apache-2.0"),
     )
 }

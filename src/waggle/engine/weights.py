@@ -150,9 +150,7 @@ def load(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tokenizer = library.AutoTokenizer.from_pretrained(folder)
-        model = library.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=pick_dtype(dtype, where)
-        )
+        model = library.AutoModelForCausalLM.from_pretrained(folder, dtype=pick_dtype(dtype, where))
     return _adapt(model, adapter, merge).to(where).eval(), tokenizer
 
 

@@ -136,6 +136,3 @@ def publish(partial: Path, target: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         if not target.is_dir():
             raise
-
-
-

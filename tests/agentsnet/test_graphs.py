@@ -121,6 +121,9 @@ def test_parquet_dataset_or_the_extra_that_reads_it(tmp_path):
         with pytest.raises(GraphError, match=r"waggle-swarm\[dataset\]"):
             find_graph("ws", 8, 0, path)
         return
+    path.write_bytes(b"PAR1")
+    with pytest.raises(GraphError, match="not the AgentsNet parquet"):
+        find_graph("ws", 8, 0, path)
     nodes = [{"id": 0, "name": "Ann"}, {"id": 1, "name": "Joe"}]
     graph = {"nodes": nodes, "links": [{"source": 0, "target": 1}]}
     rows = [{"graph_generator": "ws", "num_nodes": 2, "index": 0, "graph": json.dumps(graph)}]

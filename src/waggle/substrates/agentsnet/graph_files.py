@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def find_graph(family: str, n: int, index: int, source: Path | None = None) -> A
     if source is None:
         return benchmark_graph(family, n, index)
     if source.is_file():
-        graphs = load_parquet(source)
+        graphs = _parquet_of(source, source.stat().st_mtime_ns)
         if found := graphs.get(f"{family}_{n}_{index}"):
             return found
         raise GraphError(f"{source} has no graph {family}_{n}_{index}; leave it out to generate")
@@ -99,6 +100,12 @@ def find_graph(family: str, n: int, index: int, source: Path | None = None) -> A
     raise GraphError(
         f"{source} has no {family}_{n}_{index}.json; add it, or leave the folder out to generate it"
     )
+
+
+@lru_cache(maxsize=4)
+def _parquet_of(path: Path, changed: int) -> dict[str, AgentGraph]:
+    """Read a dataset file once per version: a plan opens it for every episode."""
+    return load_parquet(path)
 
 
 def load_parquet(path: Path) -> dict[str, AgentGraph]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -38,10 +40,13 @@ def global_draws(source: str) -> Iterator[str]:
         "PCG64",
         "RandomState",
     }
-    for node in ast.walk(ast.parse(source)):
+    nodes = list(ast.walk(ast.parse(source)))
+    imported = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    modules = {"np.random", "numpy.random"} | ({"random"} & imported)
+    for node in nodes:
         if isinstance(node, ast.Call):
             module, _, name = dotted(node.func).rpartition(".")
-            if module in {"random", "np.random", "numpy.random"} and name not in makers:
+            if module in modules and name not in makers:
                 yield f"line {node.lineno}: {module}.{name}"
         if isinstance(node, ast.ImportFrom) and node.module in {"random", "numpy.random"}:
             for alias in node.names:
@@ -68,6 +73,7 @@ def test_the_search_for_global_draws_finds_planted_ones() -> None:
     assert len(list(global_draws(planted))) == 2
     assert list(global_draws("from random import shuffle\n"))
     assert not list(global_draws("import random\nrandom.Random(3).random()\n"))
+    assert not list(global_draws("from random import Random\nrandom = Random(3)\nrandom.random()"))
 
 
 def test_only_engine_and_trainer_import_heavy_libraries_at_their_top() -> None:
@@ -102,15 +108,37 @@ def test_importing_waggle_is_quick_and_light() -> None:
     assert not runs[0][1] & set(HEAVY)
 
 
-def test_layers_hold() -> None:
-    done = subprocess.run(
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the sources of a checkout."""
+    return subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"],
-        cwd=ROOT,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_layers_hold() -> None:
+    done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("laws", "import waggle.runtime.sync"),
+        ("substrates", "def f() -> None:\n    import waggle.laws.heuristic"),
+        ("core", "from waggle import plugins"),
+    ],
+)
+def test_a_planted_import_across_layers_is_caught(tmp_path: Path, where: str, what: str) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "src" / "waggle" / where / "planted.py").write_text(f"{what}\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1 and f"waggle.{where}.planted" in done.stdout, done.stdout
 
 
 def test_torch_is_pinned_for_every_install() -> None:

@@ -18,7 +18,7 @@ from waggle.runtime import sync
 from waggle.runtime.perturb import Schedule
 from waggle.runtime.recorder import Memory
 from waggle.substrates.beacon import Beacon
-from waggle.testing.episodes import REGIMES, permutation, play, short, shocked
+from waggle.testing.episodes import REGIMES, permutation, play, shocked, short
 from waggle.testing.propositions import asymmetry, relabelling, unfounded
 from waggle.testing.relabel import first_difference
 
@@ -80,9 +80,8 @@ def test_a_relabelled_swarm_really_has_other_numbers_and_names() -> None:
 
 @pytest.mark.parametrize("law", [bugs.NameReader(), bugs.ClaimReader()])
 def test_a_law_that_reads_names_fails(law: bugs.PlantedLaw) -> None:
-    # Two draws of an alias may agree in what the law reads of them, so one episode is not enough.
-    cases = [Case("beacon", "beacon", N, SEED + k, rounds=ROUNDS) for k in range(4)]
-    assert any(relabelling(Beacon(), law, case) is not None for case in cases)
+    case = Case("beacon", "beacon", N, SEED, rounds=ROUNDS)
+    assert relabelling(Beacon(), law, case) is not None
 
 
 def test_a_view_that_leaks_an_index_fails() -> None:

@@ -18,7 +18,7 @@ from waggle.core.decode import parse
 from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
-from waggle.testing.episodes import play, short, shocked
+from waggle.testing.episodes import play, shocked, short
 from waggle.testing.propositions import relabelling
 from waggle.testing.relabel import view_of
 from waggle.testing.report import Report

@@ -9,6 +9,7 @@ vouch for or pass on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
@@ -16,9 +17,6 @@ from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.core.schema import MAX_TTL, Evidence, Trace, View
 from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
 from waggle.testing.relabel import first_difference, view_of
-
-FRESH_SALT = 1
-"""Names the opaque names of the relabelled episode."""
 
 
 def relabelling(
@@ -30,26 +28,29 @@ def relabelling(
     engines: Sequence[EngineName] = ENGINES,
     regimes: Sequence[Regime] = REGIMES,
 ) -> str | None:
-    """Return the first place where relabelling the swarm changes more than labels, or None."""
-    keys = permutation(case.n, case.seed)
-    for engine in engines:
-        for name, regime in regimes:
-            original, relabelled = (
-                play(
-                    substrate,
-                    law,
-                    case,
-                    engine=engine,
-                    order=order,
-                    perturbation=regime,
-                    keys=bodies,
-                    salt=salt,
-                )
-                for bodies, salt in ((None, 0), (keys, FRESH_SALT))
+    """Return the first place where relabelling the swarm changes more than labels, or None.
+
+    Every pair of engine and regime has its own permutation and names: two draws of a name may
+    agree by chance in what a law reads of it, so one draw would let some such laws pass.
+    """
+    pairs = product(engines, regimes)
+    for salt, (engine, regime) in enumerate(pairs, start=1):
+        original, relabelled = (
+            play(
+                substrate,
+                law,
+                case,
+                engine=engine,
+                order=order,
+                perturbation=regime.perturbation,
+                keys=bodies,
+                salt=names,
             )
-            found = first_difference(original, relabelled)
-            if found is not None:
-                return f"{engine} engine, {name}: {found}"
+            for bodies, names in ((None, 0), (permutation(case.n, case.seed + salt), salt))
+        )
+        found = first_difference(original, relabelled)
+        if found is not None:
+            return f"{engine} engine, {regime.name}: {found}"
     return None
 
 

@@ -50,13 +50,14 @@ def test_colouring_is_three_matchings_on_edges(n: int) -> None:
     assert all(len({matching[u] for matching in mates}) == 3 for u in range(n))
 
 
-def test_bridge_graph_leaves_edges_out_instead_of_failing() -> None:
+def test_bridge_graph_is_crossed_although_it_has_no_colouring() -> None:
     half = [(1, 2, 3), (0, 2, 3), (0, 1, 4), (0, 1, 4), (2, 3, 9)]
     other = [tuple(v + 5 for v in own) for own in half[:4]] + [(7, 8, 4)]
     graph = (*half, *other)
     mates = colour_edges(graph, Random(0))
-    assert all(matching[matching[u]] == u for matching in mates for u in range(10))
-    assert any(matching[u] == u for matching in mates for u in range(10))
+    assert all({m[u] for m in mates} == set(own) for u, own in enumerate(graph))
+    assert any(matching[matching[u]] != u for matching in mates for u in range(10))
+    assert spread(graph, SCHEDULES["edge-coloured"](graph, Random(0)), 18).complete == 1
 
 
 def mean_reach(schedule: str, n: int, rounds: int, graphs: int) -> tuple[float, float]:

@@ -33,7 +33,7 @@ def decide(view: View) -> Decision:
     """Reopen what is refuted, hold what is ready, tell whoever lacks most, answer in time."""
     against = moves.held_contradiction(view)
     news = against or _own_evidence(view)
-    ports = _listeners(view)
+    ports = _listeners(view, least=0 if against else 1)
     deposits = () if news is None else tuple(moves.fresh(news, port.channel) for port in ports)
     reopened = against is not None and bool(deposits)
     commit = _commitment(view) if view.commitment is None or reopened else None
@@ -64,9 +64,9 @@ def _commitment(view: View) -> Commitment | None:
     return Commitment(claim, MAX_BIN) if claim in view.private.ready and claim is not None else None
 
 
-def _listeners(view: View) -> list[Port]:
-    """Return the ports to write on: all that lack something, or the one of highest standing."""
-    open_ports = [port for port in view.private.channels if _fact(port, "offer") > 0]
+def _listeners(view: View, least: int) -> list[Port]:
+    """Return the ports to write on: all with the least offer, or the one of highest standing."""
+    open_ports = [port for port in view.private.channels if _fact(port, "offer") >= least]
     if view.contract.deposits >= len(open_ports):
         return open_ports
     chosen = moves.distinguished(open_ports, lambda port: (standing(port), *moves.port_key(port)))

@@ -52,17 +52,21 @@ def _connected(ports: list[list[int]]) -> bool:
 
 
 def colour_edges(graph: Graph, rng: Random) -> list[list[int]]:
-    """For each of three colours the partner of every node, itself where it has none.
+    """For each of three colours the neighbour that every node sends to.
 
-    Almost every cubic graph has a proper colouring and the walk below finds one; for those that
-    have none (a bridge) the edges that stay uncoloured are left out.
+    Almost every cubic graph has a proper colouring, and the walk below finds one: partners then
+    send to each other. On those that have none (a graph with a bridge) the ends of an edge that
+    stays uncoloured send along it in the round in which they have no partner.
     """
     best = _walk_colouring(graph, rng)
     for _ in range(_RESTARTS):
-        if sum(len(colours) for colours in best) == DEGREE * len(graph):
+        if sum(map(len, best)) == DEGREE * len(graph):
             break
-        best = max(best, _walk_colouring(graph, rng), key=lambda c: sum(map(len, c)))
-    return [[best[u].get(colour, u) for u in range(len(graph))] for colour in range(DEGREE)]
+        best = max(best, _walk_colouring(graph, rng), key=lambda mates: sum(map(len, mates)))
+    for own, mates in zip(graph, best, strict=True):
+        free = [colour for colour in range(DEGREE) if colour not in mates]
+        mates.update(zip(free, (v for v in own if v not in mates.values()), strict=True))
+    return [[mates[colour] for mates in best] for colour in range(DEGREE)]
 
 
 def _walk_colouring(graph: Graph, rng: Random) -> list[dict[int, int]]:

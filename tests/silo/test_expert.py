@@ -1,0 +1,99 @@
+"""The expert's port rule and its tables beside the ceilings."""
+
+import pytest
+
+from waggle.core.admit import violations
+from waggle.core.schema import (
+    Commitment,
+    Contract,
+    Decision,
+    Evidence,
+    Port,
+    Private,
+    Proposal,
+    View,
+)
+from waggle.laws.expert_silo import decide, standing
+from waggle.testing.bench_silo import silo_ceilings, silo_speed, silo_table
+
+CONTRACT = Contract("silo/I-05", "goal", ("WAIT", "GATHER", "ANSWER"), 1, response="ANSWER")
+
+
+def port(channel: str, lot: int = 0, offer: int = 8, sent: int = 9, heard: int = 9) -> Port:
+    return Port(channel, lot, {"offer": offer, "sent": sent, "heard": heard, "intent": "NONE"})
+
+
+def view(*ports: Port, ready: bool = False, held: str | None = None, budget: int = 3) -> View:
+    own = Evidence("z1", 4, 2, 0)
+    evidence = (own,) if held in (None, "z1") else (own, Evidence(held, 4, 0, 4))
+    return View(
+        CONTRACT,
+        Private({}, evidence, ("z1",) if ready else (), 4 if ready else 2, ports),
+        Proposal("ANSWER" if ready or budget == 0 else "GATHER", "42", "z1"),
+        (),
+        None if held is None else Commitment(held, 4),
+        budget,
+    )
+
+
+def channel(decision: Decision) -> str:
+    (deposit,) = decision.deposits
+    return deposit.channel
+
+
+def test_an_appointment_is_kept() -> None:
+    met, told, other = port("h1", 0, 8, 3, 3), port("h2", 9, 8, 1, 2), port("h3", 9, 8, 2, 1)
+    assert channel(decide(view(met, told, other))) == "h1"
+
+
+def test_a_port_that_comes_next_round_is_left_alone() -> None:
+    booked, due = port("h1", 0, 8, 2, 2), port("h2", 0, 8, 3, 3)
+    assert standing(booked) < standing(due)
+
+
+def test_offers_decide_between_equal_histories_and_lots_between_equal_offers() -> None:
+    assert channel(decide(view(port("h1", 0, 9), port("h2", 5, 8), port("h3", 9, 7)))) == "h1"
+    assert channel(decide(view(port("h1", 3), port("h2", 5), port("h3", 4)))) == "h2"
+
+
+def test_nothing_is_said_to_those_who_know_it() -> None:
+    assert decide(view(port("h1", 1, 0), port("h2", 2, 0), port("h3", 3, 0))).deposits == ()
+
+
+def test_ready_proposals_are_committed_and_answered() -> None:
+    decision = decide(view(port("h1"), ready=True))
+    assert decision.commit == Commitment("z1", 4)
+    assert (decision.task_action, decision.response) == ("ANSWER", "42")
+
+
+def test_partial_proposals_are_answered_late_and_not_committed() -> None:
+    early, late = decide(view(port("h1"))), decide(view(port("h1"), budget=0))
+    assert early.task_action == "GATHER" and early.commit is None
+    assert late.task_action == "ANSWER" and late.commit is None
+
+
+def test_refuted_commitment_is_reopened_and_replaced_even_where_all_is_known() -> None:
+    shown = view(port("h1", 1, 0), port("h2", 2, 0), ready=True, held="z9")
+    decision = decide(shown)
+    assert decision.deposits[0].claim == "z9" and decision.deposits[0].conflict == 4
+    assert decision.commit == Commitment("z1", 4)
+    assert violations(shown, decision) == ()
+
+
+def test_expert_beats_round_robin_and_meets_the_ceilings_bounds() -> None:
+    tasks, seeds = ("I-01", "I-05", "II-11", "III-26"), range(10_000, 10_003)
+    rows = silo_table(("expert", "round-robin"), (32,), seeds, tasks)
+    expert, control = rows
+    assert expert.above_round_robin.low > 0 == control.above_round_robin.mean
+    assert expert.success <= silo_ceilings(32, seeds, tasks)["flooding"]
+    assert expert.coverage > 0.95 and len(expert.by_level) == 3
+
+
+def test_speed_is_measured_per_task() -> None:
+    speed = silo_speed(n=8, tasks=("I-01", "III-30"))
+    assert set(speed.seconds) == {"I-01", "III-30"} and speed.mean > 0
+
+
+@pytest.mark.slow
+def test_speed_limit() -> None:
+    assert silo_speed().mean <= 0.25

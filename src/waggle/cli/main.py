@@ -37,6 +37,8 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command("waggle.cli.run:run", "Run one episode and keep its record."),
     "list": Command("waggle.cli.listing:show", "List substrates, tasks, laws and metrics."),
+    "eval": Command("waggle.cli.evaluate:evaluate", "Run a recipe: many episodes, resumable."),
+    "report": Command("waggle.cli.evaluate:report", "Tables of a run, from its rows alone."),
     "replay": Command("waggle.cli.replay:replay", "Recompute a record and compare."),
     "doctor": Command("waggle.cli.doctor:doctor", "Examine the installation."),
     "check substrate": Command("waggle.cli.check:substrate", "Prove that a substrate is sound."),

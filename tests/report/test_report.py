@@ -1,0 +1,120 @@
+"""Tables from rows that were made by hand, and the page a person opens."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row, RowFile
+from waggle.report import matrix, page, tables
+
+
+def recipe(*names: str, shown: list[str] | None = None) -> Recipe:
+    methods = {name: {"law": "expert", "teacher": "none", "backbone": "b"} for name in ("a", "b")}
+    return Recipe.model_validate(
+        {"title": "T <1>", "methods": methods, "blocks": [], "tables": shown or ["scores"]}
+    )
+
+
+def row(method: str, task: str, seed: int, score: float, n: int = 16, **metrics: float) -> Row:
+    return Row(
+        cell=f"{method}{task}{seed}{n}", method=method, substrate="silo", task=task, n=n, seed=seed,
+        rounds=9, shock=bool(metrics), options={}, scores={"score": score},
+        metrics={"score": score, "messages": 8.0, **metrics},
+        counters={"updates": 10, "stage.first": 9, "stage.projected": 1},
+    )  # fmt: skip
+
+
+ROWS = [
+    row("b", "I-01", 1, 0.5),
+    row("a", "I-01", 1, 1.0),
+    row("a", "I-02", 1, 0.5),
+    row("b", "I-02", 1, 0.5),
+    row("a", "II-11", 1, 0.25),
+    row("b", "II-11", 1, 0.0),
+]
+
+
+def test_scores_by_level_in_recipe_order() -> None:
+    table = matrix.scores(ROWS, recipe())
+    assert table.columns == ("method", "silo level I N=16", "silo level II N=16")
+    assert table.rows == (
+        ("a", "0.750 / 8.00", "0.250 / 8.00"),
+        ("b", "0.500 / 8.00", "0.000 / 8.00"),
+    )
+    assert any("backbone b" in note for note in table.notes)
+
+
+def test_contrasts_use_matched_units_only() -> None:
+    lonely = [*ROWS, row("a", "III-21", 7, 1.0)]
+    table = matrix.contrasts(lonely, recipe())
+    ((against, substrate, n, difference, units),) = table.rows
+    assert (against, substrate, n, units) == ("b", "silo", "16", "3")
+    assert difference.startswith("0.250 ")
+
+
+def test_ranks_leave_out_incomplete_methods() -> None:
+    assert [r[0] for r in matrix.ranks(ROWS, recipe()).rows] == ["a", "b"]
+    assert [r[0] for r in matrix.ranks(ROWS[:-1], recipe()).rows] == ["a"]
+
+
+def test_recovery_counts_and_latency_over_recovered() -> None:
+    rows = [
+        row("a", "III-26", 1, 1.0, recovery=1.0, outcome_recovery=1.0, resynthesis_latency=4.0),
+        row("a", "III-26", 2, 1.0, recovery=0.0, outcome_recovery=1.0, resynthesis_latency=9.0),
+    ]
+    ((_, recovered, event, outcome, latency, *_rest),) = matrix.recovery(rows, recipe()).rows
+    assert (recovered, event, outcome, latency) == ("1/2", "0/2", "2/2", "4.00")
+
+
+def test_inference_counts_stages() -> None:
+    first = matrix.inference(ROWS, recipe()).rows[0]
+    assert first[:2] == ("a", "30") and first[-5:] == ("27", "0", "0", "3", "0")
+
+
+def test_faces_escape_what_they_print() -> None:
+    table = tables.Table("50 % & <b>", ("a|b", "x"), (("<i>", "1_2"),))
+    assert "a\\|b" in tables.markdown(table)
+    assert "&lt;i&gt;" in tables.html(table) and "<i>" not in tables.html(table)
+    assert r"50 \% \& <b>" in tables.latex(table) and r"1\_2" in tables.latex(table)
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
+    rows = RowFile(tmp_path)
+    for entry in ROWS:
+        rows.append(entry)
+    rows.close()
+    written = page.write(recipe(shown=list(matrix.TABLES)), tmp_path, "waggle eval x.toml")
+    text = written.html.read_text()
+    parser = Balanced()
+    parser.feed(text)
+    assert not parser.open
+    assert "T &lt;1&gt;" in text and "src=" not in text and "http" not in text
+    assert "### Scores" in written.markdown.read_text()
+    assert r"\toprule" in written.latex.read_text()
+
+
+def test_unknown_table_and_empty_run_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'scores'"):
+        page.build(recipe(shown=["score"]), ROWS)
+    with pytest.raises(ConfigError, match="no finished episode"):
+        page.build(recipe(), [])

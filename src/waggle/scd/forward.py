@@ -40,6 +40,12 @@ class Passed(NamedTuple):
     """Loss of every assistant token."""
     record: Tensor
     """Which sequence each of them belongs to."""
+    run: int
+    """Tokens that went through the backbone."""
+    slots: int
+    """Slots of the attention grid."""
+    padding: int
+    """Slots that hold no token."""
 
 
 def decoder_of(model: Any) -> Any:
@@ -63,17 +69,24 @@ def run(model: Any, sequences: Sequence[Encoded], device: Any, *, share: bool = 
     ).last_hidden_state[0]
     last, where, record, targets = _places(layout, sequences)
     hidden = states.index_select(0, _index(last, device))
+    slots = layout.longest * len(sequences)
+    cost = (layout.tokens.shape[1], slots, slots - sum(layout.lengths))
     if not where:
-        return Passed(hidden, states.new_zeros(0, dtype=torch.float32), _index([], device))
+        nothing = states.new_zeros(0, dtype=torch.float32)
+        return Passed(hidden, nothing, _index([], device), *cost)
     logits = output_of(model)(states.index_select(0, _index(where, device)))
-    return Passed(hidden, token_nll(logits, _index(targets, device)), _index(record, device))
+    nll = token_nll(logits, _index(targets, device))
+    return Passed(hidden, nll, _index(record, device), *cost)
 
 
 def _places(
     layout: Layout, sequences: Sequence[Encoded]
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """Return rows of the view states, of predicting states, their records and their targets."""
-    last, where, record, targets = [], [], [], []
+    last: list[int] = []
+    where: list[int] = []
+    record: list[int] = []
+    targets: list[int] = []
     for number, (start, sequence) in enumerate(zip(layout.starts(), sequences, strict=True)):
         end = start + len(sequence.prompt) - layout.prefix - 1
         last.append(end)

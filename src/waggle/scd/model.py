@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -79,13 +80,12 @@ def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
 
 def _random_shape(name: str, device: str, dtype: str) -> Any:
     """Build a backbone of a known shape with random weights, on the device at once."""
-    from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
-
-    kind = Qwen3Config if name.startswith("qwen3") else LlamaConfig
+    library: Any = import_module("transformers")
+    kind = library.Qwen3Config if name.startswith("qwen3") else library.LlamaConfig
     config = kind(vocab_size=_VOCABULARY[name], **SHAPES[name])
     with torch.device(device), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+        return library.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
 
 
 def _measuring_tokenizer() -> Any:

@@ -72,7 +72,8 @@ def common_prefix(sequences: Sequence[Sequence[int]], limit: int) -> int:
     """Return how many first tokens all sequences share, at most `limit`."""
     if len(sequences) < 2:
         return 0
-    low, high = min(sequences), max(sequences)
+    rows = [list(sequence) for sequence in sequences]
+    low, high = min(rows), max(rows)
     shared = 0
     for one, other in zip(low, high, strict=False):
         if one != other or shared == limit:

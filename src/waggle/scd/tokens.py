@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from waggle.core.canon import encode_decision
-from waggle.core.errors import ConfigError
-from waggle.core.prompt import messages
+from waggle.core.protocols import Request
 from waggle.core.schema import Decision, View
+from waggle.laws.dialogue import Dialogue
 from waggle.scd.forward import Encoded
 
 _SAMPLE = '{"task_action":"WAIT","response":null,"deposits":[],"commit":null}'
@@ -23,11 +23,12 @@ class Coder:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
+        self._dialogue = Dialogue(tokenizer)
         self._end = end_of_turn(tokenizer)
 
     def prompt_text(self, view: View) -> str:
         """Return the chat of one call of the law, ready for its answer."""
-        return chat_text(self.tokenizer, messages(view))
+        return self._dialogue.text(Request(view))
 
     def answer_text(self, decision: Decision) -> str:
         """Return the canonical record with the end of the assistant's turn."""
@@ -45,17 +46,6 @@ class Coder:
             return [[] for _ in texts]
         found = iter(self.tokenizer(filled, add_special_tokens=False)["input_ids"])
         return [next(found) if text else [] for text in texts]
-
-
-def chat_text(tokenizer: Any, turns: list[dict[str, str]]) -> str:
-    """Apply the chat template with the generation mark; plain text where there is none."""
-    if not getattr(tokenizer, "chat_template", None):
-        start = tokenizer.bos_token or ""
-        return start + "\n\n".join(turn["content"] for turn in turns) + "\nDecision: "
-    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    if not isinstance(text, str):
-        raise ConfigError("the chat template gives no text; choose another backbone")
-    return text
 
 
 def end_of_turn(tokenizer: Any) -> str:

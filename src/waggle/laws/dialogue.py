@@ -1,0 +1,103 @@
+"""The chat of one call as tokens, with the part that a whole episode shares cut off.
+
+Uses the backbone's own chat template; a base model without one gets a plain transcript that begins
+with its BOS token. Invariant: shared and own tokens together are the tokenizer's encoding of the
+whole text, checked once per contract; where the cut would change it, nothing is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from waggle.core import prompt
+from waggle.core.protocols import Request
+from waggle.core.schema import Contract
+
+MAX_CONTRACTS = 64
+
+
+class Dialogue:
+    """Turns requests into shared and own tokens for one tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._shared: dict[Contract, tuple[tuple[int, ...], str]] = {}
+
+    def tokens(self, requests: Sequence[Request]) -> list[tuple[tuple[int, ...], list[int]]]:
+        """Return (shared, own) tokens of every request."""
+        if not requests:
+            return []
+        heads: list[tuple[int, ...]] = []
+        texts: list[str] = []
+        for request in requests:
+            whole, cut = self._text(request)
+            head, carried = self._head(request.view.contract, whole, cut)
+            heads.append(head)
+            texts.append(carried + whole[cut:] if head else whole)
+        own = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return list(zip(heads, own, strict=True))
+
+    def text(self, request: Request) -> str:
+        """Return the whole prompt of a request, which training must share to the letter."""
+        return self._text(request)[0]
+
+    def _text(self, request: Request) -> tuple[str, int]:
+        """Return the whole prompt and where the node's own part begins."""
+        view = request.view
+        turns = prompt.messages(view, request.feedback, request.previous)
+        whole = self._render(turns)
+        shared = prompt.prefix(view.contract)
+        at = whole.find(shared)
+        return whole, (at + len(shared) if at >= 0 else 0)
+
+    def _render(self, turns: list[dict[str, str]]) -> str:
+        if not getattr(self._tokenizer, "chat_template", None):
+            return _transcript(turns, self._tokenizer.bos_token)
+        try:
+            return self._template(turns)
+        except Exception:  # templates raise their own errors for a system turn they do not know
+            first = {"role": "user", "content": f"{turns[0]['content']}\n{turns[1]['content']}"}
+            return self._template([first, *turns[2:]])
+
+    def _template(self, turns: list[dict[str, str]]) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=True
+        )
+        return text
+
+    def _head(self, contract: Contract, whole: str, cut: int) -> tuple[tuple[int, ...], str]:
+        """Return the shared tokens of a contract and the text between them and the cut."""
+        known = self._shared.get(contract)
+        if known is None:
+            if len(self._shared) >= MAX_CONTRACTS:
+                self._shared.clear()
+            known = self._shared[contract] = self._split(whole, cut)
+        return known
+
+    def _split(self, whole: str, cut: int) -> tuple[tuple[int, ...], str]:
+        """Find the longest run of shared tokens that any continuation leaves alone."""
+        everything = self._encode(whole)
+        shared = self._encode(whole[:cut])
+        length = 0
+        while length < len(shared) and shared[length] == everything[length]:
+            length += 1
+        # One more token is given up: the next view may merge across the cut where this one did not.
+        head = shared[: max(0, length - 1)]
+        spelled = self._tokenizer.decode(
+            head, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        carried = whole[len(spelled) : cut]
+        intact = whole.startswith(spelled)
+        if intact and head + self._encode(carried + whole[cut:]) == everything:
+            return tuple(head), carried
+        return (), ""
+
+    def _encode(self, text: str) -> list[int]:
+        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return found
+
+
+def _transcript(turns: list[dict[str, str]], start: str | None) -> str:
+    """Write a chat for a model that has no template for one."""
+    return (start or "") + "\n\n".join(turn["content"] for turn in turns) + "\n\nDecision: "

@@ -1,0 +1,113 @@
+"""Shipping a trained law: heads removed, weights selected, PEFT format, model card.
+
+`lora` ships the adapter, `dense` a low-rank factorisation of what training changed, `full` the
+weights. Invariant: what is shipped holds nothing of the training heads.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from waggle.engine import weights
+from waggle.scd import packing
+from waggle.scd.checkpoint import publishing, write_tensors
+from waggle.scd.config import Adaptation, Recipe
+from waggle.scd.model import Student
+
+FOLDER = "law"
+"""Name of the folder a stage ships its law in."""
+
+
+def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
+    """Write the deployable law of a student into a folder."""
+    recipe = student.recipe
+    with publishing(target) as folder:
+        if recipe.adaptation.kind == "lora":
+            student.model.peft_config["default"].base_model_name_or_path = recipe.backbone
+            with warnings.catch_warnings():
+                # PEFT looks for the backbone's vocabulary online; it was not changed.
+                warnings.simplefilter("ignore")
+                student.model.save_pretrained(str(folder), save_embedding_layers=False)
+        elif recipe.adaptation.kind == "dense":
+            _factorised(student, folder)
+        else:
+            packing.uninstall(student.model)
+            student.model.save_pretrained(str(folder))
+            packing.install(student.model)
+            student.tokenizer.save_pretrained(str(folder))
+        about = {"backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind}
+        (folder / "waggle.json").write_text(
+            json.dumps({**about, "card": dict(card)}, indent=1, default=str), encoding="utf-8"
+        )
+        (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
+    return target
+
+
+def _factorised(student: Student, folder: Path) -> None:
+    """Write the change of every target matrix as a LoRA adapter of the recipe's rank."""
+    adaptation = student.recipe.adaptation
+    base, _ = weights.load(student.recipe.backbone, "cpu", "float32")
+    before = dict(base.named_parameters())
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in student.trainable().items():
+        change = parameter.detach().float() - before[name].detach().to(parameter.device)
+        a, b = low_rank(change, adaptation.rank)
+        module = f"base_model.model.{name.removesuffix('.weight')}"
+        tensors[f"{module}.lora_A.weight"] = a.to(torch.bfloat16)
+        tensors[f"{module}.lora_B.weight"] = b.to(torch.bfloat16)
+    write_tensors(folder / "adapter_model.safetensors", tensors)
+    config = _adapter_config(student.recipe.backbone, adaptation)
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+
+
+def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """Return (A, B) with B A the best approximation of a matrix of so small a rank."""
+    u, s, v = torch.linalg.svd(change, full_matrices=False)
+    rank = min(rank, len(s))
+    root = s[:rank].sqrt()
+    return root[:, None] * v[:rank], u[:, :rank] * root
+
+
+def _adapter_config(backbone: str, adaptation: Adaptation) -> dict[str, Any]:
+    """Return PEFT's adapter_config.json for factors that already hold their scale."""
+    return {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": backbone,
+        "r": adaptation.rank, "lora_alpha": adaptation.rank, "lora_dropout": 0.0, "bias": "none",
+        "target_modules": list(adaptation.targets), "inference_mode": True, "use_rslora": False,
+    }  # fmt: skip
+
+
+def model_card(recipe: Recipe, card: Mapping[str, Any]) -> str:
+    """Return the README of a shipped law: how it was trained and what was measured."""
+    adaptation, two = recipe.adaptation, recipe.stage_two
+    rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
+    return f"""---
+base_model: {recipe.backbone}
+library_name: peft
+tags: [waggle, swarm]
+---
+# A Waggle law: {recipe.name}
+
+One anonymous local law for self-organizing swarms, trained by Swarm-Consistent Distillation.
+It reads one bounded local view and answers with one canonical JSON decision. The training heads
+are not part of it.
+
+| | |
+|---|---|
+| backbone | {recipe.backbone} |
+| canon order | {recipe.order} |
+| adaptation | {adaptation.kind}, rank {adaptation.rank}, alpha {adaptation.alpha} |
+| stage two | {two.updates} updates of {two.batch} records and {two.transition_batch} transitions |
+| corpus | {recipe.corpus.bundles} bundles x {recipe.corpus.scale}, {recipe.corpus.native} native |
+{rows}
+
+Never trained on: Synchronization, Flocking, Transport, AgentsNet. Scores on tasks belong to the
+command that measured them and are not repeated here unless they stand in the table above.
+"""

@@ -1,0 +1,154 @@
+"""The two stages of a run, from corpus folder to shipped law.
+
+    RUN/seed-S/warm-start/   stage one: decision loss only, shared by the four arms
+    RUN/seed-S/ARM/          stage two: Eq. scd with the arm's weights
+
+Each holds metrics.jsonl, checkpoints/, best/ and law/. A stage that is complete is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from waggle.core.seeds import derive
+from waggle.corpus.store import CorpusError, Store
+from waggle.scd import checkpoint, export
+from waggle.scd.config import Arm, Recipe, weights
+from waggle.scd.data import Decisions, Labelled, Moves, Pair, labelled, within
+from waggle.scd.heads import Heads
+from waggle.scd.model import Student
+from waggle.scd.processes import Processes
+from waggle.scd.tokens import Coder
+from waggle.scd.trainer import Plan, Trainer, Watch, nobody, restore
+
+WARM_START = "warm-start"
+
+
+class Stages:
+    """Runs the stages of one recipe, corpus and seed."""
+
+    def __init__(
+        self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody
+    ) -> None:
+        self.recipe, self.store, self.seed = recipe, Store(corpus), seed
+        self.folder = out / f"seed-{seed}"
+        self._watch = watch
+        self._processes = Processes()
+
+    def warm_start(self, until: int | None = None) -> Path:
+        """Train stage one, or return its law if it is complete."""
+        folder = self.folder / WARM_START
+        law = folder / export.FOLDER
+        if law.exists():
+            return law
+        stage = self.recipe.stage_one
+        student, coder = self._student()
+        records, validation = self._decisions(coder)
+        plan = Plan(
+            stage, self.recipe.run, derive(self.seed, "stage one"), self._identity("one", None),
+            Decisions(
+                records, coder, self.recipe.order, derive(self.seed, "stage one"),
+                batch=stage.batch, images=False, augment=stage.augment,
+            ),
+            validation,
+            mean=self.recipe.reduction == "mean",
+            name=f"{self.recipe.name}-{WARM_START}-{self.seed}",
+        )  # fmt: skip
+        trainer = Trainer(student, None, plan, folder, watch=self._watch, processes=self._processes)
+        return self._finish(trainer, folder, None, until)
+
+    def arm(self, arm: Arm, until: int | None = None) -> Path:
+        """Train stage two of one arm from the shared warm start, or return its law."""
+        folder = self.folder / arm
+        law = folder / export.FOLDER
+        if law.exists():
+            return law
+        student, coder = self._student()
+        start = self.folder / WARM_START / "best" / "trainable.safetensors"
+        restore(student.trainable(), checkpoint.read_tensors(start), start)
+        records, validation = self._decisions(coder)
+        stage, seed = self.recipe.stage_two, derive(self.seed, "stage two")
+        orbit, field = weights(stage, arm)
+        plan = Plan(
+            stage, self.recipe.run, seed, self._identity("two", arm),
+            Decisions(records, coder, self.recipe.order, seed, batch=stage.batch, images=True),
+            validation,
+            Moves(
+                list(self.store.transitions("train")), coder, self.recipe.order, seed,
+                batch=stage.transition_batch, eventful=self.recipe.transitions.eventful,
+            ),
+            orbit,
+            field,
+            self.recipe.reduction == "mean",
+            f"{self.recipe.name}-{arm}-{self.seed}",
+        )  # fmt: skip
+        heads = Heads(student.width, derive(self.seed, "heads"))
+        trainer = Trainer(
+            student, heads, plan, folder, watch=self._watch, processes=self._processes
+        )
+        return self._finish(trainer, folder, arm, until)
+
+    def _student(self) -> tuple[Student, Coder]:
+        # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
+        student = Student(self.recipe, derive(self.seed, "adapter"), self._processes.device)
+        return student, Coder(student.tokenizer)
+
+    def _identity(self, stage: str, arm: Arm | None) -> dict[str, Any]:
+        settings = self.recipe.model_dump(mode="json", exclude={"run", "corpus", "transitions"})
+        settings["run"] = {"dtype": self.recipe.run.dtype}
+        shards = self.store.manifest().parts
+        used = {p: [s.sha256 for some in shards[p].values() for s in some] for p in _parts(stage)
+                if p in shards}  # fmt: skip
+        return {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm, "corpus": used}
+
+    def _decisions(self, coder: Coder) -> tuple[list[Labelled], list[Pair]]:
+        """Read training records and encode validation records that fit the context."""
+        train = labelled(self.store.examples("decisions", "train"))
+        held = labelled(self.store.examples("decisions", "validation"))
+        held = held[: self.recipe.run.validation_records]
+        plain = Decisions(held, coder, self.recipe.order, 0, batch=1, images=False)
+        validation = plain.pairs([(i, 0) for i in range(len(held))])
+        return self._fitting(train, coder), [p for p in validation if self._fits([p])]
+
+    def _fits(self, pairs: Sequence[Pair]) -> bool:
+        return within(pairs, self.recipe.max_context)
+
+    def _fitting(self, records: list[Labelled], coder: Coder) -> list[Labelled]:
+        """Leave out what is longer than the context; four bytes a token bounds it cheaply."""
+        limit = self.recipe.max_context
+        kept = []
+        for record in records:
+            size = len(coder.prompt_text(record.view)) + len(coder.answer_text(record.decision))
+            if size < limit or len(coder.encode([record.view], [record.decision])[0]) < limit:
+                kept.append(record)
+        if not kept:
+            raise CorpusError(f"no record fits {limit} tokens; raise max_context in the recipe")
+        return kept
+
+    def _finish(self, trainer: Trainer, folder: Path, arm: Arm | None, until: int | None) -> Path:
+        progress = trainer.train(until)
+        if progress.update < trainer.plan.stage.updates:
+            return folder
+        self._processes.wait()
+        best = folder / "best" / "trainable.safetensors"
+        restore(trainer.student.trainable(), checkpoint.read_tensors(best), best)
+        if self._processes.main:
+            export.export(trainer.student, folder / export.FOLDER, self._card(progress, arm))
+        return folder / export.FOLDER
+
+    def _card(self, progress: checkpoint.Progress, arm: Arm | None) -> Mapping[str, Any]:
+        made = self.store.manifest().settings
+        return {
+            "objective": arm or "decision (warm start)",
+            "training seed": self.seed,
+            "selected update": progress.best_update,
+            "validation NLL per token": round(progress.best_loss, 5),
+            "teacher": made.get("decisions", {}).get("teacher", "unknown"),
+            "transitions played by": made.get("transitions", {}).get("law", "none"),
+        }
+
+
+def _parts(stage: str) -> tuple[str, ...]:
+    return ("decisions",) if stage == "one" else ("decisions", "transitions")

@@ -1,0 +1,285 @@
+"""The training loop of both stages ("Optimization"): batches, passes, update, validate, save.
+
+    Trainer(student, heads, plan, folder).train()
+
+Every draw of update u is named by (seed, u): orbit elements, batches, dropout. So arms of one seed
+meet the same records, and a run resumed at u goes on as if it had never stopped. Checkpoints are
+selected by minimum validation decision loss alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from waggle.core.seeds import derive
+from waggle.scd import checkpoint, losses, trackers
+from waggle.scd.checkpoint import Checkpoints, Progress, TrainError
+from waggle.scd.config import Run, Stage, StageTwo
+from waggle.scd.data import Decisions, Move, Moves, Pair
+from waggle.scd.heads import Heads
+from waggle.scd.model import Student
+from waggle.scd.passes import Result, Sums, Weights, add, decision_pass, field_pass, grouped
+from waggle.scd.processes import Processes
+
+Watch = Callable[[int, int, Mapping[str, float]], None]
+"""Called after every update with its number, how many there are, and its metrics."""
+
+
+def nobody(_update: int, _updates: int, _values: Mapping[str, float]) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stage trains on, with which weights."""
+
+    stage: Stage
+    run: Run
+    seed: int
+    identity: Mapping[str, Any]
+    """Settings that a checkpoint must share to be resumed from."""
+    decisions: Decisions
+    validation: Sequence[Pair]
+    moves: Moves | None = None
+    orbit: float = 0.0
+    field: float = 0.0
+    mean: bool = True
+    name: str = "run"
+
+
+class Batch(NamedTuple):
+    """The records of one update."""
+
+    pairs: list[Pair]
+    moves: list[Move]
+
+
+class Trainer:
+    """Trains one stage of one arm."""
+
+    def __init__(
+        self, student: Student, heads: Heads | None, plan: Plan, folder: Path, *,
+        watch: Watch = nobody, processes: Processes | None = None,
+    ) -> None:  # fmt: skip
+        self.student, self.plan, self.folder, self._watch = student, plan, folder, watch
+        self._processes = processes or Processes()
+        self._heads = None if heads is None else heads.to(student.device)
+        self._trained = student.trainable()
+        self._optimizer = self._make_optimizer()
+        self._checkpoints = Checkpoints(folder / "checkpoints", plan.identity)
+        self.progress = Progress(0, -1, math.inf)
+
+    def _make_optimizer(self) -> torch.optim.AdamW:
+        stage, heads = self.plan.stage, self._heads
+        groups: list[dict[str, Any]] = [
+            {"params": list(self._trained.values()), "lr": stage.rate, "base": stage.rate}
+        ]
+        if heads is not None and isinstance(stage, StageTwo):
+            rate = stage.head_rate
+            groups.append({"params": list(heads.parameters()), "lr": rate, "base": rate})
+        fused = torch.device(self.student.device).type == "cuda"
+        return torch.optim.AdamW(groups, weight_decay=stage.weight_decay, fused=fused)
+
+    def train(self, until: int | None = None) -> Progress:
+        """Train from the newest checkpoint to the end, or to an update; return where it stands."""
+        self._resume()
+        last = min(self.plan.stage.updates, until or self.plan.stage.updates)
+        sinks = self._sinks()
+        try:
+            for update, batch in self._batches(self.progress.update, last):
+                values = self._update(update, batch)
+                self.progress = self.progress._replace(update=update + 1)
+                if self._due(self.plan.run.evaluate_every, last):
+                    values |= self._validate()
+                if self._due(self.plan.run.save_every, last):
+                    self._save()
+                for sink in sinks:
+                    sink.log(update, values)
+                self._watch(update, self.plan.stage.updates, values)
+        finally:
+            for sink in sinks:
+                sink.close()
+        return self.progress
+
+    def _due(self, every: int, last: int) -> bool:
+        return self.progress.update % every == 0 or self.progress.update == last
+
+    def _sinks(self) -> list[trackers.Tracker]:
+        if not self._processes.main:
+            return []
+        run = self.plan.run
+        return trackers.make(run.tracker, self.folder, self.plan.name, self.progress.update)
+
+    def _batches(self, first: int, last: int) -> Iterator[tuple[int, Batch]]:
+        """Make the next batch in a thread while this one is run."""
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(self._batch, first) if first < last else None
+            for update in range(first, last):
+                assert coming is not None
+                batch = coming.result()
+                if update + 1 < last:
+                    coming = pool.submit(self._batch, update + 1)
+                yield update, batch
+
+    def _batch(self, update: int) -> Batch:
+        moves = self.plan.moves
+        return Batch(self.plan.decisions.batch(update), moves.batch(update) if moves else [])
+
+    def _update(self, update: int, batch: Batch) -> dict[str, float]:
+        """Run all passes of one update and take the optimizer step."""
+        start = time.perf_counter()
+        self._seed_dropout(update)
+        self._set_rates(update)
+        self.student.model.train()
+        if self._heads is not None:
+            self._heads.train()
+        self._optimizer.zero_grad(set_to_none=True)
+        sums: Sums = {}
+        for result in self._passes(batch, self._weights(update)):
+            torch.autograd.backward(result.loss)
+            add(sums, result.sums)
+        norms = self._step()
+        totals = self._processes.add(sums)
+        return {**_averages(totals, time.perf_counter() - start), **norms}
+
+    def _passes(self, batch: Batch, weights: Weights) -> Iterator[Result]:
+        budget, share = self.plan.run.tokens_per_pass, self._processes.share
+        with self.student.arithmetic():
+            for pairs in grouped(share(batch.pairs), budget):
+                yield decision_pass(self.student, self._heads, pairs, len(batch.pairs), weights)
+            if self._heads is not None and batch.moves:
+                for moves in grouped(share(batch.moves), budget):
+                    yield field_pass(self.student, self._heads, moves, len(batch.moves), weights)
+
+    def _weights(self, update: int) -> Weights:
+        stage, plan = self.plan.stage, self.plan
+        if not isinstance(stage, StageTwo):
+            return Weights(0.0, 0.0, 1.0, 0.0, plan.mean)
+        rise = losses.ramp(update, stage.warm_up, stage.ramp)
+        return Weights(
+            plan.orbit * rise, plan.field * rise, stage.lambda_state, stage.beta, plan.mean
+        )
+
+    def _seed_dropout(self, update: int) -> None:
+        """Name this update's dropout; a process of a group draws its own."""
+        rank = self._processes.rank
+        torch.manual_seed(derive(self.plan.seed, "dropout", update, rank) % 2**63)
+
+    def _set_rates(self, update: int) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["base"] * rate_factor(self.plan.stage, update)
+
+    def _step(self) -> dict[str, float]:
+        """Add gradients up, clip backbone and heads apart, and step."""
+        norms = {}
+        for name, group in zip(("backbone", "heads"), self._optimizer.param_groups, strict=False):
+            self._processes.add_gradients(group["params"])
+            norm = torch.nn.utils.clip_grad_norm_(group["params"], self.plan.stage.clip)
+            norms[f"gradient.{name}"] = float(norm)
+        if not all(map(math.isfinite, norms.values())):
+            raise TrainError("the loss is not finite; lower the learning rate in the recipe")
+        self._optimizer.step()
+        return norms
+
+    def _validate(self) -> dict[str, float]:
+        """Measure validation decision loss and keep the weights if it is the smallest."""
+        nll, tokens = self._measure()
+        loss = nll / max(1, tokens)
+        if loss < self.progress.best_loss:
+            self.progress = self.progress._replace(best_update=self.progress.update, best_loss=loss)
+            if self._processes.main:
+                with checkpoint.publishing(self.folder / "best") as folder:
+                    checkpoint.write_tensors(folder / "trainable.safetensors", self._trained)
+                    if self._heads is not None:
+                        state = self._heads.state_dict()
+                        checkpoint.write_tensors(folder / "heads.safetensors", state)
+        return {"validation.nll": loss}
+
+    def _measure(self) -> tuple[float, float]:
+        self.student.model.eval()
+        sums: Sums = {}
+        weights = Weights(0.0, 0.0, 1.0, 0.0, self.plan.mean)
+        share = self._processes.share(self.plan.validation)
+        with torch.no_grad(), self.student.arithmetic():
+            for group in grouped(share, self.plan.run.tokens_per_pass):
+                add(sums, decision_pass(self.student, None, group, 1, weights).sums)
+        totals = self._processes.add(sums)
+        return totals["nll"], totals["nll.tokens"]
+
+    def _save(self) -> None:
+        if self._processes.main:
+            heads = {} if self._heads is None else self._heads.state_dict()
+            optimizer = self._optimizer.state_dict()
+            self._checkpoints.save(self.progress, self._trained, heads, optimizer)
+        self._processes.wait()
+
+    def _resume(self) -> None:
+        newest = self._checkpoints.newest()
+        if newest is None:
+            return
+        found = checkpoint.load(newest)
+        restore(self._trained, found.weights, newest)
+        if self._heads is not None:
+            self._heads.load_state_dict(found.heads)
+        self._optimizer.load_state_dict(found.optimizer)
+        self.progress = found.progress
+
+
+def restore(trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, torch.Tensor],
+            source: Path) -> None:  # fmt: skip
+    """Put saved weights into a student.
+
+    Raises:
+        TrainError: if they are those of another student.
+    """
+    if trained.keys() != weights.keys():
+        raise TrainError(f"{source} was made for another backbone or adapter; train it again")
+    with torch.no_grad():
+        for name, parameter in trained.items():
+            if parameter.shape != weights[name].shape:
+                raise TrainError(f"{source} was made for another adapter rank; train it again")
+            parameter.copy_(weights[name])
+
+
+def rate_factor(stage: Stage, update: int) -> float:
+    """Return the factor on learning rates: linear warm-up, then constant or cosine."""
+    if update < stage.rate_warm_up:
+        return (update + 1) / stage.rate_warm_up
+    if stage.decay == "constant":
+        return 1.0
+    left = max(1, stage.updates - stage.rate_warm_up)
+    return 0.5 * (1 + math.cos(math.pi * (update - stage.rate_warm_up) / left))
+
+
+def _averages(sums: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Turn the sums of an update into what is logged."""
+
+    def mean(name: str, over: float) -> float:
+        return sums.get(name, 0.0) / max(1.0, over)
+
+    moves = sums.get("field.records", 0.0)
+    decisions = sums["records"] - moves
+    values = {
+        "nll": mean("nll", sums["nll.tokens"]),
+        "decision": mean("decision", decisions),
+        "tokens": sums["tokens.read"],
+        "tokens.run": sums["tokens.run"],
+        "padding": mean("slots.padding", sums["slots"]),
+        "passes": sums["passes"],
+        "seconds": seconds,
+        "tokens_per_second": sums["tokens.read"] / max(1e-9, seconds),
+    }
+    if moves:
+        values["orbit"] = mean("orbit", decisions)
+        values["orbit.accuracy"] = mean("orbit.hits", decisions)
+        values["field"] = mean("field", moves)
+        values["field.eventful"] = mean("field.eventful", sums["field.eventful.records"])
+    return values

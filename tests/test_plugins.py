@@ -111,10 +111,17 @@ def test_an_ambiguous_task_names_its_candidates() -> None:
     @plugins.substrate("lamp")
     class Lamp(Beacon):
         name = "lamp"
+        tasks = ("beacon", "glow")
 
-    with pytest.raises(plugins.PluginError, match=r"ambiguous.*beacon.*lamp/beacon"):
-        plugins.find_task("beacon")
-    assert plugins.find_task("lamp/beacon").substrate == "lamp"
+    @plugins.substrate("lantern")
+    class Lantern(Beacon):
+        name = "lantern"
+        tasks = ("glow",)
+
+    with pytest.raises(plugins.PluginError, match=r"ambiguous.*lamp/glow.*lantern/glow"):
+        plugins.find_task("glow")
+    assert plugins.find_task("lantern/glow").substrate == "lantern"
+    assert plugins.find_task("beacon").substrate == "beacon", "a substrate's own name comes first"
 
 
 def test_what_does_not_fit_says_what_is_missing() -> None:

@@ -7,7 +7,6 @@ the next best candidate that is distinguished, and a law that finds none stays s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -28,14 +27,24 @@ Key: TypeAlias = tuple[Any, ...]
 _T = TypeVar("_T")
 
 
-def distinguished(candidates: Iterable[_T], key: Callable[[_T], Key]) -> _T | None:
-    """Return the candidate with the largest key that no other candidate shares, or None."""
-    keyed = [(key(candidate), candidate) for candidate in candidates]
-    if len(keyed) == 1:
-        return keyed[0][1]
-    shared = Counter(value for value, _ in keyed)
-    unique = [(value, candidate) for value, candidate in keyed if shared[value] == 1]
-    return max(unique, key=lambda pair: pair[0])[1] if unique else None
+def distinguished(candidates: Iterable[_T], *keys: Callable[[_T], Key]) -> _T | None:
+    """Return the candidate with the largest keys that no other candidate shares, or None.
+
+    Later keys are computed only among candidates that the earlier ones leave tied.
+    """
+    rows = list(candidates)
+    if len(rows) == 1:
+        return rows[0]
+    if not rows or not keys:
+        return None
+    groups: dict[Key, list[_T]] = {}
+    for row in rows:
+        groups.setdefault(keys[0](row), []).append(row)
+    for value in sorted(groups, reverse=True):
+        found = distinguished(groups[value], *keys[1:])
+        if found is not None:
+            return found
+    return None
 
 
 def fact_key(facts: Mapping[str, Fact]) -> Key:
@@ -105,9 +114,13 @@ def relayable(view: View) -> list[Trace]:
 
 def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
     """Return the best-supported of some traces; ties fall to the lot of the channel."""
-    ports = port_keys(view)
-    claims = {z: claim_key(view, z, ports) for z in dict.fromkeys(t.claim for t in traces)}
-    return distinguished(traces, lambda t: (trace_rank(t), ports[t.channel], claims[t.claim]))
+    ports = {port.channel: port for port in view.private.channels}
+    return distinguished(
+        traces,
+        trace_rank,
+        lambda trace: port_key(ports[trace.channel]),
+        lambda trace: claim_key(view, trace.claim),
+    )
 
 
 def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
@@ -148,8 +161,11 @@ def relay(trace: Trace, channel: str) -> Trace:
 def best_evidence(view: View) -> Evidence | None:
     """Return the strongest evidence for a claim (without conflict), or None."""
     own = [e for e in view.private.evidence if e.conflict == 0]
-    claims = {e.claim: claim_key(view, e.claim) for e in own}
-    return distinguished(own, lambda e: (e.support, e.novelty, e.direction or "", claims[e.claim]))
+    return distinguished(
+        own,
+        lambda e: (e.support, e.novelty, e.direction or ""),
+        lambda e: claim_key(view, e.claim),
+    )
 
 
 def act(view: View, deposit: Trace | None = None, commit: Commitment | None = None) -> Decision:

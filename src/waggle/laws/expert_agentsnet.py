@@ -68,12 +68,12 @@ def matching(view: View) -> Decision:
 
 
 def vertex_cover(view: View) -> Decision:
-    """Cover unless in the independent set that smaller priorities (or coins) join first."""
+    """Cover unless in the independent set that smaller priorities (or larger draws) join first."""
     ports = view.private.channels
     if any(port.facts.get("answer") == "No" and _is_firm(port) for port in ports):
         return _tell(view, "Yes", FIRM)
     if "order" not in view.private.observation:
-        return _coin_cover(view)
+        return _drawn_cover(view)
     heard = all("order" in port.facts for port in ports)
     if heard and all(_is_firm(port) for port in ports if _yields(view, port)):
         return _tell(view, "No", FIRM)
@@ -87,15 +87,19 @@ def _coin_leader(view: View) -> Decision:
     return _tell(view, "Yes" if stands else "No", OPEN)
 
 
-def _coin_cover(view: View) -> Decision:
-    """Offer to stay out by coin; an offer that no contact makes at the same time is firm."""
+def _drawn_cover(view: View) -> Decision:
+    """Stay out when the own draw of the last update beats the draw of every undecided contact.
+
+    Draws 0 to 3 travel as support, below the 4 of a decision, and are renewed in every update.
+    """
     ports = view.private.channels
-    decided = any(port.facts.get("vouched") == FIRM for port in ports)
-    alone = all(port.facts.get("answer") == "Yes" for port in ports)
-    if _standing(view) == "No" and (alone or decided):
+    drawn = {port.facts.get("vouched") for port in ports}
+    rivals = {_number(port.facts.get("sure")) for port in ports if not _is_firm(port)}
+    beaten = len(drawn) == 1 and all(_number(own) > max(rivals, default=-1) for own in drawn)
+    if drawn == {FIRM} or (None not in drawn and beaten):
         return _tell(view, "No", FIRM)
-    offers = view.budget > 0 and _luck(view) % 2 == 0
-    return _tell(view, "No" if offers else "Yes", OPEN)
+    draw = _luck(view) % FIRM
+    return Decision("Yes", None, _unless(view.budget == 0, view, draw), None)
 
 
 def _flood(view: View) -> tuple[Trace, ...]:

@@ -43,8 +43,18 @@ def _print(title: str, rows: list[Row]) -> None:
     if not rows:
         console.say(f"{title}: none")
         return
-    cells = [[" ".join(c) if isinstance(c, list) else c for c in row.values()] for row in rows]
-    console.table(title, list(rows[0]), cells, right=len(rows[0]))
+    columns = [name for name in rows[0] if name != "options"]
+    cells = [[_text(row, name) for name in columns] for row in rows]
+    console.table(title, columns, cells, right=len(columns))
+
+
+def _text(row: Row, column: str) -> str:
+    """Return one cell; what a law can be told follows what it is."""
+    value = row[column]
+    text = " ".join(value) if isinstance(value, list) else str(value)
+    if column == "about" and row.get("options"):
+        text += " Options: " + " ".join(row["options"])
+    return text
 
 
 def _substrates() -> list[Row]:

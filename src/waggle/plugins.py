@@ -30,10 +30,12 @@ _IN_TREE: Mapping[Kind, Mapping[str, str]] = {
         "swarmbench": "waggle.substrates.swarmbench.adapter:SwarmBench",
     },
     "law": {
+        "chat": "waggle.laws.chat:ChatLaw",
         "expert": "waggle.laws.expert:Expert",
         "fixedswarm": "waggle.baselines.matched:FixedSwarm",
         "first-listed": "waggle.laws.ports:FirstListed",
         "heuristic": "waggle.laws.heuristic:Heuristic",
+        "local": "waggle.laws.local:LocalLaw",
         "max-offer": "waggle.laws.ports:MaxOffer",
         "nativemsg": "waggle.baselines.matched:NativeMsg",
         "nocomm": "waggle.baselines.matched:NoComm",
@@ -316,10 +318,12 @@ def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> 
 
 
 def _parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a factory by name; builtins may not tell theirs."""
+    """Return the parameters of a factory by name, typed where their types can be resolved."""
     try:
+        return inspect.signature(factory, eval_str=True).parameters
+    except NameError:  # a type that is imported for type checkers alone
         return inspect.signature(factory).parameters
-    except ValueError:
+    except ValueError:  # builtins may not tell theirs
         return {}
 
 

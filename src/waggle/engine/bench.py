@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -177,10 +178,11 @@ def _baseline(
     variants: list[tuple[str, dict[str, Any]]] = [("generate, dynamic cache", {})]
     if setup.device.startswith("cuda"):
         variants.append(("generate, static cache, compiled", {"cache_implementation": "static"}))
-    best, answers = float("inf"), []
+    best = float("inf")
+    answers: list[tuple[int, ...]] = []
     for mode, options in variants:
         try:
-            seconds, found = _clock(setup, lambda o=options: _generate(setup, o), repeats)
+            seconds, found = _clock(setup, partial(_generate, setup, options), repeats)
         except Exception as error:
             say(f"{mode}: not available here ({type(error).__name__})")
             continue

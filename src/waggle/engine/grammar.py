@@ -166,6 +166,13 @@ class Grammar:
             spelled, state = spelled + common, following
         return spelled, state
 
+    def longest(self) -> int:
+        """Return the length in bytes of the longest admissible string."""
+        reach = [0] * len(self.edges)
+        for node in range(1, len(self.edges)):  # targets are compiled before what leads to them
+            reach[node] = max(len(label) + reach[_node_of(to)] for label, to in self.edges[node])
+        return reach[self.root]
+
     def accepts(self, text: str) -> bool:
         """Whether the text is one of the admissible strings."""
         state = self.advance(self.start(), text.encode())
@@ -194,6 +201,11 @@ def merge(states: list[State]) -> State:
         return states[0]
     items = dict.fromkeys(item for state in states for item in state.items)
     return State(tuple(items), any(state.accepting for state in states))
+
+
+def _node_of(target: int | State) -> int:
+    assert isinstance(target, int), "only walks lead to states"
+    return target
 
 
 def _node(grammar: Grammar, edges: tuple[Item, ...], shared: dict[tuple[Item, ...], int]) -> int:

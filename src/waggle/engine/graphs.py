@@ -131,7 +131,7 @@ class StepGraphs:
             chunk.mask = visibility(grid, span, groups, self._decoder.dtype)
             return self._decoder.forward(chunk, cache, prefix)
 
-        stream = torch.cuda.Stream()
+        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             step()

@@ -53,8 +53,9 @@ def _claim(random: Random) -> str:
 
 def _trace(random: Random) -> Trace:
     direction = random.choice((None, *DIRECTIONS))
-    bins = [random.randrange(5) for _ in range(3)]
-    return Trace(_handle(random), _claim(random), *bins, random.randint(1, 8), direction)
+    novelty, support, conflict = (random.randrange(5) for _ in range(3))
+    ttl = random.randint(1, 8)
+    return Trace(_handle(random), _claim(random), novelty, support, conflict, ttl, direction)
 
 
 def _view(random: Random) -> View:

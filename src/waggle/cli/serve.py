@@ -1,0 +1,72 @@
+"""`waggle serve`: any law as an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from waggle.cli import console, options
+from waggle.core.errors import ConfigError
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def serve(
+    *,
+    law: str = "local",
+    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    max_queue: int = 1024,
+    max_batch: int = 64,
+    public: Flag = False,
+) -> None:
+    """Offer a law to other programs over HTTP.
+
+    Runners reach it with `--law chat --law.base_url http://HOST:PORT/v1`. It listens on this
+    machine only unless told otherwise, and asks for no key: keep it behind a trusted network.
+
+    Args:
+        law: The decision source, a name of `waggle list laws`. Its own options follow as
+            `--law.KEY VALUE`.
+        law_options: The law's own options.
+        host: Address to listen on.
+        port: Port to listen on.
+        max_queue: Requests that may wait; more are answered with 429.
+        max_batch: Most requests decided together.
+        public: Allow an address that other machines can reach.
+    """
+    _guard(host, port, max_queue, max_batch, public)
+    try:
+        import uvicorn
+
+        from waggle.compat.openai_server import app
+    except ImportError as error:
+        raise ConfigError(
+            "serving needs starlette and uvicorn; install them with "
+            "`pip install 'waggle-swarm[serve]'`"
+        ) from error
+    source = options.make_law(law, law_options or {})
+    console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
+    server = app(source, max_queue=max_queue, max_batch=max_batch)
+    uvicorn.run(server, host=host, port=port, log_level="warning")
+
+
+def _guard(host: str, port: int, max_queue: int, max_batch: int, public: bool) -> None:
+    if not 1 <= port <= 65_535:
+        raise ConfigError(f"--port must be 1 to 65535, not {port}")
+    if not 1 <= max_batch <= 4096 or not 1 <= max_queue <= 65_536:
+        raise ConfigError("--max-batch must be 1 to 4096 and --max-queue 1 to 65536")
+    if not public and not _loopback(host):
+        raise ConfigError(f"--host {host} can be reached from outside; add --public to allow it")
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Doors to other programs: servers and environments that speak their protocols."""

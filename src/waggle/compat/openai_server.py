@@ -1,0 +1,171 @@
+"""Any law as an OpenAI-compatible server, so that one machine's GPU can drive many runners.
+
+Understands the chats that `laws/chat` sends: the view is read back out of the user turn, so laws
+that are no language models can be served too. Bodies, queue and batch are bounded; a full queue
+answers 429 with Retry-After. Invariant: a bad request is answered with one line, never a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from waggle.compat.batcher import Batcher, Full
+from waggle.core.canon import decode_view, encode_decision
+from waggle.core.errors import WaggleError
+from waggle.core.protocols import Decode, Law, Request
+from waggle.core.schema import View
+
+MAX_BODY = 128 * 1024
+"""Bytes of a request body."""
+_MARK = "\nView: "
+_BROKEN = "That record was not admitted. "
+
+
+class BadChat(WaggleError):
+    """A request that is no chat of a local view."""
+
+
+def read_request(body: Any) -> Request:
+    """Read the view, and the feedback of a failed decode, out of a chat-completions body.
+
+    Raises:
+        BadChat: with one line that says what is missing.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
+        raise BadChat("send a JSON object with a list of messages")
+    if body.get("stream"):
+        raise BadChat("streaming is not offered; set stream to false")
+    users = [_content(turn) for turn in body["messages"] if _role(turn) == "user"]
+    if not users or _MARK not in users[0]:
+        raise BadChat("the first user message must hold a view, as `laws/chat` sends it")
+    view = _view(users[0].split(_MARK, 1)[1])
+    entropy = body.get("seed")
+    if not isinstance(entropy, int):
+        entropy = int.from_bytes(sha256(users[0].encode()).digest()[:8], "big")
+    if len(users) < 2 or not users[1].startswith(_BROKEN):
+        return Request(view, entropy)
+    spoken = [_content(turn) for turn in body["messages"] if _role(turn) == "assistant"]
+    return Request(view, entropy, _codes(users[1]), spoken[0] if spoken else "")
+
+
+def _role(turn: Any) -> str:
+    return turn.get("role", "") if isinstance(turn, dict) else ""
+
+
+def _content(turn: Any) -> str:
+    content = turn.get("content")
+    if not isinstance(content, str):
+        raise BadChat("message contents must be plain text")
+    return content
+
+
+def _view(text: str) -> View:
+    try:
+        return decode_view(text.encode())
+    except (WaggleError, msgspec.MsgspecError, ValueError, UnicodeError) as error:
+        raise BadChat(f"the view cannot be read: {str(error)[:200]}") from error
+
+
+def _codes(correction: str) -> tuple[str, ...]:
+    """Return the validator codes a correction names: the words that end in a colon."""
+    words = correction.removeprefix(_BROKEN).split()
+    return tuple(word[:-1] for word in words if word.endswith(":") and "." in word)
+
+
+def completion(decode: Decode, model: str) -> dict[str, Any]:
+    """Return a decode in the shape of a chat completion."""
+    output = decode.output
+    text = output if isinstance(output, str) else encode_decision(output).decode()
+    usage = decode.usage
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop",
+                "logprobs": None,
+            }
+        ],
+        "usage": {
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "total_tokens": usage.input_tokens + usage.output_tokens,
+        },
+    }
+
+
+def _refuse(status: int, message: str, **headers: str) -> JSONResponse:
+    kind = "invalid_request_error" if status < 429 else "server_error"
+    error = {"message": message, "type": kind, "param": None, "code": None}
+    return JSONResponse(
+        {"error": error}, status, {k.replace("_", "-"): v for k, v in headers.items()}
+    )
+
+
+async def _body(request: HttpRequest) -> bytes | None:
+    """Read a body within its bound; None when it is larger."""
+    data = b""
+    async for block in request.stream():
+        data += block
+        if len(data) > MAX_BODY:
+            return None
+    return data
+
+
+def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
+    """Return the server of a law as an ASGI application."""
+    batcher = Batcher(law, max_queue, max_batch)
+
+    async def chat(request: HttpRequest) -> Response:
+        data = await _body(request)
+        if data is None:
+            return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
+        try:
+            asked = read_request(msgspec.json.decode(data))
+            future = batcher.submit(asked)
+        except (BadChat, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            return _refuse(400, str(error).splitlines()[0][:300])
+        except Full:
+            return _refuse(429, "too many requests wait already; try again", Retry_After="1")
+        try:
+            decode = await asyncio.wrap_future(future)
+        except Exception as error:
+            return _refuse(500, f"the law failed: {type(error).__name__}")
+        return JSONResponse(completion(decode, law.name))
+
+    async def models(_: HttpRequest) -> Response:
+        entry = {"id": law.name, "object": "model", "created": 0, "owned_by": "waggle"}
+        return JSONResponse({"object": "list", "data": [entry]})
+
+    async def health(_: HttpRequest) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        batcher.close()
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/models", models),
+            Route("/health", health),
+        ],
+        lifespan=lifespan,
+    )

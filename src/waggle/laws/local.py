@@ -1,0 +1,125 @@
+"""A language model in this process as a law: zero-shot or adapted, free or constrained.
+
+The backbone reads the anonymous prompt of its view and answers with one record (paper section
+"Controller"). All nodes of a round are one batch of the decoding engine; nothing is kept between
+calls but weights and the keys of shared prefixes. Invariant: greedy, so the same view gets the
+same answer, whatever shares its batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Decode, Request, Usage
+
+if TYPE_CHECKING:
+    from waggle.engine.engine import Engine
+    from waggle.engine.request import Completion, Prompt
+    from waggle.laws.dialogue import Dialogue
+
+MODES = ("free", "constrained")
+MAX_RECORD_TOKENS = 1024
+"""Longest constrained answer; the grammar of every view is far shorter."""
+
+
+class LocalLaw:
+    """Decides with a causal language model.
+
+    Args:
+        model: a name of `waggle models list`, a Hugging Face id, or a folder.
+        mode: `free` decodes greedily (reported numbers); `constrained` only spells records that
+            are admissible in this very view.
+        adapter: folder of a PEFT adapter on that model.
+        merge: fold the adapter into the weights; off keeps it apart, which is slower.
+        device: `auto`, `cpu` or `cuda`.
+        dtype: `auto`, `float32` or `bfloat16`.
+        max_new_tokens: longest free answer.
+        max_rows: largest batch; more nodes queue.
+        speculate: verify drafts of the record's skeleton (never changes an answer).
+    """
+
+    def __init__(
+        self,
+        model: str = "smollm2-135m-instruct",
+        mode: Literal["free", "constrained"] = "free",
+        adapter: str | None = None,
+        merge: bool = True,
+        device: str = "auto",
+        dtype: str = "auto",
+        max_new_tokens: int = 256,
+        max_rows: int = 64,
+        speculate: bool = True,
+    ) -> None:
+        if mode not in MODES:
+            raise ConfigError(f"mode {mode!r} is unknown; use free or constrained")
+        if not 1 <= max_new_tokens <= 4096 or not 1 <= max_rows <= 4096:
+            raise ConfigError("max_new_tokens and max_rows must be from 1 to 4096")
+        self.name = "local"
+        self.mode = mode
+        self.max_new_tokens = max_new_tokens
+        self._weights = (model, device, dtype, adapter, merge)
+        self._settings = {"max_rows": max_rows, "speculate": speculate}
+        self._lock = threading.Lock()
+        self._loaded: tuple[Engine, Dialogue] | None = None
+
+    @classmethod
+    def over(cls, model: Any, tokenizer: Any, **options: Any) -> LocalLaw:
+        """Return a law over weights that are in memory already."""
+        law = cls(**options)
+        law._loaded = law._open(model, tokenizer)
+        return law
+
+    def _open(self, model: Any, tokenizer: Any) -> tuple[Engine, Dialogue]:
+        from waggle.engine.engine import Engine
+        from waggle.laws.dialogue import Dialogue
+
+        rows, speculate = int(self._settings["max_rows"]), bool(self._settings["speculate"])
+        return Engine(model, tokenizer, max_rows=rows, speculate=speculate), Dialogue(tokenizer)
+
+    def _ready(self) -> tuple[Engine, Dialogue]:
+        """Load the weights at the first decision, so that naming a law costs nothing."""
+        with self._lock:
+            if self._loaded is None:
+                from waggle.engine import weights
+
+                name, device, dtype, adapter, merge = self._weights
+                self._loaded = self._open(*weights.load(name, device, dtype, adapter, merge))
+            return self._loaded
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round, in one batch."""
+        if not requests:
+            return []
+        engine, dialogue = self._ready()
+        prompts = [
+            self._prompt(engine, request, shared, own)
+            for request, (shared, own) in zip(requests, dialogue.tokens(requests), strict=True)
+        ]
+        return [_decode(done) for done in engine.generate(prompts)]
+
+    def _prompt(
+        self, engine: Engine, request: Request, shared: tuple[int, ...], own: list[int]
+    ) -> Prompt:
+        from waggle.engine.request import Prompt
+        from waggle.laws.spelling import view_grammar
+
+        grammar = view_grammar(request.view)
+        bound = engine.constraint(grammar)
+        if self.mode == "constrained":
+            room = min(grammar.longest(), MAX_RECORD_TOKENS)
+            return Prompt(own, shared, grammar=bound, max_new_tokens=room)
+        return Prompt(own, shared, skeleton=bound, max_new_tokens=self.max_new_tokens)
+
+
+def _decode(done: Completion) -> Decode:
+    usage = done.usage
+    cost = Usage(
+        calls=1,
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        model_steps=usage.model_steps,
+    )
+    return Decode(done.text, cost)

@@ -1,0 +1,167 @@
+"""Real views from played episodes, a served law, and an endpoint that misbehaves on demand."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from waggle import plugins
+from waggle.core.protocols import Case, Decode, Request
+from waggle.core.schema import View
+from waggle.runtime.sync import Engine
+
+
+class Watcher:
+    """A law that passes views on to another and keeps them."""
+
+    name = "watcher"
+
+    def __init__(self) -> None:
+        self.inner = plugins.get_law("random-legal")
+        self.views: list[View] = []
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        self.views.extend(request.view for request in requests)
+        return self.inner.decide(requests)
+
+
+def played(task: str, n: int, rounds: int, seed: int = 10_001) -> list[View]:
+    found = plugins.find_task(task)
+    case = Case(found.substrate, found.task, n, seed, rounds)
+    law = Watcher()
+    Engine(plugins.get_substrate(found.substrate).open(case), law, case).play()
+    return law.views
+
+
+@pytest.fixture(scope="session")
+def beacon_views() -> list[View]:
+    return played("beacon", 8, 4)
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    """Start real servers of laws on loopback; returns their base address."""
+    uvicorn = pytest.importorskip("uvicorn", reason="needs the serve extra")
+    from waggle.compat.openai_server import app
+
+    running = []
+
+    def start(law: Any, **options: Any) -> str:
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app(law, **options), log_level="critical", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        running.append((server, thread, sock))
+        return f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
+
+    yield start
+    for server, thread, sock in running:
+        server.should_exit = True
+        thread.join(timeout=10)
+        sock.close()
+
+
+RECORD = '{"task_action":"WAIT","response":null,"deposits":[],"commit":null}'
+
+
+def reply(text: str) -> bytes:
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    return json.dumps({"choices": [{"index": 0, "message": message}], "usage": usage}).encode()
+
+
+class Unruly(BaseHTTPRequestHandler):
+    """Answers each request by the next behaviour of its server's script; the last one repeats."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        self.server.seen.append(json.loads(self.rfile.read(length)))  # type: ignore[attr-defined]
+        script = self.server.script  # type: ignore[attr-defined]
+        step = script.pop(0) if len(script) > 1 else script[0]
+        getattr(self, step)()
+
+    def _send(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def good(self) -> None:
+        self._send(200, reply(RECORD))
+
+    def busy(self) -> None:
+        self._send(429, b'{"error":{"message":"slow down"}}', Retry_After="1")
+
+    def broken(self) -> None:
+        self._send(500, b"oops")
+
+    def picky(self) -> None:
+        self._send(400, b'{"error":{"message":"response_format is not known"}}')
+
+    def half(self) -> None:
+        self._send(200, reply(RECORD)[:40])
+
+    def megabyte(self) -> None:
+        self._send(200, reply("x" * 1_000_000))
+
+    def strange(self) -> None:
+        self._send(200, b'{"choices":[]}')
+
+    def slow(self) -> None:
+        time.sleep(1.5)
+        self.close_connection = True
+
+    def trickle(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        try:
+            for _ in range(40):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+                time.sleep(0.1)
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def hangup(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture
+def unruly() -> Iterator[Any]:
+    servers = []
+
+    def start(*script: str) -> Any:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Unruly)
+        server.daemon_threads = True
+        server.script = list(script)  # type: ignore[attr-defined]
+        server.seen = []  # type: ignore[attr-defined]
+        server.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,113 @@
+"""laws/local: every view's constrained answer is admissible at once; free answers are greedy."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the llm extra")
+
+import torch
+
+from tests.laws_llm.conftest import played
+from waggle.core.admit import violations
+from waggle.core.canon import encode_view
+from waggle.core.decode import parse
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Request
+from waggle.core.templates import contains
+from waggle.engine.nano import tiny_random
+from waggle.laws.dialogue import Dialogue
+from waggle.laws.local import LocalLaw
+from waggle.laws.spelling import view_grammar
+
+TASKS = ("beacon", "silo/III-26", "agentsnet/coloring", "swarmbench/pursuit")
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Any:
+    torch.set_num_threads(1)
+    return tiny_random()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_constrained_answers_are_executable_at_the_first_decode(tiny: Any, task: str) -> None:
+    law = LocalLaw.over(*tiny, mode="constrained")
+    views = played(task, 8, 3)[-16:]
+    for view, decode in zip(views, law.decide([Request(view) for view in views]), strict=True):
+        parsed = parse(decode.output)
+        assert parsed.decision is not None, decode.output
+        assert not parsed.normalized
+        assert violations(view, parsed.decision) == ()
+        assert contains(view, parsed.decision)
+        assert decode.usage.calls == 1
+        assert decode.usage.model_steps < decode.usage.output_tokens
+
+
+def test_free_answers_are_those_of_generate(tiny: Any, beacon_views: Any) -> None:
+    model, tokenizer = tiny
+    law = LocalLaw.over(model, tokenizer, max_new_tokens=12)
+    views = beacon_views[:6]
+    decodes = law.decide([Request(view) for view in views])
+    for view, decode in zip(views, decodes, strict=True):
+        from waggle.core import prompt
+
+        ids = tokenizer.apply_chat_template(
+            prompt.messages(view), add_generation_prompt=True, return_tensors="pt"
+        )["input_ids"]
+        found = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False
+        )
+        answer = tokenizer.decode(found[0, ids.shape[1] :], skip_special_tokens=True)
+        assert decode.output == answer
+        assert decode.usage.input_tokens == ids.shape[1]
+
+
+def test_batch_order_does_not_matter(tiny: Any, beacon_views: Any) -> None:
+    law = LocalLaw.over(*tiny, mode="constrained", max_rows=4)
+    requests = [Request(view) for view in beacon_views[:10]]
+    forward = [decode.output for decode in law.decide(requests)]
+    backward = [decode.output for decode in law.decide(requests[::-1])]
+    assert forward == backward[::-1]
+    assert law.decide([]) == []
+
+
+def test_the_prompt_is_cut_without_changing_its_tokens(tiny: Any, beacon_views: Any) -> None:
+    tokenizer = tiny[1]
+    from waggle.core import prompt
+
+    dialogue = Dialogue(tokenizer)
+    requests = [Request(view) for view in beacon_views[:4]]
+    requests.append(Request(beacon_views[0], feedback=("json.syntax",), previous="{"))
+    for request, (shared, own) in zip(requests, dialogue.tokens(requests), strict=True):
+        turns = prompt.messages(request.view, request.feedback, request.previous)
+        whole = tokenizer.apply_chat_template(turns, add_generation_prompt=True)["input_ids"]
+        assert [*shared, *own] == whole
+        assert len(shared) > 200
+
+
+def test_the_grammar_speaks_for_its_view_only(beacon_views: Any) -> None:
+    """A record of one view is not spelled by another's grammar unless it is admissible there."""
+    from waggle.core.canon import encode_decision
+    from waggle.core.templates import sample
+
+    crossed = 0
+    for view, other in pairwise(beacon_views):
+        for entropy in range(20):
+            text = encode_decision(sample(view, entropy)).decode()
+            assert view_grammar(view).accepts(text)
+            if encode_view(view) == encode_view(other):
+                continue
+            allowed = contains(other, sample(view, entropy))
+            assert view_grammar(other).accepts(text) == allowed
+            crossed += not allowed
+    assert crossed > 0
+
+
+def test_bad_options_say_the_fix() -> None:
+    with pytest.raises(ConfigError, match="free or constrained"):
+        LocalLaw(mode="loose")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="max_rows"):
+        LocalLaw(max_rows=0)
+    with pytest.raises(ConfigError, match="unknown"):
+        LocalLaw(model="smolm2").decide([Request(played("beacon", 4, 1)[0])])

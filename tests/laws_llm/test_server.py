@@ -1,0 +1,168 @@
+"""A real client against a real server: the openai package against a served law."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("openai", reason="needs the chat extra")
+pytest.importorskip("starlette", reason="needs the serve extra")
+
+import openai
+
+from waggle import plugins
+from waggle.compat.openai_server import MAX_BODY, read_request
+from waggle.core import prompt
+from waggle.core.canon import to_decision
+from waggle.core.protocols import Case, Decode, Request
+from waggle.laws.chat import ChatLaw
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    opened = []
+
+    def connect(url: str) -> Any:
+        opened.append(openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=20))
+        return opened[-1]
+
+    yield connect
+    for api in opened:
+        api.close()
+
+
+def test_the_openai_client_gets_the_laws_decision(
+    client: Any, serve: Any, beacon_views: Any
+) -> None:
+    law = plugins.get_law("heuristic")
+    api = client(serve(law))
+    assert [model.id for model in api.models.list()] == ["heuristic"]
+    for view in beacon_views[:8]:
+        done = api.chat.completions.create(model="heuristic", messages=prompt.messages(view))
+        assert (
+            to_decision(done.choices[0].message.content.encode())
+            == law.decide([Request(view)])[0].output
+        )
+        assert done.choices[0].finish_reason == "stop"
+
+
+def test_many_clients_share_batches(client: Any, serve: Any, beacon_views: Any) -> None:
+    sizes: list[int] = []
+
+    class Counting:
+        name = "counting"
+        inner = plugins.get_law("heuristic")
+
+        def decide(self, requests: Any) -> Any:
+            sizes.append(len(requests))
+            return self.inner.decide(requests)
+
+    url = serve(Counting(), max_batch=8)
+    api = client(url)
+
+    def ask(view: Any) -> str:
+        done = api.chat.completions.create(model="x", messages=prompt.messages(view))
+        text: str = done.choices[0].message.content
+        return text
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, beacon_views))
+    want = [
+        d.output for d in plugins.get_law("heuristic").decide([Request(v) for v in beacon_views])
+    ]
+    assert [to_decision(answer.encode()) for answer in answers] == want
+    assert sum(sizes) == len(beacon_views)
+    assert max(sizes) <= 8
+
+
+def test_an_episode_through_the_server_is_the_episode(serve: Any) -> None:
+    """One law, called directly and over HTTP, plays the same scores."""
+    case = Case("beacon", "beacon", 8, 10_003, 5)
+    scores = []
+    for law in (plugins.get_law("heuristic"), ChatLaw(serve(plugins.get_law("heuristic")), "m")):
+        memory = Memory()
+        footer = Engine(
+            plugins.get_substrate("beacon").open(case), law, case, sinks=[memory]
+        ).play()
+        scores.append(footer.scores)
+    assert scores[0] == scores[1]
+
+
+def test_a_request_survives_the_journey(beacon_views: Any) -> None:
+    for view in beacon_views:
+        first = read_request({"messages": prompt.messages(view), "seed": 5})
+        assert first == Request(view, 5)
+        turns = prompt.messages(view, ("json.syntax", "text.none"), "{oops")
+        again = read_request({"messages": turns, "seed": 5})
+        assert again == Request(view, 5, ("json.syntax", "text.none"), "{oops")
+
+
+@pytest.mark.parametrize(
+    ("messages", "extra"),
+    [
+        ([], {}),
+        ([{"role": "user", "content": "hello"}], {}),
+        ([{"role": "user", "content": 'x\nView: {"contract":1}'}], {}),
+        ([{"role": "user", "content": "x\nView: " + "[" * 5000}], {}),
+        ([{"role": "user", "content": [{"type": "text", "text": "hi"}]}], {}),
+        ([{"role": "user", "content": "hello"}], {"stream": True}),
+    ],
+)
+def test_bad_requests_get_one_line(client: Any, serve: Any, messages: Any, extra: Any) -> None:
+    api = client(serve(plugins.get_law("heuristic")))
+    with pytest.raises(openai.BadRequestError) as caught:
+        api.chat.completions.create(model="x", messages=messages, **extra)
+    assert "\n" not in caught.value.message
+
+
+def test_large_bodies_are_refused(client: Any, serve: Any) -> None:
+    api = client(serve(plugins.get_law("heuristic")))
+    with pytest.raises(openai.APIStatusError) as caught:
+        api.chat.completions.create(
+            model="x", messages=[{"role": "user", "content": "x" * (MAX_BODY + 1)}]
+        )
+    assert caught.value.status_code == 413
+
+
+def test_a_full_queue_says_come_back(client: Any, serve: Any, beacon_views: Any) -> None:
+    import threading
+
+    gate = threading.Event()
+
+    class Stuck:
+        name = "stuck"
+
+        def decide(self, requests: Any) -> Any:
+            gate.wait(20)
+            return [Decode("late") for _ in requests]
+
+    api = client(serve(Stuck(), max_queue=1, max_batch=1))
+
+    def ask(view: Any) -> int:
+        try:
+            api.chat.completions.create(model="x", messages=prompt.messages(view))
+        except openai.RateLimitError as error:
+            assert error.response.headers["Retry-After"] == "1"
+            gate.set()
+            return 429
+        return 200
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(ask, beacon_views[:8]))
+    assert {200, 429} == set(statuses)
+
+
+def test_a_failing_law_is_an_error_not_a_crash(client: Any, serve: Any, beacon_views: Any) -> None:
+    class Failing:
+        name = "failing"
+
+        def decide(self, requests: Any) -> Any:
+            raise ValueError("no")
+
+    api = client(serve(Failing()))
+    for _ in range(2):
+        with pytest.raises(openai.InternalServerError, match="the law failed"):
+            api.chat.completions.create(model="x", messages=prompt.messages(beacon_views[0]))

@@ -70,6 +70,14 @@ def test_agentsnet_vectors(waggle: Command, tmp_path: Path) -> None:
     assert waggle("check", "graphs", graphs).code == 0
 
 
+def test_vectors_that_are_passed_over_are_counted(waggle: Command, tmp_path: Path) -> None:
+    chosen = sorted(golden("swarmbench").glob("flocking*.json.gz"))[0]
+    (tmp_path / chosen.name).write_bytes(chosen.read_bytes())
+    (tmp_path / "unknown_extra.json").write_text("{}")
+    data = waggle("check", "vectors", "swarmbench", tmp_path, "--json").data
+    assert data["ok"] and data["passed"] > 0 and data["skipped"] == 1
+
+
 @pytest.mark.parametrize("substrate", ["agentsnet", "silo", "swarmbench"])
 def test_an_empty_folder_of_vectors_is_a_failure(
     waggle: Command, tmp_path: Path, substrate: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -19,7 +20,8 @@ class Report(Protocol):
 
     passed: int
     failed: int
-    skipped: int
+    skipped: int | Sequence[str]
+    """How many were not checked, or which."""
     first_difference: str | None
 
 
@@ -81,7 +83,8 @@ def _folder(path: Path) -> Path:
 
 def _tell(what: str, folder: Path, report: Report, json: bool) -> int:
     ok = report.failed == 0 and report.passed > 0
-    counts = {"passed": report.passed, "failed": report.failed, "skipped": report.skipped}
+    skipped = report.skipped if isinstance(report.skipped, int) else len(report.skipped)
+    counts = {"passed": report.passed, "failed": report.failed, "skipped": skipped}
     if json:
         difference = {"first_difference": report.first_difference}
         console.dump({"check": what, "folder": folder, "ok": ok, **counts, **difference})

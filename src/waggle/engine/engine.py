@@ -53,7 +53,8 @@ class Engine:
         self.vocabulary = Vocabulary(tokenizer)
         self.ends = end_tokens(model, tokenizer)
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
-        lean = supports(model.config)
+        # An adapter kept apart changes layers from within; only its own model runs it right.
+        lean = supports(model.config) and not hasattr(model, "peft_config")
         self.backend: LeanBackend | PlainBackend = (
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )

@@ -69,10 +69,14 @@ class Story:
         top = ", ".join(f"{claim} {count}" for claim, count in claims.most_common(_SHOWN))
         reopened = sum(u.reopened is not None for u in entry.updates)
         again = f"  reopened {reopened}" if reopened else ""
-        return (
-            f"{entry.round + 1:4d}  {picture}  {_score(entry):14} committed {held}/{n}"
-            f"  messages {entry.delivered}{again}  ({top})"
+        parts = (
+            f"{entry.round + 1:4d}",
+            picture,
+            f"{_score(entry):14} committed {held}/{n}",
+            f"messages {entry.delivered}{again}",
+            f"({top})" if top else "",
         )
+        return "  ".join(part for part in parts if part)
 
 
 def _score(entry: RoundRecord) -> str:

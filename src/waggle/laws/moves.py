@@ -124,7 +124,12 @@ def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
 
 
 def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
-    """Return the channel with the largest unshared lot outside `avoid`; `*` where it is allowed."""
+    """Return the channel with the largest unshared lot outside `avoid`; `*` where it is allowed.
+
+    None where nothing tells the channels apart or the contract allows no deposit.
+    """
+    if not view.contract.deposits:
+        return None
     if view.contract.broadcast:
         return BROADCAST
     ports = [port for port in view.private.channels if port.channel not in avoid]

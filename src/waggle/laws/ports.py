@@ -116,6 +116,7 @@ def _own_evidence(view: View) -> Evidence | None:
 
 def _answering(view: View, deposit: Trace | None, claim: str | None) -> Decision:
     """Write, commit to a ready claim where nothing is held, and answer with a ready proposal."""
+    deposit = deposit if view.contract.deposits else None
     taken = None
     if claim is not None and view.commitment is None:
         taken = Commitment(claim, MAX_BIN)

@@ -8,6 +8,7 @@ its prefix.
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -138,17 +139,16 @@ class LeanBackend:
         )
 
     def _chunk(self, slots: list[int], chunks: Sequence[Sequence[int]], starts: list[int]) -> Chunk:
-        lengths = [len(chunk) for chunk in chunks]
-        rows, steps = len(chunks), max(lengths)
-        ragged = min(lengths) != steps
-        places = [(row, step) for row in range(rows) for step in range(lengths[row])]
-        own = self._index([starts[row] + step for row, step in places])
-        row_of = self._index([row for row, _ in places])
-        step_of = self._index([step for _, step in places])
+        lengths = self._index([len(chunk) for chunk in chunks])
+        rows, steps = len(chunks), max(map(len, chunks))
+        ragged = min(map(len, chunks)) != steps
+        row_of = torch.arange(rows, device=self.device).repeat_interleave(lengths)
+        first = lengths.cumsum(0) - lengths
+        step_of = torch.arange(row_of.shape[0], device=self.device) - first[row_of]
         chunk = Chunk(
-            tokens=self._index([token for chunk in chunks for token in chunk]),
+            tokens=self._index(list(itertools.chain.from_iterable(chunks))),
             slots=self._index(slots)[row_of],
-            positions=own,
+            positions=self._index(starts)[row_of] + step_of,
             rows=rows,
             steps=steps,
             grid=(row_of, step_of) if ragged else None,

@@ -8,7 +8,7 @@ start: both are overwritten before anything reads them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,14 @@ SPAN = 128
 """Granularity of the cache span."""
 
 
+Step = Callable[[], Tensor]
+
+
 @dataclass(slots=True)
 class _Graph:
-    graph: Any
+    replay: Step
     tokens: Tensor
     positions: Tensor
-    hidden: Tensor
 
 
 def _power(value: int) -> int:
@@ -41,10 +43,11 @@ def _power(value: int) -> int:
 class StepGraphs:
     """Captured steps, by shape."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, capture: Callable[[Step], Step] | None = None) -> None:
+        """Hold graphs of a decoder; `capture` turns a step into its replay (a test's seam)."""
         self._decoder = decoder
         self._graphs: dict[tuple[int, int, int, int], _Graph] = {}
-        self._pool: Any = None
+        self._record = capture or Recorder()
 
     def clear(self) -> None:
         """Drop every graph (the cache they point into is gone)."""
@@ -90,13 +93,12 @@ class StepGraphs:
             first[slot] = min(start, capacity - steps)
             keep.extend(range(slot * steps + len(chunk) - count, slot * steps + len(chunk)))
         self._fill(graph, tokens, first, steps)
-        graph.graph.replay()
-        return graph.hidden[torch.tensor(keep, device=self._decoder.device)]
+        return graph.replay()[torch.tensor(keep, device=self._decoder.device)]
 
     def _fill(self, graph: _Graph, tokens: list[list[int]], first: list[int], steps: int) -> None:
         """Copy one step's inputs into the static buffers with a single transfer."""
         host = torch.tensor([[*row, start] for row, start in zip(tokens, first, strict=True)])
-        sent = host.pin_memory().to(self._decoder.device, non_blocking=True)
+        sent = host.to(self._decoder.device)
         graph.tokens.copy_(sent[:, :steps].reshape(-1))
         ahead = torch.arange(steps, device=sent.device)
         graph.positions.copy_((sent[:, steps:] + ahead).reshape(-1))
@@ -131,6 +133,17 @@ class StepGraphs:
             chunk.mask = visibility(grid, span, groups, self._decoder.dtype)
             return self._decoder.forward(chunk, cache, prefix)
 
+        return _Graph(self._record(step), tokens, positions)
+
+
+class Recorder:
+    """Records steps as CUDA graphs in one memory pool."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+
+    def __call__(self, step: Step) -> Step:
+        """Run a step once to warm up, record it, and return its replay."""
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -140,4 +153,9 @@ class StepGraphs:
         with torch.cuda.graph(graph, pool=self._pool):
             hidden = step()
         self._pool = graph.pool()
-        return _Graph(graph, tokens, positions, hidden)
+
+        def replay() -> Tensor:
+            graph.replay()
+            return hidden
+
+        return replay

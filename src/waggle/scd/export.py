@@ -44,7 +44,10 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
             student.tokenizer.save_pretrained(str(folder))
         about = {"backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind}
         (folder / "waggle.json").write_text(
-            json.dumps({**about, "card": dict(card)}, indent=1, default=str), encoding="utf-8"
+            json.dumps(
+                {**about, "card": dict(card), "recipe": recipe.model_dump(mode="json")}, indent=1
+            ),
+            encoding="utf-8",
         )
         (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
     return target

@@ -1,0 +1,190 @@
+"""`waggle corpus build | label | transitions | stats`: what a law is trained on, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic import BaseModel, ValidationError
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from waggle.cli import console, options
+from waggle.corpus.curriculum import Curriculum, quiet
+from waggle.corpus.curriculum import Progress as Tell
+from waggle.corpus.datasheet import datasheet
+from waggle.corpus.settings import CorpusSettings, TransitionSettings, one_line
+from waggle.corpus.store import Store
+
+Flag = Annotated[bool, Parameter(negative="")]
+LawOptions = Annotated[dict[str, str] | None, Parameter(name="--law", show=False)]
+
+
+@contextmanager
+def telling() -> Iterator[Tell]:
+    """Show a bar per kind of work on a terminal, and nothing elsewhere."""
+    screen = console.err()
+    if not screen.is_terminal:
+        yield quiet
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=screen, transient=True) as bars:
+        jobs: dict[str, Any] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in jobs:
+                jobs[what] = bars.add_task(what, total=total)
+            bars.update(jobs[what], completed=done, total=total)
+
+        yield tell
+
+
+def build(
+    out: Path,
+    /,
+    *,
+    recipe: Path | None = None,
+    tasks: list[str] | None = None,
+    seed: int | None = None,
+    scale: int | None = None,
+    bundles: int | None = None,
+    native: int | None = None,
+) -> None:
+    """Generate the views of a decision corpus, unlabelled.
+
+    Synthetic bundles of eight situation classes and native views of training-seed episodes, dealt
+    to train, validation and test before anything is labelled. The defaults are the paper's sizes.
+
+    Args:
+        out: Folder of the corpus.
+        recipe: Take the settings of a recipe's [corpus] table.
+        tasks: Training tasks; transfer tasks are refused.
+        seed: Names every draw.
+        scale: Multiplies the training split.
+        bundles: Bundles in the training split.
+        native: Native views in the training split.
+    """
+    given = {"tasks": tasks, "seed": seed, "scale": scale, "bundles": bundles, "native": native}
+    settings = _settings(CorpusSettings, recipe, "corpus", given)
+    with telling() as tell:
+        examples = Curriculum(settings, tell).examples()
+    Store(out).write("views", examples, settings.model_dump(mode="json"))
+    sizes = ", ".join(f"{split} {len(some):,}" for split, some in examples.items())
+    console.say(f"views: {sizes} in {out}; label them with `waggle corpus label {out}`")
+
+
+def label(
+    corpus: Path,
+    /,
+    *,
+    teacher: str = "expert",
+    law_options: LawOptions = None,
+    fresh: Flag = False,
+) -> None:
+    """Label every view of a corpus with a teacher's record.
+
+    The expert is free and deterministic. `--teacher chat` asks an OpenAI-compatible endpoint at
+    temperature 0.2 (`--law.KEY VALUE` sets its options); answers are kept, so that an interrupted
+    labelling asks for nothing twice. Only admissible records enter the corpus.
+
+    Args:
+        corpus: Folder of the corpus.
+        teacher: `expert`, `chat`, or any law.
+        law_options: Options of the teacher, as `--law.KEY VALUE`.
+        fresh: Forget kept answers first.
+    """
+    from waggle.corpus.teacher import TEMPERATURE, label
+
+    chosen = dict(law_options or {})
+    if teacher == "chat":
+        chosen.setdefault("temperature", str(TEMPERATURE))
+    with telling() as tell:
+        done = label(Store(corpus), options.make_law(teacher, chosen), progress=tell, fresh=fresh)
+    console.say(f"labelled {done.kept:,} views with {teacher}; {done.refused:,} answers refused")
+
+
+def transitions(
+    corpus: Path,
+    /,
+    *,
+    law: str = "expert",
+    law_options: LawOptions = None,
+    recipe: Path | None = None,
+    tasks: list[str] | None = None,
+    order: Literal["shuffled", "canonical"] = "shuffled",
+    seed: int | None = None,
+    train: int | None = None,
+    rounds: int | None = None,
+) -> None:
+    """Collect transitions from complete training-seed episodes.
+
+    Args:
+        corpus: Folder of the corpus.
+        law: Who plays: the folder of a trained warm start (`.../warm-start/law`) or a law's name.
+        law_options: Options of the law, as `--law.KEY VALUE`.
+        recipe: Take the settings of a recipe's [transitions] table, and its canon order.
+        tasks: Training tasks.
+        order: How views list their records.
+        seed: Names every draw.
+        train: Transitions in the training split.
+        rounds: Rounds of an episode.
+    """
+    from waggle.corpus.transitions import write
+
+    given = {"tasks": tasks, "seed": seed, "train": train, "rounds": rounds}
+    settings = _settings(TransitionSettings, recipe, "transitions", given)
+    if recipe is not None:
+        order = _recipe(recipe).order
+    player = player_of(law, law_options or {})
+    with telling() as tell:
+        sizes = write(Store(corpus), settings, player, order=order, progress=tell)
+    told = ", ".join(f"{split} {size:,}" for split, size in sizes.items())
+    console.say(f"transitions of {law}: {told}")
+
+
+def stats(corpus: Path, /, *, json: Flag = False) -> None:
+    """Print the datasheet: counts per class, mode, substrate, task and label factor.
+
+    Args:
+        corpus: Folder of the corpus.
+        json: Print one JSON object instead of text.
+    """
+    sheet = datasheet(Store(corpus))
+    if json:
+        console.dump(sheet.plain())
+        return
+    console.table("Decisions", ("aspect", "value", *sheet.splits), sheet.rows(), right=2)
+    if sheet.transitions:
+        keys = sorted({key for counter in sheet.transitions.values() for key in counter})
+        rows = [(a, v, *(c[a, v] for c in sheet.transitions.values())) for a, v in keys]
+        console.table("Transitions", ("aspect", "value", *sheet.transitions), rows, right=2)
+
+
+def player_of(law: str, law_options: dict[str, str]) -> Any:
+    """Return a law by name, or the trained law of a folder."""
+    folder = Path(law)
+    if (folder / "waggle.json").exists():
+        from waggle.scd.diagnose import law_of
+
+        return law_of(folder, **law_options)
+    return options.make_law(law, law_options)
+
+
+def _recipe(path: Path) -> Any:
+    from waggle.scd.config import read_recipe
+
+    return read_recipe(path)
+
+
+def _settings(kind: Any, recipe: Path | None, table: str, given: dict[str, Any]) -> Any:
+    """Return settings from a recipe or the defaults, with what the command line changes."""
+    start: BaseModel = kind() if recipe is None else getattr(_recipe(recipe), table)
+    changed = {name: value for name, value in given.items() if value is not None}
+    try:
+        return kind.model_validate({**start.model_dump(), **changed})
+    except ValidationError as error:
+        raise one_line(error, "settings") from None

@@ -1,0 +1,182 @@
+"""Diagnostics of a law: held-out decisions, deployed equivariance, frozen probe, training heads.
+
+"Held-out local decisions" and "SCD Training and Replication Protocols". Everything here runs after
+selection, on data that neither trained nor chose the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from waggle import plugins
+from waggle.core.admit import violations
+from waggle.core.canon import decode_view
+from waggle.core.decode import parse
+from waggle.core.modes import Mode, mode
+from waggle.core.order import Order
+from waggle.core.protocols import Law, Request
+from waggle.core.schema import Decision
+from waggle.core.seeds import Split, derive, require
+from waggle.corpus.native import play_any, sights, training_tasks
+from waggle.corpus.store import Store
+from waggle.scd import losses, probe
+from waggle.scd.checkpoint import read_tensors
+from waggle.scd.data import Decisions, Labelled, Move, encode_moves, in_order
+from waggle.scd.forward import run
+from waggle.scd.heads import Heads
+from waggle.scd.model import Student
+from waggle.scd.passes import field_targets, grouped
+from waggle.scd.tokens import Coder
+
+BATCH = 64
+
+
+class HeldOut(NamedTuple):
+    """Decode quality on held-out views."""
+
+    views: int
+    json_valid: float
+    schema_valid: float
+    executable: float
+    mode_f1: float
+    exact: float
+
+
+def held_out(law: Law, records: Sequence[Labelled], order: Order) -> HeldOut:
+    """Decode held-out views freely and compare with their labels."""
+    shown = [in_order(r.view, r.decision, order) for r in records]
+    json_valid = schema = executable = exact = 0
+    told: list[tuple[Mode | None, Mode]] = []
+    for start in range(0, len(shown), BATCH):
+        some = shown[start : start + BATCH]
+        for (view, wanted), decode in zip(
+            some, law.decide([Request(v) for v, _ in some]), strict=True
+        ):
+            assert wanted is not None
+            found, codes = _read(decode.output)
+            json_valid += not any(code.startswith(("text.", "json.")) for code in codes)
+            schema += found is not None
+            legal = found is not None and not violations(view, found)
+            executable += legal
+            exact += found == wanted
+            told.append((mode(view, found) if found is not None and legal else None,
+                         mode(view, wanted)))  # fmt: skip
+    n = max(1, len(records))
+    return HeldOut(
+        len(records), json_valid / n, schema / n, executable / n, macro_f1(told), exact / n
+    )
+
+
+def _read(output: str | Decision) -> tuple[Decision | None, tuple[str, ...]]:
+    if isinstance(output, Decision):
+        return output, ()
+    read = parse(output)
+    return (None if read.normalized else read.decision), read.codes
+
+
+def macro_f1(pairs: Sequence[tuple[Mode | None, Mode]]) -> float:
+    """Return the mean F1 over the modes that occur as labels; no decision is no mode."""
+    scores = []
+    for label in {wanted for _, wanted in pairs}:
+        hits = sum(found == label == wanted for found, wanted in pairs)
+        said = sum(found == label for found, _ in pairs)
+        there = sum(wanted == label for _, wanted in pairs)
+        scores.append(2 * hits / (said + there))
+    return sum(scores) / max(1, len(scores))
+
+
+def evaluation_views(
+    tasks: Sequence[str], teacher: Law, count: int, *, n: int, seed: int
+) -> list[Labelled]:
+    """Return native views of evaluation seeds with the teacher's record on each."""
+    found: list[Labelled] = []
+    chosen = training_tasks(tasks)
+    share = max(1, -(-count // len(chosen)))
+    for i, task in enumerate(chosen):
+        record = play_any(task, teacher, n, require(seed + i % 5, Split.EVALUATION))
+        seen = {s.data: s for s in sights(record)}
+        drawn = sorted(seen.values(), key=lambda s: derive(seed, "native test", s.key))[:share]
+        views = [decode_view(s.data) for s in drawn]
+        for sight, view, decode in zip(
+            drawn, views, teacher.decide([Request(v) for v in views]), strict=True
+        ):
+            decision = _read(decode.output)[0]
+            if decision is not None and not violations(view, decision):
+                found.append(Labelled(sight.key, view, decision))
+    return found[:count]
+
+
+class HeadColumns(NamedTuple):
+    """Training-head columns: optimization diagnostics only, since the heads are not deployed."""
+
+    orbit_accuracy: float
+    field: float
+    field_eventful: float
+
+
+def head_columns(
+    student: Student, heads: Heads, records: Sequence[Labelled], moves: Sequence[Move], order: Order
+) -> HeadColumns:
+    """Measure the trained heads on held-out records."""
+    heads.to(student.device).eval()
+    student.model.eval()
+    coder = Coder(student.tokenizer)
+    plain = Decisions(records, coder, order, 0, batch=1, images=False)
+    pairs = plain.pairs([(i, 0) for i in range(len(records))])
+    hits, each, eventful = [], [], []
+    budget = student.recipe.run.tokens_per_pass
+    with torch.no_grad(), student.arithmetic():
+        for group in grouped(pairs, budget):
+            hidden = run(student.model, [p.source for p in group], student.device).hidden
+            labels = torch.tensor([p.labels for p in group], device=student.device)
+            hits.append(losses.orbit_accuracy(heads.orbit(hidden), labels).cpu())
+        for some in grouped(moves, budget):
+            hidden = run(student.model, [m.source for m in some], student.device).hidden
+            labels = torch.tensor([m.labels for m in some], device=student.device)
+            targets = field_targets(some, student.device)
+            each.append(losses.field_loss(heads.field(hidden, labels), targets).cpu())
+            eventful += [m.eventful for m in some]
+    field = torch.cat(each)
+    chosen = field[torch.tensor(eventful)]
+    return HeadColumns(
+        float(torch.cat(hits).mean()), float(field.mean()),
+        float(chosen.mean()) if len(chosen) else float("nan"),
+    )  # fmt: skip
+
+
+def probe_loss(
+    student: Student, store: Store, order: Order, seed: int, limit: int
+) -> probe.ProbeLoss:
+    """Fit a fresh linear probe on the frozen student and evaluate it on held-out transitions."""
+    coder = Coder(student.tokenizer)
+
+    def moves(split: str) -> list[Move]:
+        return encode_moves(list(store.transitions(split))[:limit], coder, order)
+
+    train, test = moves("probe"), moves("test")
+    return probe.fit(probe.features(student, train), probe.features(student, test), seed)
+
+
+def load_heads(folder: Path, width: int) -> Heads | None:
+    """Return the training heads of a run's selected checkpoint, where it kept them."""
+    path = folder / "best" / "heads.safetensors"
+    if not path.exists():
+        return None
+    heads = Heads(width, 0)
+    heads.load_state_dict(read_tensors(path))
+    return heads
+
+
+def law_of(folder: Path, mode: str = "free", **options: Any) -> Law:
+    """Return the deployable law of an exported folder, with its heads gone."""
+    import json
+
+    about = json.loads((folder / "waggle.json").read_text(encoding="utf-8"))
+    if about["kind"] == "full":
+        return plugins.get_law("local", model=str(folder), mode=mode, **options)
+    model = about["backbone"]
+    return plugins.get_law("local", model=model, adapter=str(folder), mode=mode, **options)

@@ -1,0 +1,99 @@
+"""Deployed equivariance: does the decoder decide alike on two surfaces of one situation?
+
+"Deployed equivariance diagnostics": greedy decoding of a view and of a non-identity image, the
+image's record mapped back, compared as summaries, as decoded records and as admitted records.
+Records are compared modulo the view's stabiliser; the share of views with ties stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from waggle.core import orbit
+from waggle.core.admit import project, violations
+from waggle.core.decode import parse
+from waggle.core.naming import Renaming
+from waggle.core.order import Order, canonical
+from waggle.core.protocols import Decode, Law, Request
+from waggle.core.schema import Decision, View
+from waggle.core.seeds import derive
+from waggle.core.summary import rho
+
+BATCH = 64
+
+
+class Equivariance(NamedTuple):
+    """Agreement rates over some views."""
+
+    views: int
+    ties: float
+    """Share of views with a non-trivial stabiliser."""
+    summary: float
+    decoded: float
+    admitted: float
+
+
+class _Answer(NamedTuple):
+    decoded: Decision | None
+    admitted: Decision
+
+
+def measure(law: Law, views: Sequence[View], order: Order, seed: int = 0) -> Equivariance:
+    """Decode every view and one image of it, in a canon order, and compare."""
+    elements = [orbit.sample(v, derive(seed, "equivariance", i)) for i, v in enumerate(views)]
+    images = [g.view(v) for g, v in zip(elements, views, strict=True)]
+    first, second = answers(law, views, order), answers(law, images, order)
+    ties = summary = decoded = admitted = 0
+    for view, g, one, other in zip(views, elements, first, second, strict=True):
+        back = g.inverse().decision
+        ties += not orbit.stabiliser_trivial(view)
+        theirs = back(other.admitted)
+        summary += rho(view, one.admitted) == rho(view, theirs)
+        admitted += orbit.equal_modulo_stabiliser(view, one.admitted, theirs)
+        decoded += _same(view, one.decoded, None if other.decoded is None else back(other.decoded))
+    size = max(1, len(views))
+    return Equivariance(len(views), ties / size, summary / size, decoded / size, admitted / size)
+
+
+def _same(view: View, one: Decision | None, other: Decision | None) -> bool:
+    """Compare decoded records; two decodes that are no record do not agree on anything."""
+    if one is None or other is None:
+        return False
+    return orbit.equal_modulo_stabiliser(view, one, other)
+
+
+def answers(law: Law, views: Sequence[View], order: Order) -> list[_Answer]:
+    """Decode views in a canon order; records come back in the names of the views."""
+    shown: list[tuple[View, Renaming | None]] = [
+        (v, None) if order == "shuffled" else canonical(v) for v in views
+    ]
+    found: list[_Answer] = []
+    for start in range(0, len(shown), BATCH):
+        some = shown[start : start + BATCH]
+        decodes = law.decide([Request(view) for view, _ in some])
+        found += [_answer(v, n, d) for (v, n), d in zip(some, decodes, strict=True)]
+    return found
+
+
+def _answer(view: View, naming: Renaming | None, decode: Decode) -> _Answer:
+    decoded = (
+        decode.output if isinstance(decode.output, Decision) else parse(decode.output).decision
+    )
+    admitted = _admit(view, decode)
+    if naming is None:
+        return _Answer(decoded, admitted)
+    back = naming.inverse().decision
+    return _Answer(None if decoded is None else back(decoded), back(admitted))
+
+
+def _admit(view: View, decode: Decode) -> Decision:
+    """Apply the admission map without a second call: what is legal, else its projection."""
+    if isinstance(decode.output, Decision):
+        kept: Decision | None = decode.output
+    else:
+        read = parse(decode.output)
+        kept = read.decision if read.decision is not None else read.salvage
+    if kept is None:
+        kept = Decision("", None, (), None)
+    return kept if not violations(view, kept) else project(view, kept)

@@ -1,0 +1,75 @@
+"""A very small student over a short tokenizer, and a corpus of a few records, made once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from waggle.corpus.curriculum import Curriculum
+from waggle.corpus.settings import CorpusSettings, TransitionSettings
+from waggle.corpus.store import Store
+from waggle.corpus.teacher import label, make_teacher
+from waggle.corpus.transitions import write
+from waggle.engine.nano import byte_tokenizer, random_llama
+from waggle.engine.specimens import specimens
+from waggle.scd.config import Adaptation, Recipe, Run, StageOne, StageTwo
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("backbone")
+    tokenizer = byte_tokenizer(specimens(60), 600)
+    model = random_llama(
+        tokenizer, 3, 0.1, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    settings = CorpusSettings(
+        tasks=("beacon",), bundles=2, validation=1, test=1, native=4, n=(6,), rounds=6
+    )
+    store = Store(folder)
+    store.write("views", Curriculum(settings).examples(), settings.model_dump(mode="json"))
+    label(store, make_teacher("expert", {}))
+    moves = TransitionSettings(
+        tasks=("beacon",), train=16, validation=8, probe=12, test=12, n=(6,), rounds=8, episodes=4
+    )
+    write(store, moves, make_teacher("expert", {}))
+    return folder
+
+
+@pytest.fixture
+def recipe(backbone: Path) -> Recipe:
+    return Recipe(
+        name="test",
+        backbone=str(backbone),
+        max_context=4000,
+        adaptation=Adaptation(rank=4, alpha=8, dropout=0.1),
+        stage_one=StageOne(updates=4, batch=3, rate=1e-3, rate_warm_up=1),
+        stage_two=StageTwo(
+            updates=4, batch=3, transition_batch=2, rate=1e-3, warm_up=0, ramp=0,
+            lambda_orbit=0.5, lambda_field=0.5,
+        ),
+        run=Run(device="cpu", dtype="float32", tokens_per_pass=100_000, evaluate_every=2,
+                save_every=1, validation_records=4),
+    )  # fmt: skip

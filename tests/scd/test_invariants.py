@@ -1,0 +1,202 @@
+"""Equivalence classes of training runs: settings that must give the same trajectory."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from waggle.core.protocols import Request
+from waggle.corpus.store import CorpusError, Store
+from waggle.scd import checkpoint
+from waggle.scd.checkpoint import TrainError, read_tensors
+from waggle.scd.config import Recipe
+from waggle.scd.data import labelled
+from waggle.scd.diagnose import law_of
+from waggle.scd.findings import Findings, diagnose_folder, diagnose_law
+from waggle.scd.stages import Stages
+from waggle.scd.trainer import rate_factor
+
+
+def changed(recipe: Recipe, **parts: dict[str, object]) -> Recipe:
+    data = recipe.model_dump()
+    for part, values in parts.items():
+        data[part] |= values
+    return Recipe.model_validate(data)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return read_tensors(folder / "checkpoints" / "update-000004" / "trainable.safetensors")
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def started(recipe: Recipe, corpus: Path, warm: Path, tmp_path: Path) -> Path:
+    """A run folder with a finished warm start, shared by the tests of this session."""
+    Stages(recipe, corpus, warm, 0).warm_start()
+    target = tmp_path / "seed-0"
+    target.mkdir()
+    (target / "warm-start").symlink_to(warm / "seed-0" / "warm-start")
+    return tmp_path
+
+
+def test_the_warm_start_learns_and_ships_an_adapter(
+    recipe: Recipe, corpus: Path, warm: Path
+) -> None:
+    law = Stages(recipe, corpus, warm, 0).warm_start()
+    names = {p.name for p in law.iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "README.md"} <= names
+    lines = (law.parent / "metrics.jsonl").read_text().splitlines()
+    values = [json.loads(line) for line in lines]
+    assert [v["update"] for v in values] == [0, 1, 2, 3]
+    assert values[-1]["nll"] < values[0]["nll"]
+    assert "teacher | expert" in (law / "README.md").read_text()
+
+
+def test_a_zero_weight_arm_is_decision_only(recipe: Recipe, corpus: Path, started: Path) -> None:
+    Stages(recipe, corpus, started, 0).arm("decision")
+    zero = changed(recipe, stage_two={"lambda_orbit": 0.0, "lambda_field": 0.0})
+    Stages(zero, corpus, started, 0).arm("scd")
+    one, other = weights(started / "seed-0/decision"), weights(started / "seed-0/scd")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    Stages(recipe, corpus, started, 0).arm("orbit")
+    third = weights(started / "seed-0/orbit")
+    assert any(not torch.equal(one[name], third[name]) for name in one)
+
+
+def test_accumulated_gradients_equal_those_of_one_pass(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    still = changed(recipe, adaptation={"dropout": 0.0})
+    found = []
+    for name, budget in (("one", 100_000), ("many", 1_500)):
+        small = changed(still, run={"tokens_per_pass": budget})
+        Stages(small, corpus, tmp_path / name, 0).warm_start()
+        found.append(weights(tmp_path / name / "seed-0" / "warm-start"))
+    for name, one in found[0].items():
+        assert torch.allclose(one, found[1][name], atol=2e-5), name
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+def test_resume_is_the_uninterrupted_run(
+    recipe: Recipe, corpus: Path, started: Path, tmp_path_factory: pytest.TempPathFactory, stop: int
+) -> None:
+    whole = Stages(recipe, corpus, started, 0).arm("scd").parent
+    out = tmp_path_factory.mktemp("resume")
+    (out / "seed-0").mkdir()
+    (out / "seed-0" / "warm-start").symlink_to(started / "seed-0" / "warm-start")
+    Stages(recipe, corpus, out, 0).arm("scd", until=stop)
+    assert not (out / "seed-0/scd/law").exists()
+    part = Stages(recipe, corpus, out, 0).arm("scd").parent
+    one, other = weights(whole), weights(part)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    told = [json.loads(x) for x in (part / "metrics.jsonl").read_text().splitlines()]
+    assert [v["update"] for v in told] == [0, 1, 2, 3]
+    first = [json.loads(x)["nll"] for x in (whole / "metrics.jsonl").read_text().splitlines()]
+    assert [v["nll"] for v in told] == first
+
+
+def test_a_kill_while_saving_leaves_the_older_checkpoint(
+    recipe: Recipe, corpus: Path, started: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = Stages(recipe, corpus, started, 0)
+    stages.arm("field", until=2)
+    real = checkpoint.write_tensors
+
+    def full(path: Path, tensors: object) -> None:
+        if "update-000003" in str(path):
+            raise OSError(28, "No space left on device")
+        real(path, tensors)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full)
+    with pytest.raises(TrainError, match=r"No space left on device.*resume") as error:
+        stages.arm("field", until=3)
+    assert "\n" not in str(error.value)
+    folder = started / "seed-0/field/checkpoints"
+    assert sorted(p.name for p in folder.iterdir())[-1] == "update-000002"
+    monkeypatch.undo()
+    assert Stages(recipe, corpus, started, 0).arm("field").name == "law"
+
+
+def test_a_run_with_other_settings_is_not_resumed(
+    recipe: Recipe, corpus: Path, started: Path
+) -> None:
+    Stages(recipe, corpus, started, 0).arm("orbit", until=1)
+    other = changed(recipe, stage_two={"beta": 0.3})
+    with pytest.raises(TrainError, match="other settings"):
+        Stages(other, corpus, started, 0).arm("orbit")
+
+
+def test_heads_are_not_part_of_what_is_shipped_and_do_not_change_a_decode(
+    recipe: Recipe, corpus: Path, started: Path
+) -> None:
+    law = Stages(recipe, corpus, started, 0).arm("scd")
+    shipped = read_tensors(law / "adapter_model.safetensors")
+    assert shipped and all("lora_" in name for name in shipped)
+    views = [r.view for r in labelled(Store(corpus).examples("decisions", "test"))][:3]
+    options = {"device": "cpu", "dtype": "float32", "max_new_tokens": 24}
+    found = [d.output for d in law_of(law, **options).decide([Request(v) for v in views])]
+    (law.parent / "best" / "heads.safetensors").unlink()
+    again = [d.output for d in law_of(law, **options).decide([Request(v) for v in views])]
+    assert found == again
+
+
+def test_diagnosis_names_every_measure(recipe: Recipe, corpus: Path, started: Path) -> None:
+    law = Stages(recipe, corpus, started, 0).arm("scd")
+    findings = Findings(Store(corpus), views=3, native=0, seed=0, evaluation_seed=20_000)
+    player = law_of(law, mode="constrained", device="cpu", dtype="float32")
+    result = diagnose_law(findings, player, "shuffled") | diagnose_folder(findings, law, 8)
+    assert result["synthetic executable"] == 1.0
+    assert result["equivariance canonical admitted"] == 1.0
+    for name in ("probe all", "probe eventful", "train head orbit_accuracy", "train head field"):
+        assert math.isfinite(result[name])
+
+
+@pytest.mark.parametrize("kind", ["dense", "full"])
+def test_other_adaptations_ship_what_they_trained(
+    recipe: Recipe, corpus: Path, tmp_path: Path, kind: str
+) -> None:
+    small = changed(recipe, adaptation={"kind": kind, "rank": 32}, stage_one={"updates": 2})
+    law = Stages(small, corpus, tmp_path, 0).warm_start()
+    views = [r.view for r in labelled(Store(corpus).examples("decisions", "test"))][:1]
+    options = {"device": "cpu", "dtype": "float32", "max_new_tokens": 8}
+    assert law_of(law, **options).decide([Request(v) for v in views])[0].usage.calls == 1
+    shipped = "adapter_model.safetensors" if kind == "dense" else "model.safetensors"
+    assert (law / shipped).exists()
+
+
+def test_canonical_order_trains_on_one_text_per_pair(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    small = changed(recipe, stage_one={"updates": 1}, stage_two={"updates": 1})
+    both = {}
+    for order in ("shuffled", "canonical"):
+        ordered = small.model_copy(update={"order": order})
+        stages = Stages(ordered, corpus, tmp_path / order, 0)
+        stages.warm_start()
+        folder = stages.arm("scd").parent
+        both[order] = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])["tokens"]
+    assert both["canonical"] < 0.75 * both["shuffled"]
+
+
+def test_a_missing_warm_start_or_split_is_one_line(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(TrainError, match="train that stage"):
+        Stages(recipe, corpus, tmp_path, 0).arm("scd")
+    with pytest.raises(CorpusError, match="waggle corpus build"):
+        Stages(recipe, tmp_path / "none", tmp_path, 0).warm_start()
+
+
+def test_learning_rates_rise_and_fall(recipe: Recipe) -> None:
+    stage = recipe.stage_one.model_copy(update={"updates": 10, "rate_warm_up": 2})
+    factors = [rate_factor(stage, u) for u in range(10)]
+    assert factors[:3] == [0.5, 1.0, 1.0]
+    assert factors[2:] == sorted(factors[2:], reverse=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, refused
+from waggle import plugins
+from waggle.laws.heuristic import Heuristic
 from waggle.runtime.records import read
 
 
@@ -90,6 +92,8 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
         (["beacon", "--beacon.scouts", 7], "--beacon.scouts"),
         (["beacon", "--beacon.scouts", "few"], "--beacon.scouts"),
         (["beacon", "--perturb.loss", 3], "loss"),
+        (["beacon", "--perturb.churn-at", -1], "--perturb.churn-at"),
+        (["beacon", "--switch.coherence", "nan"], "--switch.coherence"),
         (["beacon", "--perturb.lost", 0.3], "--perturb.loss"),
         (["beacon", "--switch.decay", "perhaps"], "perhaps"),
         (["beacon", "--engine", "steam"], "steam"),
@@ -136,3 +140,41 @@ def test_help_reads_like_documentation(waggle: Command) -> None:
     for text in ("Agents in the swarm", "--beacon.scouts", "--perturb.loss", "--switch.decay",
                  "Share of messages dropped", "waggle list laws"):  # fmt: skip
         assert text in said.out, text
+
+
+def test_a_missing_extra_is_named(
+    waggle: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch.nn")
+
+    monkeypatch.setattr("waggle.laws.heuristic.Heuristic.decide", missing)
+    assert "waggle-swarm[llm]" in refused(waggle("run", "beacon", "--out", tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_program_is_not_taken_for_a_mistake(
+    waggle: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'waggle.typo'", name="waggle.typo")
+
+    monkeypatch.setattr("waggle.laws.heuristic.Heuristic.decide", missing)
+    with pytest.raises(ModuleNotFoundError):
+        waggle("run", "beacon", "--out", tmp_path)
+
+
+def test_law_options_reach_the_law_in_their_own_types(waggle: Command, tmp_path: Path) -> None:
+    @plugins.law("told")
+    class Told(Heuristic):
+        name = "told"
+
+        def __init__(self, share: float, rounds: int | None = None, loud: bool = False) -> None:
+            assert (share, rounds, loud) == (0.5, 3, True)
+
+    words = ("run", "beacon", "--law", "told", "--out", tmp_path)
+    said = waggle(*words, "--law.share", 0.5, "--law.rounds", 3, "--law.loud", "on", "--json")
+    assert said.code == 0 and said.data["law"] == "told"
+    assert "did you mean '--law.share'" in refused(waggle(*words, "--law.shere", 0.5))
+    assert "--law.rounds" in refused(waggle(*words, "--law.share", 1, "--law.rounds", "few"))
+    assert "share" in refused(waggle(*words))

@@ -15,15 +15,9 @@ from cyclopts import Parameter
 
 from waggle import __version__, plugins
 from waggle.cli import console
+from waggle.cli.faults import EXTRAS
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
-_EXTRAS = {
-    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf", "llguidance"),
-    "chat": ("openai",),
-    "serve": ("starlette", "uvicorn"),
-    "symmetry": ("igraph",),
-    "dataset": ("pyarrow",),
-}
 
 
 class Finding(NamedTuple):
@@ -75,7 +69,7 @@ def _python() -> list[Finding]:
 
 def _packages() -> list[Finding]:
     found = [_package(name, True, "pip install waggle-swarm") for name in _CORE]
-    for extra, names in _EXTRAS.items():
+    for extra, names in EXTRAS.items():
         fix = f"pip install -c constraints.txt 'waggle-swarm[{extra}]'"
         found += [_package(name, False, fix) for name in names]
     return found

@@ -7,11 +7,29 @@ from pydantic import ValidationError
 
 from waggle.core.errors import WaggleError
 
+EXTRAS = {
+    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf", "llguidance"),
+    "chat": ("openai",),
+    "serve": ("starlette", "uvicorn"),
+    "symmetry": ("igraph",),
+    "dataset": ("pyarrow",),
+}
+"""Optional parts of the installation and the packages they bring."""
+
+
+def extra(module: str | None) -> str | None:
+    """Return the extra that brings a module, or None."""
+    top = (module or "").partition(".")[0]
+    return next((name for name, packages in EXTRAS.items() if top in packages), None)
+
 
 def describe(error: BaseException) -> str:
     """Return the one line a user reads."""
     if isinstance(error, CycloptsError):
         return _usage(error)
+    if isinstance(error, ModuleNotFoundError):
+        fix = f"pip install -c constraints.txt 'waggle-swarm[{extra(error.name)}]'"
+        return f"this needs {error.name}, which is not installed; {fix}"
     if isinstance(error, OSError) and not isinstance(error, WaggleError):
         where = f" {str(error.filename)!r}" if error.filename else ""
         return _line(f"cannot use{where}: {error.strerror or error}; give another path or fix it")

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError
 
 from waggle import __version__
 from waggle.cli.argv import spell_out
-from waggle.cli.faults import describe
+from waggle.cli.faults import describe, extra
 from waggle.core.errors import ConfigError, WaggleError, suggest
 
 HELP = """One anonymous local law for self-organizing LLM swarms.
@@ -59,6 +59,7 @@ COMMANDS = {
     "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
     "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
     "bench silo": Command("waggle.cli.bench:silo", "Seconds of a whole Silo episode."),
+    "bench train": Command("waggle.cli.bench_train:train", "Cost of an update of stage two."),
     "bench engine": Command("waggle.cli.bench:engine", "Decisions per second of the LLM engine."),
 }
 GROUPS = {
@@ -106,6 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CycloptsError, WaggleError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             return _hang_up()
+        sys.stderr.write(f"waggle: {describe(error)}\n")
+        return 2
+    except ModuleNotFoundError as error:
+        if extra(error.name) is None:
+            raise
         sys.stderr.write(f"waggle: {describe(error)}\n")
         return 2
     except KeyboardInterrupt:

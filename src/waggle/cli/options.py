@@ -29,12 +29,18 @@ from waggle.runtime.switches import Switches
 
 @cache
 def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
-    """Return a pydantic model with the fields, defaults and attribute docstrings of a struct."""
+    """Return a pydantic model with the fields, defaults and attribute docstrings of a struct.
+
+    Its numbers are counts, rounds, shares and thresholds: finite and not negative.
+    """
     texts = _docstrings(struct)
-    fields: dict[str, Any] = {
-        f.name: (f.type, Field(default=f.default, description=texts.get(f.name)))
-        for f in msgspec.structs.fields(struct)
-    }
+    fields: dict[str, Any] = {}
+    for f in msgspec.structs.fields(struct):
+        least = None if f.type is bool else 0
+        finite = False if f.type is float else None
+        about = texts.get(f.name)
+        limits = Field(default=f.default, description=about, ge=least, allow_inf_nan=finite)
+        fields[f.name] = (f.type, limits)
     config = ConfigDict(extra="forbid", frozen=True)
     return create_model(struct.__name__, __config__=config, __doc__=struct.__doc__, **fields)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waggle.engine.grammar import END, Grammar, State, merge
+from waggle.engine.grammar import END, Grammar, State, common_prefix, merge
 from waggle.engine.vocabulary import Vocabulary
 
 LOOKAHEAD = 8
@@ -60,13 +60,25 @@ class Constraint:
         leaves = self._leaves(state)
         spelled = [self._trusted(text, after.finished) for text, after in leaves]
         run = _shared_run(spelled)
-        if run:
-            return Options((run[0],), run)
-        firsts = [tokens[0] for tokens in spelled]
-        ends = tuple(
-            (text, after, first) for (text, after), first in zip(leaves, firsts, strict=True)
-        )
-        return Options(tuple(sorted(set(firsts))), (), ends)
+        if not run:
+            return _choice(leaves, spelled)
+        self._foresee(state, run, leaves, spelled)
+        return Options((run[0],), run)
+
+    def _foresee(
+        self,
+        state: State,
+        run: tuple[int, ...],
+        leaves: list[tuple[bytes, State]],
+        spelled: list[tuple[int, ...]],
+    ) -> None:
+        """Note the choice behind a forced run: its encodings are at hand already."""
+        after = self.skip(state, run)
+        rest = [tokens[len(run) :] for tokens in spelled]
+        if after is None or after in self._options or not all(rest) or run[-1] == self.end_token:
+            return
+        width = sum(len(self.vocabulary.spelling(token)) for token in run)
+        self._options[after] = _choice([(text[width:], end) for text, end in leaves], rest)
 
     def _trusted(self, text: bytes, complete: bool) -> tuple[int, ...]:
         """Encode a leaf; the last token of an unfinished one may still grow, so it is dropped."""
@@ -96,30 +108,33 @@ class Constraint:
 
     def _leaves(self, state: State) -> list[tuple[bytes, State]]:
         """Spell every continuation until it passes the lookahead or ends."""
-        forced, after = self.grammar.forced(state)
-        goal = len(forced) + LOOKAHEAD
         leaves: list[tuple[bytes, State]] = []
-        frontier: list[tuple[bytes, State]] = [(forced, after)]
+        frontier = self._grow(b"", state)
+        goal = len(common_prefix([text for text, _ in frontier])) + LOOKAHEAD
         while frontier:
-            leaves.extend((text, END) for text, here in frontier if here.accepting)
-            grown = [leaf for text, here in frontier for leaf in self._grow(text, here)]
+            grown: list[tuple[bytes, State]] = []
+            for text, here in frontier:
+                if here.finished or len(text) >= goal:
+                    leaves.append((text, here))
+                else:
+                    grown.extend(self._grow(text, here))
             if len(grown) + len(leaves) > MAX_LEAVES:
-                leaves.extend(grown)
-                break
-            leaves.extend(leaf for leaf in grown if _past(*leaf, goal))
-            frontier = [leaf for leaf in grown if not _past(*leaf, goal)]
+                return leaves + grown
+            frontier = grown
         return leaves
 
     def _grow(self, text: bytes, here: State) -> list[tuple[bytes, State]]:
-        grown = []
-        for branch in self.grammar.branches(here):
-            more, further = self.grammar.forced(branch)
-            grown.append((text + more, further))
+        closure = self.grammar.closure
+        grown = [(text + label, closure(target)) for label, target in here.items]
+        if here.accepting:
+            grown.append((text, END))
         return grown
 
 
-def _past(text: bytes, here: State, goal: int) -> bool:
-    return len(text) >= goal and not here.finished
+def _choice(leaves: list[tuple[bytes, State]], spelled: list[tuple[int, ...]]) -> Options:
+    firsts = [tokens[0] for tokens in spelled]
+    ends = [(text, after, first) for (text, after), first in zip(leaves, firsts, strict=True)]
+    return Options(tuple(sorted(set(firsts))), (), tuple(ends))
 
 
 def _rest(text: bytes, after: State) -> State:

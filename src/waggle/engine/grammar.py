@@ -107,6 +107,7 @@ class Grammar:
         """Compile a piece."""
         grammar = Grammar()
         grammar.root = _compile(grammar, _piece(piece), 0, {})
+        _compress(grammar)
         return grammar
 
     @staticmethod
@@ -117,6 +118,7 @@ class Grammar:
             raise ConfigError("a grammar needs at least one admissible string; give it one")
         grammar = Grammar()
         grammar.root = _radix(grammar, words, {})
+        _compress(grammar)
         return grammar
 
     def start(self) -> State:
@@ -236,6 +238,24 @@ def _compile(
             return _node(grammar, edges, shared)
         case Choice(options):
             return _node(grammar, _fan(grammar, options, after, shared), shared)
+
+
+def _compress(grammar: Grammar) -> None:
+    """Let every label reach to the next choice, so that a walk meets choices only.
+
+    Nodes come after what they lead to, hence one pass in order sees finished targets.
+    """
+    for node in range(1, len(grammar.edges)):
+        edges: dict[Item, None] = {}
+        for label, target in grammar.edges[node]:
+            further = grammar.edges[_node_of(target)]
+            if target and not label:
+                edges.update(dict.fromkeys(further))
+            elif len(further) == 1 and further[0][0]:
+                edges[(label + further[0][0], further[0][1])] = None
+            else:
+                edges[(label, target)] = None
+        grammar.edges[node] = tuple(edges)
 
 
 def _fan(

@@ -1,5 +1,6 @@
 """The expert's port rule and its tables beside the ceilings."""
 
+import msgspec
 import pytest
 
 from waggle.core.admit import violations
@@ -11,6 +12,7 @@ from waggle.core.schema import (
     Port,
     Private,
     Proposal,
+    Trace,
     View,
 )
 from waggle.laws.expert_silo import decide, standing
@@ -78,6 +80,27 @@ def test_refuted_commitment_is_reopened_and_replaced_even_where_all_is_known() -
     assert decision.deposits[0].claim == "z9" and decision.deposits[0].conflict == 4
     assert decision.commit == Commitment("z1", 4)
     assert violations(shown, decision) == ()
+
+
+def told(support: int, answer: str = "common", budget: int = 3) -> View:
+    shown = view(port("h1"), port("h2", 5), budget=budget)
+    private = msgspec.structs.replace(shown.private, observation={"answer": answer})
+    trace = Trace("h1", "z7", 3, support, 0, 7)
+    return msgspec.structs.replace(shown, private=private, traces=(trace,))
+
+
+def test_an_answer_vouched_for_by_full_coverage_is_taken_over_and_passed_on() -> None:
+    shown = told(4, budget=1)
+    decision = decide(shown)
+    assert decision.commit == Commitment("z7", 2) and decision.execution_intent == "FIELD"
+    assert [d.claim for d in decision.deposits] == ["z7"] and decision.deposits[0].ttl == 6
+    assert violations(shown, decision) == ()
+
+
+@pytest.mark.parametrize("shown", [told(3), told(4, "own")])
+def test_partial_answers_and_answers_of_others_are_not_taken_over(shown: View) -> None:
+    decision = decide(shown)
+    assert decision.commit is None and decision.deposits[0].claim == "z1"
 
 
 def test_expert_beats_round_robin_and_meets_the_ceilings_bounds() -> None:

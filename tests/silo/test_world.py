@@ -59,7 +59,7 @@ def test_views_tell_nothing_of_the_swarm() -> None:
     assert small.contract == large.contract
     for world in (small, large):
         sensed = world.sense(3, nothing_held())
-        assert set(sensed.observation) == {"gained", "answered"}
+        assert set(sensed.observation) == {"answer", "gained", "answered"}
         facts = {"offer": 15, "sent": NEVER, "heard": NEVER, "intent": "NONE"}
         assert all(dict(port) == facts for port in sensed.ports.values())
         assert sensed.coverage == 0 and sensed.ready == ()
@@ -123,6 +123,11 @@ def test_the_cap_binds() -> None:
     tight, wide = (scores("III-25", 16, regime="ports", cap=cap) for cap in (512, 8192))
     assert tight["coverage"] < wide["coverage"] == 1
     assert wide["deliveries"] > wide["emissions"]
+
+
+def test_answers_travel_ahead_of_capped_data() -> None:
+    played = scores("I-07", 16, regime="ports", cap=512)
+    assert played["complete"] < played["score"] == 1
 
 
 def test_long_shards_travel_in_pieces() -> None:

@@ -103,6 +103,7 @@ class SiloWorld(WorldBase):
         bound = self._bound[node]
         return Sensed(
             observation={
+                "answer": "own" if self._task.segmented else "common",
                 "gained": self._gained(node),
                 "answered": "no" if bound is None else "so" if bound == claim else "otherwise",
             },
@@ -150,8 +151,13 @@ class SiloWorld(WorldBase):
         return "horizon" if self._round >= self.rounds - 1 else None
 
     def fingerprint(self, write: Write) -> Hashable:
-        """The same claim and the same snapshot on the same channel are the same frame."""
-        return (write.receiver, write.claim, self._known[write.sender], write.conflict > 0)
+        """The same claim and the same snapshot on the same channel are the same frame.
+
+        A capped frame is another one as long as it carries another piece of the backlog.
+        """
+        memory = self._memory[write.sender][write.receiver]
+        piece = None if self._cap is None else (memory.told, memory.credit)
+        return (write.receiver, write.claim, self._known[write.sender], piece, write.conflict > 0)
 
     def payload(self, write: Write) -> Frame:
         """Capture the snapshot, and remember that it was sent."""

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from swarmbench.drawn import drawn, play
+from tests.swarmbench.drawn import drawn, play
 from waggle.core.errors import WaggleError
 from waggle.substrates.swarmbench.config import TASKS, WorldConfig
 from waggle.substrates.swarmbench.errors import LevelError, StateError

@@ -6,7 +6,7 @@ import random
 import networkx as nx
 import pytest
 
-from swarmbench.drawn import drawn, play
+from tests.swarmbench.drawn import drawn, play
 from waggle.substrates.swarmbench.level import Box
 from waggle.substrates.swarmbench.physics import BOXED, BRACE, FIXED, FREE, IDLE, PUSH, Physics
 

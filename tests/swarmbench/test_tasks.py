@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from swarmbench.drawn import drawn, play
+from tests.swarmbench.drawn import drawn, play
 from waggle.substrates.swarmbench.config import Action, WorldConfig
 from waggle.substrates.swarmbench.flocking import FlockDistance, outline
 from waggle.substrates.swarmbench.world import GridWorld

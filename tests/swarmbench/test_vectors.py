@@ -70,6 +70,7 @@ def test_a_vector_without_a_part_fails_with_a_reason(tmp_path, missing):
 @pytest.mark.parametrize(
     "content",
     [b"", b"not gzip", gzip.compress(b"{"), gzip.compress(b"[1]"), gzip.compress(b"{}")[:-9]],
+    ids=["empty", "not gzip", "cut JSON", "a list", "cut gzip"],
 )
 def test_a_broken_file_is_a_failed_vector(tmp_path, content):
     (tmp_path / "pursuit_broken.json.gz").write_bytes(content)

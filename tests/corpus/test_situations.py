@@ -1,0 +1,87 @@
+"""The eight classes: every generated view is of its class, bounded, and full of ties."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+import pytest
+
+from waggle.core.admit import violations
+from waggle.core.canon import check_view
+from waggle.core.modes import Mode, mode
+from waggle.core.orbit import stabiliser_trivial
+from waggle.core.schema import MAX_TRACES, View
+from waggle.corpus.draw import Draw
+from waggle.corpus.frames import made_up_frame, native_frame
+from waggle.corpus.situations import SITUATIONS, make
+from waggle.laws.expert import rules
+
+SHAPES: tuple[Literal["spatial", "ports"], ...] = ("spatial", "ports")
+
+
+def some(name: str, count: int = 60) -> list[View]:
+    views = []
+    for i in range(count):
+        draw = Draw(5, "views", name, i)
+        views.append(make(name, made_up_frame(draw, SHAPES[i % 2]), draw))
+    return views
+
+
+def test_there_are_eight_classes() -> None:
+    assert len(SITUATIONS) == 8
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_views_of_a_class_are_bounded_and_of_that_class(name: str) -> None:
+    for view in some(name):
+        check_view(view)
+        assert SITUATIONS[name].holds(view)
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_expert_has_an_admissible_record_for_every_view(name: str) -> None:
+    for view in some(name):
+        assert violations(view, rules(view.contract.task)(view)) == ()
+
+
+def test_classes_are_told_apart_where_they_exclude_each_other() -> None:
+    apart = [("private-only", "reopening"), ("wait", "synthesis"), ("unresolved", "relay"),
+             ("fresh-evidence", "precommit-conflict")]  # fmt: skip
+    for one, other in apart:
+        assert not any(SITUATIONS[other].holds(view) for view in some(one, 30)), (one, other)
+
+
+def test_all_modes_but_none_other_come_out() -> None:
+    found = Counter(
+        mode(view, rules(view.contract.task)(view)) for name in SITUATIONS for view in some(name)
+    )
+    assert set(found) == set(Mode)
+
+
+def test_there_are_ties_distractors_and_threshold_neighbours() -> None:
+    views = [view for name in SITUATIONS for view in some(name)]
+    assert 0.02 < sum(not stabiliser_trivial(v) for v in views) / len(views) < 0.6
+    assert {len(v.traces) for v in views} >= set(range(8))
+    assert all(len(v.traces) <= MAX_TRACES for v in views)
+    assert {t.ttl for v in views for t in v.traces} >= {1, 2, 8}
+    assert {v.private.coverage for v in views} >= {None, 0, 1, 4}
+    assert {v.budget for v in views} == {0, 1, 2, 3, 4}
+
+
+def test_the_same_name_draws_the_same_view() -> None:
+    assert some("relay", 5) == some("relay", 5)
+
+
+def test_made_up_vocabularies_differ_and_never_name_a_transfer_task() -> None:
+    frames = [made_up_frame(Draw(1, "frames", i), SHAPES[i % 2]) for i in range(80)]
+    assert len({frame.contract.actions for frame in frames}) > 70
+    told = " ".join(f.contract.task + f.contract.goal for f in frames).lower()
+    assert not any(w in told for w in ("flock", "transport", "synchron", "coloring", "leader"))
+
+
+def test_a_frame_keeps_the_task_content_of_a_native_view() -> None:
+    view = some("synthesis", 1)[0]
+    frame = native_frame(view, Draw(0, "frame"))
+    assert frame is not None
+    assert frame.contract == view.contract and frame.observation == view.private.observation

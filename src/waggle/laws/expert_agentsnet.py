@@ -104,13 +104,13 @@ def _drawn_cover(view: View) -> Decision:
 
 def _flood(view: View) -> tuple[Trace, ...]:
     """Pass the smallest priority on while some contact may not know it."""
-    if view.budget == 0:
+    if view.budget == 0 or not view.contract.deposits:
         return ()
     smallest = next(row for row in view.private.claims if row.facts["order"] == 0)
     if not smallest.facts["untold"]:
         return ()
     if smallest.facts["own"]:
-        return (_own(view, FIRM),)
+        return _unless(False, view, FIRM)
     told = [t for t in view.traces if t.claim == smallest.claim and t.ttl > 1]
     longest = max(told, key=lambda t: (t.ttl, t.novelty, t.support), default=None)
     return () if longest is None else (moves.relay(longest, BROADCAST),)
@@ -118,7 +118,7 @@ def _flood(view: View) -> tuple[Trace, ...]:
 
 def _tell(view: View, answer: str, sure: int) -> Decision:
     """Act on an answer, and deposit the own claim if some contact does not know that."""
-    known = view.private.observation["answer"] == answer and all(
+    known = view.private.observation.get("answer") == answer and all(
         port.facts.get("vouched") == sure for port in view.private.channels
     )
     return Decision(answer, None, _unless(known or view.budget == 0, view, sure), None)
@@ -135,7 +135,8 @@ def _point(view: View, port: Port | None, sure: int) -> Decision:
 
 
 def _unless(known: bool, view: View, sure: int) -> tuple[Trace, ...]:
-    return () if known else (_own(view, sure),)
+    silent = known or not view.contract.deposits or not view.private.evidence
+    return () if silent else (_own(view, sure),)
 
 
 def _own(view: View, sure: int) -> Trace:
@@ -146,7 +147,7 @@ def _own(view: View, sure: int) -> Trace:
 
 def _standing(view: View) -> str | None:
     """Return the answer acted on so far, or None before the first update."""
-    answer = view.private.observation["answer"]
+    answer = view.private.observation.get("answer")
     return answer if answer in view.contract.actions else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple, Protocol
 
 from waggle.core.protocols import Local, Shock, Write
@@ -41,6 +41,14 @@ class Behaviour(Protocol):
         """Return bounded facts of the claims known to the node."""
         ...
 
+    def ports(self, node: int) -> Mapping[int, Mapping[str, Fact]]:
+        """Return bounded facts of the node's contacts."""
+        ...
+
+    def says(self, write: Write) -> Hashable:
+        """Return what tells two writes of one claim to one receiver apart, or None."""
+        ...
+
     def payload(self, write: Write) -> object:
         """Return what travels with a write."""
         ...
@@ -51,10 +59,6 @@ class Behaviour(Protocol):
 
     def follow(self, node: int, local: Local) -> str | None:
         """Return the native move that follows the field or the commitment, or None."""
-        ...
-
-    def fetch(self, node: int) -> str | None:
-        """Return the native move that looks for others to tell, or None."""
         ...
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:

@@ -16,9 +16,8 @@ CONTRACTS: dict[str, Contract] = {
     for task, goal, actions in (
         (
             "pursuit",
-            "Surround the prey P on all four sides, again and again. It flees from crowds. FETCH "
-            "leaves to find others who do not know of it.",
-            (*_MOVES, "FETCH"),
+            "Surround the prey P on all four sides, again and again. It flees from crowds.",
+            _MOVES,
         ),
         (
             "foraging",

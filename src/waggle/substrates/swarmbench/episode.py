@@ -66,6 +66,7 @@ class SwarmEpisode(WorldBase):
             observation={"window": window, **self.behaviour.observation(node)},
             proposal=Suggestion(self._plans[node].move),
             evidence=self.behaviour.evidence(node, local),
+            ports=self.behaviour.ports(node),
             claims=self.behaviour.facts(node, local),
         )
 
@@ -108,12 +109,8 @@ class SwarmEpisode(WorldBase):
             return "STAY"
         committed = act.intent is None and act.local.commitment is not None
         if act.intent == "FIELD" or committed:
-            move = self.behaviour.follow(node, act.local) or act.action
-        else:
-            move = act.action
-        if move == "FETCH":
-            return self.behaviour.fetch(node) or self._plans[node].move
-        return move
+            return self.behaviour.follow(node, act.local) or act.action
+        return act.action
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Move the target (Pursuit, Foraging); it is seen by whoever looks there."""

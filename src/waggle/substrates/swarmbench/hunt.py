@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import (
     BLOCKED,
@@ -25,8 +24,8 @@ from waggle.substrates.swarmbench.memory import Memory, Site
 
 CHASE = 6
 """Rounds for which a prey that went out of sight is still chased."""
-RECALL = 8
-"""Rounds for which the place of another agent is worth going to."""
+LEAD = 3
+"""Cells by which a prey is guessed to have fled."""
 _HEADINGS: tuple[Cell, ...] = tuple(
     (i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)
 )
@@ -37,11 +36,9 @@ def propose(memory: Memory, window: Sequence[str], draw: int) -> Plan:
     prey = found(window, "P")
     if prey:
         return Plan(surround(window, prey[0]), True)
-    last = memory.seen.get("prey")
-    if last is not None and memory.age(last) <= CHASE:
-        offset = sub(last.cell, memory.here)
-        if taxi(offset) > 1:
-            return Plan(approach(window, offset, draw), True)
+    trail = memory.trail
+    if trail is not None and is_warm(memory, trail):
+        return Plan(approach(window, sub(trail.cell, memory.here), draw), True)
     return Plan(sweep(memory, window, draw), False)
 
 
@@ -151,20 +148,13 @@ def _jammed(window: Sequence[str], heading: Cell) -> bool:
     return all(at(window, step) != "." for step in steps if step != (0, 0))
 
 
-def notice(memory: Memory, window: Sequence[str]) -> None:
-    """Remember where another agent was last seen that is not at the prey."""
-    prey = found(window, "P")
-    free = [a for a in found(window, "Aa") if not prey or taxi(a, prey[0]) > 2]
-    if free:
-        nearest = min(free, key=lambda a: (taxi(a), a))
-        memory.others = Site(add(memory.here, nearest), memory.clock, "")
+def guess(memory: Memory, site: Site) -> Site:
+    """Guess that a prey that left its place fled straight on from here."""
+    offset = sub(site.cell, memory.here)
+    away = [LEAD * ((x > 0) - (x < 0)) for x in offset]
+    return Site(add(site.cell, (away[0], away[1])), memory.clock, site.claim)
 
 
-def fetch(memory: Memory, window: Sequence[str], draw: int) -> str:
-    """Go where another agent was last seen, and sweep after that."""
-    last = memory.others
-    if last is not None and memory.age(last) <= RECALL:
-        offset = sub(last.cell, memory.here)
-        if taxi(offset) > 1:
-            return approach(window, offset, draw)
-    return sweep(memory, window, draw)
+def is_warm(memory: Memory, trail: Site) -> bool:
+    """Whether a trail is fresh and not yet walked to its end."""
+    return memory.age(trail) <= CHASE and taxi(trail.cell, memory.here) > 1

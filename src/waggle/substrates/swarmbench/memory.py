@@ -29,8 +29,9 @@ class Memory:
     """The private memory of one agent."""
 
     __slots__ = (
-        "claims_gone", "clock", "field", "heading", "here", "known", "last_move", "others",
-        "passed", "plan_key", "seen", "solid", "still", "streak", "told", "walls",
+        "claims_gone", "clock", "field", "heading", "here", "known", "last_move",
+        "passed", "plan_key", "routes", "seen", "solid", "still", "streak", "told", "trail",
+        "walls",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -47,10 +48,12 @@ class Memory:
         """Claim -> the site as last told."""
         self.claims_gone: dict[str, int] = {}
         """Claims found wrong with own eyes, and when."""
+        self.routes: dict[str, list[Cell]] = {}
+        """Claim -> the way to it as told, cell by cell."""
         self.passed: dict[str, set[int]] = {}
-        """Claim -> receivers this agent has passed it to."""
-        self.others: Site | None = None
-        """Where another agent was last seen that was not busy at a target."""
+        """Claim -> contacts this agent has told of it."""
+        self.trail: Site | None = None
+        """Where a target that fled from own sight may be by now."""
         self.heading: Cell | None = None
         self.last_move: str | None = None
         self.still = 0

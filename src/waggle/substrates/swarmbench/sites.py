@@ -20,7 +20,7 @@ from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import at, found, octant, reach, sub
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.navigate import step_to
+from waggle.substrates.swarmbench.navigate import route_to, step_along, step_to, walked
 from waggle.substrates.swarmbench.relocate import relocate_food, relocate_prey
 from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.tasks import Foraging
@@ -36,6 +36,8 @@ class Cue(NamedTuple):
 
     cell: Cell | None
     round: int
+    route: tuple[Cell, ...] = ()
+    """Turning points of the writer's way there, where walls make the way matter."""
 
 
 class Sites:
@@ -44,6 +46,8 @@ class Sites:
     refresh: int | None = None
     symbols: Mapping[str, str] = {}
     """Kind of site -> its symbol."""
+    certain = 2
+    """How near a told place must be before its emptiness refutes the claim."""
     memory_span: int | None = None
     """Rounds after which a told site is forgotten; None: never."""
 
@@ -66,6 +70,10 @@ class Sites:
                 claim = self.claim(kind, self.anchor(self.scene.to_map(node, cell)))
                 memory.seen[kind] = Site(cell, memory.clock, claim)
                 memory.claims_gone.pop(claim, None)
+                for told in [c for c in memory.told if c.startswith(f"{kind}:")]:
+                    if told != claim:
+                        memory.claims_gone[told] = memory.clock
+                    del memory.told[told]
         self._forget_refuted(memory, window)
         return self.plan(node)
 
@@ -75,15 +83,15 @@ class Sites:
 
     def _forget_refuted(self, memory: Memory, window: list[str]) -> None:
         half = len(window) // 2
-        sites = [*memory.seen.values(), *memory.told.values()]
-        for site in sites:
+        reaches = [(site, half) for site in memory.seen.values()]
+        reaches += [(site, min(half, self.certain)) for site in memory.told.values()]
+        for site, certain in reaches:
             kind = site.claim.partition(":")[0]
-            own = memory.seen.get(kind)
-            elsewhere = own is not None and own.round == memory.clock and own.claim != site.claim
             offset = sub(site.cell, memory.here)
-            missing = reach(offset) <= half and self._missing(window, offset, self.symbols[kind])
-            if elsewhere or missing:
+            if reach(offset) <= certain and self._missing(window, offset, self.symbols[kind]):
                 memory.claims_gone[site.claim] = memory.clock
+                self.lost(memory, site)
+                memory.told.pop(site.claim, None)
         for claim in [c for c, s in memory.told.items() if self._is_stale(memory, s)]:
             del memory.told[claim]
         for kind in [k for k, s in memory.seen.items() if s.claim in memory.claims_gone]:
@@ -92,9 +100,16 @@ class Sites:
     def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
         return at(window, offset) != symbol
 
+    def lost(self, memory: Memory, site: Site) -> None:
+        """Take note that a target is no longer where it was seen or told to be."""
+
     def _is_stale(self, memory: Memory, site: Site) -> bool:
+        """Whether a told site is too old, or own eyes missed it after it was seen.
+
+        What was seen in the same round as the miss was seen elsewhere, so it is news.
+        """
         old = self.memory_span is not None and memory.age(site) > self.memory_span
-        return old or memory.claims_gone.get(site.claim, -1) >= site.round
+        return old or memory.claims_gone.get(site.claim, -1) > site.round + 1
 
     def plan(self, node: int) -> Plan:
         """Return the private move."""
@@ -108,10 +123,14 @@ class Sites:
         """Nothing beyond the window."""
         return {}
 
+    def ports(self, node: int) -> Mapping[int, Mapping[str, Fact]]:
+        """Nothing about contacts."""
+        return {}
+
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
         """Sites seen with own eyes, and verified conflict against claims that reached the node."""
         memory = self.scene.memories[node]
-        rows = [self._seen_row(memory, site) for site in memory.seen.values()]
+        rows = [self._seen_row(node, site) for site in memory.seen.values()]
         rows = [row for row in rows if row.support > 0]
         for claim in self._incident(local):
             gone = memory.claims_gone.get(claim)
@@ -123,7 +142,8 @@ class Sites:
     def _conflict_span(self) -> int:
         return self.memory_span if self.memory_span is not None else 1 << 30
 
-    def _seen_row(self, memory: Memory, site: Site) -> Evidence:
+    def _seen_row(self, node: int, site: Site) -> Evidence:
+        memory = self.scene.memories[node]
         age = memory.age(site)
         direction = octant(sub(site.cell, memory.here))
         return Evidence(site.claim, max(0, MAX_BIN - age), self.strength(age), 0, direction)
@@ -150,15 +170,10 @@ class Sites:
                     "source": source,
                     "way": octant(sub(site.cell, memory.here)),
                     "age": min(MAX_BIN, (memory.age(site) + 2) // 3),
-                    "passed": min(MAX_BIN, len(memory.passed.get(site.claim, ()))),
                 }
         for claim in self._incident(local):
             rows.setdefault(claim, {"kind": claim.partition(":")[0]})
         return rows
-
-    def fetch(self, node: int) -> str | None:
-        """Return the move that looks for others to tell; only hunters go and fetch."""
-        return None
 
     def says(self, write: Write) -> Cell | None:
         """Return the place a write names; None where a claim has one place only."""
@@ -167,13 +182,18 @@ class Sites:
     def payload(self, write: Write) -> Cue:
         """Send along where the target was and when it was seen; a challenge says when it was not."""
         memory = self.scene.memories[write.sender]
-        memory.passed.setdefault(write.claim, set()).add(write.receiver)
         if write.conflict:
             return Cue(None, memory.claims_gone.get(write.claim, memory.clock))
         site = self._source(write)
         if site is None:
             return Cue(None, memory.clock)
-        return Cue(self.scene.to_map(write.sender, site.cell), site.round)
+        memory.passed.setdefault(write.claim, set()).add(write.receiver)
+        route = tuple(self.scene.to_map(write.sender, c) for c in self.route(memory, site))
+        return Cue(self.scene.to_map(write.sender, site.cell), site.round, route)
+
+    def route(self, memory: Memory, site: Site) -> list[Cell]:
+        """Return the turning points of the way to a site; empty where the way is open."""
+        return []
 
     def _source(self, write: Write) -> Site | None:
         """Return the site a write is about, as its writer knows it: seen, else told."""
@@ -198,6 +218,8 @@ class Sites:
             site = Site(cell, cue.round, write.claim)
             if not self._is_stale(memory, site):
                 memory.told[write.claim] = site
+                way = [self.scene.to_frame(write.receiver, corner) for corner in cue.route]
+                memory.routes[write.claim] = walked(way)
         return msgspec.structs.replace(write, direction=octant(sub(cell, memory.here)))
 
     def follow(self, node: int, local: Local) -> str | None:
@@ -208,15 +230,15 @@ class Sites:
             told.append(memory.seen[kind])
         held = [s for s in told if s.claim == local.commitment]
         site = held[0] if held else self._freshest(memory, told)
-        return None if site is None else self.walk(node, site.cell)
+        return None if site is None else self.walk(node, site)
 
     def _freshest(self, memory: Memory, sites: Iterable[Site]) -> Site | None:
         return min(
             sites, key=lambda s: (-s.round, reach(s.cell, memory.here), s.cell), default=None
         )
 
-    def walk(self, node: int, cell: Cell) -> str | None:
-        """Return the move towards a cell of the node's frame."""
+    def walk(self, node: int, site: Site) -> str | None:
+        """Return the move towards a site."""
         raise NotImplementedError
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
@@ -228,7 +250,8 @@ class PursuitSites(Sites):
     """One moving target; what was told is forgotten after twelve rounds."""
 
     refresh = 12
-    memory_span = 24
+    certain = 1
+    memory_span = 5
     symbols: Mapping[str, str] = {"prey": "P"}
 
     def claim(self, kind: str, cell: Cell) -> str:
@@ -239,8 +262,12 @@ class PursuitSites(Sites):
     def plan(self, node: int) -> Plan:
         """Hunt."""
         scene = self.scene
-        hunt.notice(scene.memories[node], scene.windows[node])
         return hunt.propose(scene.memories[node], scene.windows[node], scene.draw(node))
+
+    def lost(self, memory: Memory, site: Site) -> None:
+        """Guess that the prey fled straight on, and follow the trail for a while."""
+        if memory.seen.get("prey") == site:
+            memory.trail = hunt.guess(memory, site)
 
     def wants(self, node: int) -> str:
         """The prey."""
@@ -258,15 +285,10 @@ class PursuitSites(Sites):
         site = self._source(write)
         return None if site is None else self.scene.to_map(write.sender, site.cell)
 
-    def fetch(self, node: int) -> str | None:
-        """Leave the prey and look for others to tell."""
-        scene = self.scene
-        return hunt.fetch(scene.memories[node], scene.windows[node], scene.draw(node))
-
-    def walk(self, node: int, cell: Cell) -> str | None:
+    def walk(self, node: int, site: Site) -> str | None:
         """Walk straight; Pursuit has no inner walls."""
         scene = self.scene
-        offset = sub(cell, scene.memories[node].here)
+        offset = sub(site.cell, scene.memories[node].here)
         return hunt.approach(scene.windows[node], offset, scene.draw(node))
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
@@ -311,11 +333,39 @@ class ForagingSites(Sites):
         """Whether the node carries food."""
         return {"carrying": self.carrying(node)}
 
-    def walk(self, node: int, cell: Cell) -> str | None:
-        """Walk over the private map, unknown cells taken for free."""
+    def walk(self, node: int, site: Site) -> str | None:
+        """Walk along the told way, else over the private map with unknown cells taken for free."""
         scene = self.scene
+        memory, draw = scene.memories[node], scene.draw(node)
         crowd = frozenset(found(scene.windows[node], "Aa"))
-        return step_to(scene.memories[node], cell, crowd, scene.draw(node))
+        route = memory.routes.get(site.claim, [])
+        if route and memory.still < 3 and not memory.solid.intersection(route[:-1]):
+            move = step_along(memory, route, crowd, draw)
+            if move is not None:
+                return move
+        return step_to(memory, site.cell, crowd, draw)
+
+    def route(self, memory: Memory, site: Site) -> list[Cell]:
+        """Tell the way as the writer knows it; one that was told passes it on."""
+        own = memory.seen.get(site.claim.partition(":")[0])
+        if own is None or own.claim != site.claim:
+            return [memory.here, *memory.routes.get(site.claim, [])][1:]
+        return route_to(memory, site.cell)
+
+    def _seen_row(self, node: int, site: Site) -> Evidence:
+        """A site that stays put is news to contacts that were not told of it."""
+        memory = self.scene.memories[node]
+        told = memory.passed.get(site.claim, set())
+        new = any(contact not in told for contact in self.scene.neighbours(node))
+        direction = octant(sub(site.cell, memory.here))
+        return Evidence(site.claim, MAX_BIN if new else 0, MAX_BIN, 0, direction)
+
+    def ports(self, node: int) -> Mapping[int, Mapping[str, Fact]]:
+        """Which contacts are seen to carry food."""
+        return {
+            contact: {"carries": int(self.carrying(contact))}
+            for contact in self.scene.neighbours(node)
+        }
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Move the food to the other corner of its side once a quarter is committed to it."""

@@ -1,0 +1,108 @@
+"""The whole pipeline through the real command line: corpus, labels, training, diagnosis."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMALL = """
+name = "two-minutes"
+backbone = "{backbone}"
+max_context = 4000
+[corpus]
+tasks = ["beacon"]
+bundles = 4
+validation = 1
+test = 1
+native = 8
+n = [6]
+rounds = 8
+[transitions]
+tasks = ["beacon"]
+law = "warm-start"
+train = 24
+validation = 8
+probe = 16
+test = 16
+n = [6]
+rounds = 4
+episodes = 2
+[adaptation]
+rank = 4
+alpha = 8
+[stage_one]
+updates = 6
+batch = 4
+rate = 3e-3
+[stage_two]
+updates = 4
+batch = 2
+transition_batch = 2
+rate = 1e-3
+warm_up = 0
+ramp = 2
+[run]
+device = "cpu"
+dtype = "float32"
+evaluate_every = 3
+validation_records = 4
+"""
+
+
+def run(script: Path, recipe: Path, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(script), str(recipe), str(folder)],
+        capture_output=True, text=True, check=False, timeout=600, cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "HOME": str(folder.parent),
+             "WAGGLE": f"{sys.executable} -m waggle", **env},
+    )  # fmt: skip
+
+
+def test_corpus_to_diagnosed_law_in_one_command(tmp_path: Path, backbone: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(SMALL.format(backbone=backbone), encoding="utf-8")
+    done = run(ROOT / "recipes" / "speedrun.sh", recipe, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    law = tmp_path / "out/seed-0/scd/law"
+    assert (law / "adapter_config.json").exists() and (law / "README.md").exists()
+    result = json.loads((tmp_path / "out/scd.json").read_text(encoding="utf-8"))
+    assert result["synthetic views"] == 8
+    assert result["equivariance canonical admitted"] == 1.0
+    assert result["probe all"] > 0
+
+
+@pytest.mark.slow
+def test_the_tiny_recipe_runs(tmp_path: Path) -> None:
+    done = run(ROOT / "recipes" / "speedrun.sh", ROOT / "recipes" / "tiny.toml", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["paper", "smollm2", "nano", "tiny"])
+def test_recipes_can_be_read(name: str) -> None:
+    from waggle.scd.config import read_recipe
+
+    recipe = read_recipe(ROOT / "recipes" / f"{name}.toml")
+    assert recipe.name == name
+    if name == "paper":
+        defaults = type(recipe)(name="paper")
+        assert recipe == defaults
+
+
+def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from waggle.cli.main import main
+
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[stage_two]\nupdatez = 3\n", encoding="utf-8")
+    assert main(["train", str(bad)]) == 2
+    told = capsys.readouterr().err
+    assert "stage_two.updatez" in told and told.count("\n") == 1
+    bad.write_text("not toml", encoding="utf-8")
+    assert main(["train", str(bad)]) == 2
+    assert "is not TOML" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "none.toml")]) == 2
+    assert "cannot read recipe" in capsys.readouterr().err

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 
 from waggle.core.protocols import Local, Shock, Write
 from waggle.core.schema import Evidence, Fact, Json
-from waggle.substrates.swarmbench.scene import Scene
 
 
 class Plan(NamedTuple):
@@ -22,8 +21,6 @@ class Behaviour(Protocol):
 
     refresh: int | None
     """Rounds after which a repeated write is a refresh; None: evidence is told once."""
-
-    def __init__(self, scene: Scene) -> None: ...
 
     def look(self, node: int) -> Plan:
         """Take the present window into private memory and plan the private move."""

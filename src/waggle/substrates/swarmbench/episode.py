@@ -7,23 +7,28 @@ commitment follows the field, everything else is the action itself.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Literal
 
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
-from waggle.core.schema import WAIT
+from waggle.core.schema import WAIT, Json
 from waggle.core.world import WorldBase
 from waggle.substrates.swarmbench.answer import render_map
 from waggle.substrates.swarmbench.behaviour import Behaviour, Plan
 from waggle.substrates.swarmbench.compass import reach
 from waggle.substrates.swarmbench.contracts import CONTRACTS
+from waggle.substrates.swarmbench.lights import Lights
 from waggle.substrates.swarmbench.scene import Scene
+from waggle.substrates.swarmbench.shapes import Flock, Haul
 from waggle.substrates.swarmbench.sites import ForagingSites, PursuitSites
 from waggle.substrates.swarmbench.world import GridWorld
 
-BEHAVIOURS: Mapping[str, type[Behaviour]] = {
+BEHAVIOURS: Mapping[str, Callable[[Scene], Behaviour]] = {
     "pursuit": PursuitSites,
     "foraging": ForagingSites,
+    "synchronization": Lights,
+    "flocking": Flock,
+    "transport": Haul,
 }
 
 
@@ -61,7 +66,7 @@ class SwarmEpisode(WorldBase):
 
     def sense(self, node: int, local: Local) -> Sensed:
         """Show the window, the private move, own evidence and what is known of each claim."""
-        window = list(self.scene.windows[node])
+        window: list[Json] = list(self.scene.windows[node])
         return Sensed(
             observation={"window": window, **self.behaviour.observation(node)},
             proposal=Suggestion(self._plans[node].move),

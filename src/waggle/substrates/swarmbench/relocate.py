@@ -26,7 +26,7 @@ def is_due(scene: Scene, round: int, committed: Mapping[int, str], kind: str) ->
 
 
 def refuted(committed: Mapping[int, str], kind: str, present: str) -> tuple[str, ...]:
-    """Return the claims of a kind that a relocation makes wrong: those held, and the present one."""
+    """Return the claims of a kind that a relocation makes wrong: all held, and the present."""
     held = {claim for claim in committed.values() if claim.startswith(f"{kind}:")}
     return tuple(sorted(held | {present}))
 

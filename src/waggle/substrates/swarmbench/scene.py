@@ -46,13 +46,12 @@ class Scene:
         world, half = self.world, self.half
         physics = world.physics
         centre = physics.pos[self.keys[node]]
-        found = []
+        codes: list[int] = []
         for di in range(-half, half + 1):
             row = centre + di * physics.stride
-            for code in physics.cells[row - half : row + half + 1]:
-                if 0 < code <= world.n and self.keys[node] != code - 1:
-                    found.append(self.node_of[code - 1])
-        return found
+            codes += physics.cells[row - half : row + half + 1]
+        mine = self.keys[node] + 1
+        return [self.node_of[code - 1] for code in codes if 0 < code <= world.n and code != mine]
 
     def to_frame(self, node: int, cell: Cell) -> Cell:
         """Turn a cell of the map into the node's own frame."""

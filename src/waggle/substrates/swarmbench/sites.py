@@ -180,7 +180,7 @@ class Sites:
         return None
 
     def payload(self, write: Write) -> Cue:
-        """Send along where the target was and when it was seen; a challenge says when it was not."""
+        """Send along where the target was and when it was seen, or when it was missed."""
         memory = self.scene.memories[write.sender]
         if write.conflict:
             return Cue(None, memory.claims_gone.get(write.claim, memory.clock))

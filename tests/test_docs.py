@@ -54,3 +54,10 @@ def test_the_picture_is_what_the_demo_shows(
     (picture,) = (block for block in blocks("text") if "beacon" in block and "score" in block)
     for row in picture.splitlines():
         assert row in shown, row
+
+
+def test_the_layout_names_every_package_and_none_else() -> None:
+    (tree,) = (block for block in blocks("text") if block.startswith("src/waggle/"))
+    named = set(re.findall(r"^  ([a-z]+)/ ", tree, flags=re.M))
+    package = ROOT / "src" / "waggle"
+    assert named == {p.parent.name for p in package.glob("*/__init__.py")}

@@ -18,9 +18,10 @@ from waggle.substrates.swarmbench.behaviour import Behaviour, Plan
 from waggle.substrates.swarmbench.compass import reach
 from waggle.substrates.swarmbench.contracts import CONTRACTS
 from waggle.substrates.swarmbench.lights import Lights
+from waggle.substrates.swarmbench.quarry import PursuitSites
 from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.shapes import Flock, Haul
-from waggle.substrates.swarmbench.sites import ForagingSites, PursuitSites
+from waggle.substrates.swarmbench.stores import ForagingSites
 from waggle.substrates.swarmbench.world import GridWorld
 
 BEHAVIOURS: Mapping[str, Callable[[Scene], Behaviour]] = {

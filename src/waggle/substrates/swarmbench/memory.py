@@ -29,7 +29,7 @@ class Memory:
     """The private memory of one agent."""
 
     __slots__ = (
-        "claims_gone", "clock", "field", "heading", "here", "known", "last_move",
+        "claims_gone", "clock", "denied", "field", "heading", "here", "known", "last_move",
         "passed", "plan_key", "routes", "seen", "solid", "still", "streak", "told", "trail",
         "walls",
     )  # fmt: skip
@@ -48,6 +48,8 @@ class Memory:
         """Claim -> the site as last told."""
         self.claims_gone: dict[str, int] = {}
         """Claims found wrong with own eyes, and when."""
+        self.denied: dict[str, int] = {}
+        """Claim -> the last round for which others denied it."""
         self.routes: dict[str, list[Cell]] = {}
         """Claim -> the way to it as told, cell by cell."""
         self.passed: dict[str, set[int]] = {}

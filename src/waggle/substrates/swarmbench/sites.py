@@ -15,15 +15,12 @@ import msgspec
 
 from waggle.core.protocols import Local, Shock, Write
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
-from waggle.substrates.swarmbench import forage, hunt
 from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import at, found, octant, reach, sub
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.navigate import route_to, step_along, step_to, walked
-from waggle.substrates.swarmbench.relocate import relocate_food, relocate_prey
+from waggle.substrates.swarmbench.navigate import walked
 from waggle.substrates.swarmbench.scene import Scene
-from waggle.substrates.swarmbench.tasks import Foraging
 
 BLOCK = 6
 """Side of the map blocks that tell claims apart."""
@@ -109,7 +106,8 @@ class Sites:
         What was seen in the same round as the miss was seen elsewhere, so it is news.
         """
         old = self.memory_span is not None and memory.age(site) > self.memory_span
-        return old or memory.claims_gone.get(site.claim, -1) > site.round + 1
+        missed = memory.claims_gone.get(site.claim, -1) > site.round + 1
+        return old or missed or memory.denied.get(site.claim, -1) > site.round
 
     def plan(self, node: int) -> Plan:
         """Return the private move."""
@@ -133,14 +131,23 @@ class Sites:
         rows = [self._seen_row(node, site) for site in memory.seen.values()]
         rows = [row for row in rows if row.support > 0]
         for claim in self._incident(local):
-            gone = memory.claims_gone.get(claim)
-            if gone is not None and memory.clock - gone <= self._conflict_span():
-                novelty = max(0, MAX_BIN - (memory.clock - gone))
-                rows.append(Evidence(claim, novelty, 0, MAX_BIN))
+            age = self._refuted_since(memory, claim)
+            if age is not None:
+                rows.append(Evidence(claim, max(0, MAX_BIN - age), 0, MAX_BIN))
         return tuple(rows)
 
-    def _conflict_span(self) -> int:
-        return self.memory_span if self.memory_span is not None else 1 << 30
+    def _refuted_since(self, memory: Memory, claim: str) -> int | None:
+        """Return how many rounds ago own eyes refuted a claim, or None.
+
+        The target in sight elsewhere, or the named place found empty and the target not seen since.
+        """
+        own = memory.seen.get(claim.partition(":")[0])
+        if own is not None and own.claim != claim:
+            return memory.age(own)
+        gone = memory.claims_gone.get(claim)
+        if gone is None or (self.memory_span and memory.clock - gone > self.memory_span):
+            return None
+        return memory.clock - gone
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
         memory = self.scene.memories[node]
@@ -206,21 +213,27 @@ class Sites:
         cue = payload if isinstance(payload, Cue) else Cue(None, 0)
         memory = self.scene.memories[write.receiver]
         if write.conflict:
+            memory.denied[write.claim] = max(cue.round, memory.denied.get(write.claim, -1))
             told = memory.told.get(write.claim)
-            if told is not None and told.round < cue.round:
+            if told is not None and self._is_stale(memory, told):
                 del memory.told[write.claim]
             return write
         if cue.cell is None:
             return write
         cell = self.scene.to_frame(write.receiver, cue.cell)
-        known = memory.told.get(write.claim)
-        if known is None or known.round < cue.round:
-            site = Site(cell, cue.round, write.claim)
-            if not self._is_stale(memory, site):
-                memory.told[write.claim] = site
-                way = [self.scene.to_frame(write.receiver, corner) for corner in cue.route]
-                memory.routes[write.claim] = walked(way)
+        way = [self.scene.to_frame(write.receiver, corner) for corner in cue.route]
+        self._remember(memory, Site(cell, cue.round, write.claim), walked(way))
         return msgspec.structs.replace(write, direction=octant(sub(cell, memory.here)))
+
+    def _remember(self, memory: Memory, site: Site, route: list[Cell]) -> None:
+        """Keep the newest word on a claim; equally new ones are ranked by content alone."""
+        if self._is_stale(memory, site):
+            return
+        known = memory.told.get(site.claim)
+        kept = memory.routes.get(site.claim, [])
+        if known is None or _rank(site, route) < _rank(known, kept):
+            memory.told[site.claim] = site
+            memory.routes[site.claim] = route
 
     def follow(self, node: int, local: Local) -> str | None:
         """Step towards the committed site if it is wanted, else towards the best told one."""
@@ -246,127 +259,6 @@ class Sites:
         return None
 
 
-class PursuitSites(Sites):
-    """One moving target; what was told is forgotten after twelve rounds."""
-
-    refresh = 12
-    certain = 1
-    memory_span = 5
-    symbols: Mapping[str, str] = {"prey": "P"}
-
-    def claim(self, kind: str, cell: Cell) -> str:
-        """Name the block the prey is in, and which prey it is."""
-        captures = int(self.scene.world.score) + self.incarnation
-        return f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{captures}"
-
-    def plan(self, node: int) -> Plan:
-        """Hunt."""
-        scene = self.scene
-        return hunt.propose(scene.memories[node], scene.windows[node], scene.draw(node))
-
-    def lost(self, memory: Memory, site: Site) -> None:
-        """Guess that the prey fled straight on, and follow the trail for a while."""
-        if memory.seen.get("prey") == site:
-            memory.trail = hunt.guess(memory, site)
-
-    def wants(self, node: int) -> str:
-        """The prey."""
-        return "prey"
-
-    def strength(self, age: int) -> int:
-        """Full support in sight, one bin less every fourth round out of sight."""
-        return max(0, MAX_BIN - (age + 3) // 4)
-
-    def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
-        return not any(symbol in row for row in window)
-
-    def says(self, write: Write) -> Cell | None:
-        """Return where the prey is said to be: a prey that moved is news."""
-        site = self._source(write)
-        return None if site is None else self.scene.to_map(write.sender, site.cell)
-
-    def walk(self, node: int, site: Site) -> str | None:
-        """Walk straight; Pursuit has no inner walls."""
-        scene = self.scene
-        offset = sub(site.cell, scene.memories[node].here)
-        return hunt.approach(scene.windows[node], offset, scene.draw(node))
-
-    def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Relocate the prey far away once a quarter of the nodes is committed."""
-        shock = relocate_prey(self.scene, round, committed, self.claim)
-        if shock is not None:
-            self.incarnation += 1
-            cell = self.scene.world.rules.prey  # type: ignore[attr-defined]
-            shock = msgspec.structs.replace(shock, new_claims=(self.claim("prey", cell),))
-        return shock
-
-
-class ForagingSites(Sites):
-    """Stationary food and nest; evidence is told once."""
-
-    symbols: Mapping[str, str] = {"food": "F", "nest": "N"}
-
-    def plan(self, node: int) -> Plan:
-        """Forage."""
-        scene = self.scene
-        memory, window = scene.memories[node], scene.windows[node]
-        return forage.propose(memory, window, self.carrying(node), scene.draw(node))
-
-    def anchor(self, cell: Cell) -> Cell:
-        """Return the top-left cell of the 2x2 site."""
-        terrain = self.scene.world.terrain
-        symbol = terrain[cell[0]][cell[1]]
-        i, j = cell
-        return i - (terrain[i - 1][j] == symbol), j - (terrain[i][j - 1] == symbol)
-
-    def carrying(self, node: int) -> bool:
-        """Whether the node carries food."""
-        rules = self.scene.world.rules
-        assert isinstance(rules, Foraging)
-        return rules.carrying[self.scene.keys[node]]
-
-    def wants(self, node: int) -> str:
-        """Nest when carrying, food otherwise."""
-        return forage.wanted(self.carrying(node))
-
-    def observation(self, node: int) -> Mapping[str, Json]:
-        """Whether the node carries food."""
-        return {"carrying": self.carrying(node)}
-
-    def walk(self, node: int, site: Site) -> str | None:
-        """Walk along the told way, else over the private map with unknown cells taken for free."""
-        scene = self.scene
-        memory, draw = scene.memories[node], scene.draw(node)
-        crowd = frozenset(found(scene.windows[node], "Aa"))
-        route = memory.routes.get(site.claim, [])
-        if route and memory.still < 3 and not memory.solid.intersection(route[:-1]):
-            move = step_along(memory, route, crowd, draw)
-            if move is not None:
-                return move
-        return step_to(memory, site.cell, crowd, draw)
-
-    def route(self, memory: Memory, site: Site) -> list[Cell]:
-        """Tell the way as the writer knows it; one that was told passes it on."""
-        own = memory.seen.get(site.claim.partition(":")[0])
-        if own is None or own.claim != site.claim:
-            return [memory.here, *memory.routes.get(site.claim, [])][1:]
-        return route_to(memory, site.cell)
-
-    def _seen_row(self, node: int, site: Site) -> Evidence:
-        """A site that stays put is news to contacts that were not told of it."""
-        memory = self.scene.memories[node]
-        told = memory.passed.get(site.claim, set())
-        new = any(contact not in told for contact in self.scene.neighbours(node))
-        direction = octant(sub(site.cell, memory.here))
-        return Evidence(site.claim, MAX_BIN if new else 0, MAX_BIN, 0, direction)
-
-    def ports(self, node: int) -> Mapping[int, Mapping[str, Fact]]:
-        """Which contacts are seen to carry food."""
-        return {
-            contact: {"carries": int(self.carrying(contact))}
-            for contact in self.scene.neighbours(node)
-        }
-
-    def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Move the food to the other corner of its side once a quarter is committed to it."""
-        return relocate_food(self.scene, round, committed, self.claim)
+def _rank(site: Site, route: list[Cell]) -> tuple[int, int, list[Cell], Cell]:
+    """Rank what was told of a claim: newest first, then the shortest way, then by content."""
+    return (-site.round, len(route), route, site.cell)

@@ -1,0 +1,76 @@
+"""Pursuit as sites: one moving target, forgotten soon after it was told of.
+
+The claim names the block the prey is in and which prey it is, so a captured or relocated prey is
+another claim. A prey that moved within its block is news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from waggle.core.protocols import Shock, Write
+from waggle.core.schema import MAX_BIN
+from waggle.substrates.swarmbench import hunt
+from waggle.substrates.swarmbench.behaviour import Plan
+from waggle.substrates.swarmbench.compass import sub
+from waggle.substrates.swarmbench.config import Cell
+from waggle.substrates.swarmbench.memory import Memory, Site
+from waggle.substrates.swarmbench.relocate import relocate_prey
+from waggle.substrates.swarmbench.sites import BLOCK, Sites
+
+
+class PursuitSites(Sites):
+    """One moving target; what was told is forgotten after twelve rounds."""
+
+    refresh: int | None = 12
+    certain = 1
+    memory_span: int | None = 5
+    symbols: Mapping[str, str] = {"prey": "P"}
+
+    def claim(self, kind: str, cell: Cell) -> str:
+        """Name the block the prey is in, and which prey it is."""
+        captures = int(self.scene.world.score) + self.incarnation
+        return f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{captures}"
+
+    def plan(self, node: int) -> Plan:
+        """Hunt."""
+        scene = self.scene
+        return hunt.propose(scene.memories[node], scene.windows[node], scene.draw(node))
+
+    def lost(self, memory: Memory, site: Site) -> None:
+        """Guess that the prey fled straight on, and follow the trail for a while."""
+        if memory.seen.get("prey") == site:
+            memory.trail = hunt.guess(memory, site)
+
+    def wants(self, node: int) -> str:
+        """The prey."""
+        return "prey"
+
+    def strength(self, age: int) -> int:
+        """Full support in sight, one bin less every fourth round out of sight."""
+        return max(0, MAX_BIN - (age + 3) // 4)
+
+    def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
+        return not any(symbol in row for row in window)
+
+    def says(self, write: Write) -> Cell | None:
+        """Return where the prey is said to be: a prey that moved is news."""
+        site = self._source(write)
+        return None if site is None else self.scene.to_map(write.sender, site.cell)
+
+    def walk(self, node: int, site: Site) -> str | None:
+        """Walk straight; Pursuit has no inner walls."""
+        scene = self.scene
+        offset = sub(site.cell, scene.memories[node].here)
+        return hunt.approach(scene.windows[node], offset, scene.draw(node))
+
+    def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
+        """Relocate the prey far away once a quarter of the nodes is committed."""
+        shock = relocate_prey(self.scene, round, committed, self.claim)
+        if shock is not None:
+            self.incarnation += 1
+            cell = self.scene.world.rules.prey  # type: ignore[attr-defined]
+            shock = msgspec.structs.replace(shock, new_claims=(self.claim("prey", cell),))
+        return shock

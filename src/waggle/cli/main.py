@@ -59,6 +59,9 @@ COMMANDS = {
     "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
     "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
     "bench silo": Command("waggle.cli.bench:silo", "Seconds of a whole Silo episode."),
+    "bench swarmbench": Command(
+        "waggle.cli.bench_swarmbench:swarmbench", "Rounds per second of the SwarmBench worlds."
+    ),
     "bench train": Command("waggle.cli.bench_train:train", "Cost of an update of stage two."),
     "bench engine": Command("waggle.cli.bench:engine", "Decisions per second of the LLM engine."),
 }

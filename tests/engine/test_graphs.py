@@ -17,8 +17,14 @@ from waggle.engine.graphs import StepGraphs
 def static_engine(tiny: Any, rows: int, **options: Any) -> Engine:
     engine = Engine(*tiny, max_rows=rows, **options)
     assert isinstance(engine.backend, LeanBackend)
-    engine.backend._graphs = StepGraphs(engine.backend.decoder, capture=lambda step: step)
+    engine.backend._graphs = StepGraphs(engine.backend.decoder, capture=warmed)
     return engine
+
+
+def warmed(step: Any) -> Any:
+    """Run a step once before it is replayed, as recording a CUDA graph does."""
+    step()
+    return step
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8, 24])
@@ -31,6 +37,16 @@ def test_padded_steps_are_greedy(tiny: Any, rows: int, speculate: bool) -> None:
         assert [d.tokens for d in done] == [reference(*tiny, prompt) for prompt in batch]
     assert isinstance(engine.backend, LeanBackend)
     assert engine.backend._graphs._graphs, "no step went through a static shape"
+
+
+def test_warm_up_reaches_the_end_of_the_cache(tiny: Any) -> None:
+    """Recording runs at the last cache position, which lies behind the prefix."""
+    engine = static_engine(tiny, 4)
+    decoder = engine.backend.decoder  # type: ignore[union-attr]
+    decoder._cos, decoder._sin = decoder._tables(8)
+    batch = prompts(tiny[1], 8)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    assert [done.tokens for done in engine.generate(batch)] == want
 
 
 def test_padded_steps_are_constrained(tiny: Any, record_grammar: Any) -> None:

@@ -173,10 +173,13 @@ class LeanBackend:
     def _index(self, values: Sequence[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
-    def argmax(self, hidden: Tensor) -> list[int]:
-        """Return the most likely next token of each state."""
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> list[int]:
+        """Return the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
-            best: list[int] = self.decoder.head(hidden).argmax(-1).tolist()
+            logits = self.decoder.head(hidden)
+            if banned:
+                logits[:, list(banned)] = float("-inf")
+            best: list[int] = logits.argmax(-1).tolist()
             return best
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> list[int]:

@@ -219,7 +219,6 @@ def _measure_free(
     engine: Engine, setup: _Setup, repeats: int, report: BenchReport, mode: str, baseline: float
 ) -> list[Completion]:
     def work() -> list[Completion]:
-        # The end token is banned by `generate`'s forced length, so it is not in play here either.
         return engine.generate(
             [
                 Prompt(
@@ -254,7 +253,7 @@ def _measure_constrained(
                     tail=tail,
                     prefix=setup.prefix,
                     grammar=engine.constraint(task.grammar),
-                    max_new_tokens=4 * setup.new_tokens,
+                    max_new_tokens=task.grammar.longest(),
                 )
                 for tail, task in zip(setup.tails, setup.tasks, strict=True)
             ]

@@ -127,8 +127,13 @@ class Decoder:
         sin[:, : sin.shape[1] // 2].neg_()
         return cos[0].unsqueeze(1), sin.unsqueeze(1)
 
+    @property
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """The rotary tables in use; who captures a step keeps them alive."""
+        return self._cos, self._sin
+
     def reserve(self, length: int) -> None:
-        """Make rotary tables reach at least this position (before any graph is captured)."""
+        """Make rotary tables reach at least this position."""
         if length > self._cos.shape[0]:
             self._cos, self._sin = self._tables(2 * length)
 

@@ -168,12 +168,17 @@ class Engine:
             picked = self.backend.choose(states, [row.choices for row, _ in choosing])
             for (row, _), token in zip(choosing, picked, strict=True):
                 row.choose(token)
-        if freeing:
-            self._confirm(freeing, hidden, bool(choosing))
+        for forced in (False, True):
+            alike = [pair for pair in freeing if pair[0].prompt.ignore_end is forced]
+            if alike:
+                whole = len(alike) == len(rows)
+                self._confirm(alike, hidden, whole, sorted(self.ends) if forced else [])
 
-    def _confirm(self, rows: list[tuple[FreeRow, range]], hidden: Any, mixed: bool) -> None:
-        states = hidden[[index for _, span in rows for index in span]] if mixed else hidden
-        predicted = self.backend.argmax(states)
+    def _confirm(
+        self, rows: list[tuple[FreeRow, range]], hidden: Any, whole: bool, banned: list[int]
+    ) -> None:
+        states = hidden if whole else hidden[[index for _, span in rows for index in span]]
+        predicted = self.backend.argmax(states, banned)
         first = 0
         for row, span in rows:
             row.confirm(predicted[first : first + len(span)])

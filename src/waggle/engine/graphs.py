@@ -34,6 +34,8 @@ class _Graph:
     replay: Step
     tokens: Tensor
     positions: Tensor
+    reads: tuple[Any, ...]
+    """What the recorded kernels read by address: it must live as long as the graph."""
 
 
 def _power(value: int) -> int:
@@ -112,10 +114,12 @@ class StepGraphs:
         cache: list[tuple[Tensor, Tensor]],
     ) -> _Graph:
         device = self._decoder.device
+        capacity = cache[0][0].shape[2]
+        self._decoder.reserve(prefix.length + capacity)
         count = rows * steps
         tokens = torch.zeros(count, dtype=torch.long, device=device)
         # Warm-up passes write: position span - 1 of idle rows would be visible, so use the slack.
-        positions = torch.full((count,), cache[0][0].shape[2] - 1, device=device)
+        positions = torch.full((count,), capacity - 1, device=device)
         chunk = Chunk(
             tokens=tokens,
             slots=torch.arange(rows, device=device).repeat_interleave(steps),
@@ -133,7 +137,8 @@ class StepGraphs:
             chunk.mask = visibility(grid, span, groups, self._decoder.dtype)
             return self._decoder.forward(chunk, cache, prefix)
 
-        return _Graph(self._record(step), tokens, positions)
+        reads = (chunk, prefix, self._decoder.tables)
+        return _Graph(self._record(step), tokens, positions, reads)
 
 
 class Recorder:

@@ -73,8 +73,11 @@ class PlainBackend:
                 rows.append(self._forward(chunk, self._caches[slot], count))
             return torch.cat(rows)
 
-    def argmax(self, hidden: Tensor) -> list[int]:
-        """Return the most likely next token of each row of logits."""
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> list[int]:
+        """Return the most likely next token of each row of logits, banned tokens aside."""
+        if banned:
+            hidden = hidden.clone()
+            hidden[:, list(banned)] = float("-inf")
         best: list[int] = hidden.argmax(-1).tolist()
         return best
 

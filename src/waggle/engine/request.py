@@ -25,7 +25,7 @@ class Prompt:
     skeleton: Constraint | None = None
     max_new_tokens: int = 256
     ignore_end: bool = False
-    """Decode exactly `max_new_tokens`, never stopping early (for measurements; free mode)."""
+    """Ban the end tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,50 @@
+"""The measurement measures: same outputs, honest counts, a runnable command."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.engine import workload
+from waggle.engine.bench import bench, lines
+from waggle.engine.nano import byte_tokenizer
+
+
+def test_the_bench_compares_equal_work() -> None:
+    report = bench("tiny-random", "cpu", "float32", 3, 64, 64, 12, 1)
+    assert report.identical == 3, "free decoding must be generate's in float32"
+    modes = {cell.mode: cell for cell in report.cells}
+    assert modes["generate, dynamic cache"].speedup == pytest.approx(1.0)
+    assert modes["constrained"].note.startswith("3 of 3")
+    assert modes["constrained"].steps < modes["constrained"].tokens
+    assert modes["free, no drafts"].steps == 12
+    assert all(cell.decisions_per_s > 0 for cell in report.cells)
+    assert report.prefix_tokens == 64
+    text = "\n".join(lines(report))
+    assert "64 shared" in text
+    json.dumps(report.as_dict())
+
+
+def test_nonsense_sizes_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least 1"):
+        bench("tiny-random", batch=0)
+
+
+def test_the_workload_is_seeded_and_fits() -> None:
+    tokenizer: Any = byte_tokenizer(workload.texts(60), 1024)
+    assert [t.tail for t in workload.tasks(4, 5)] == [t.tail for t in workload.tasks(4, 5)]
+    records = workload.fit_records(tokenizer, 300)
+    lengths = [len(workload.encode(tokenizer, t.tail)) for t in workload.tasks(20, records)]
+    assert 240 < sum(lengths) / len(lengths) < 360
+
+
+def test_the_bench_runs_without_the_rest_of_waggle() -> None:
+    """On a bare GPU machine only torch and transformers are there."""
+    blocked = "import sys\nfor name in ('msgspec', 'pydantic', 'cyclopts', 'rich', 'networkx'):\n"
+    blocked += "    sys.modules[name] = None\nimport waggle.engine.bench\n"
+    blocked += "import waggle.engine.shapes, waggle.engine.weights\n"
+    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-500:]

@@ -145,7 +145,15 @@ class Recorder:
     """Records steps as CUDA graphs in one memory pool."""
 
     def __init__(self) -> None:
-        self._pool: Any = None
+        self._anchor: Any = None
+
+    def _pool(self) -> Any:
+        """Return the shared pool; a graph that is never dropped keeps it open."""
+        if self._anchor is None:
+            self._anchor = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._anchor):
+                torch.zeros(1, device="cuda")
+        return self._anchor.pool()
 
     def __call__(self, step: Step) -> Step:
         """Run a step once to warm up, record it, and return its replay."""
@@ -155,9 +163,8 @@ class Recorder:
             step()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool()):
             hidden = step()
-        self._pool = graph.pool()
 
         def replay() -> Tensor:
             graph.replay()

@@ -48,3 +48,30 @@ def test_the_bench_runs_without_the_rest_of_waggle() -> None:
     blocked += "import waggle.engine.shapes, waggle.engine.weights\n"
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-500:]
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen3"])
+def test_shaped_models_run_like_any_other(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from waggle.engine import shapes
+    from waggle.engine.engine import Engine
+    from waggle.engine.request import Prompt
+
+    sizes = {
+        "vocab_size": 2100, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+    }  # fmt: skip
+    monkeypatch.setitem(shapes.SHAPES, "small-shape", (family, sizes))
+    model, tokenizer = shapes.shaped("small-shape", "cpu", torch.float32)
+    tails = [workload.encode(tokenizer, task.tail) for task in workload.tasks(3, 2)]
+    done = Engine(model, tokenizer, max_rows=2).generate(
+        [Prompt(tail, max_new_tokens=10, ignore_end=True) for tail in tails]
+    )
+    for tail, completion in zip(tails, done, strict=True):
+        ids = torch.tensor([list(tail)])
+        found = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=10, min_new_tokens=10,
+            do_sample=False,
+        )  # fmt: skip
+        assert tuple(found[0, len(tail) :].tolist()) == completion.tokens

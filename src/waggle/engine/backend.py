@@ -142,7 +142,9 @@ class LeanBackend:
         lengths = self._index([len(chunk) for chunk in chunks])
         rows, steps = len(chunks), max(map(len, chunks))
         ragged = min(map(len, chunks)) != steps
-        row_of = torch.arange(rows, device=self.device).repeat_interleave(lengths)
+        row_of = torch.arange(rows, device=self.device).repeat_interleave(
+            lengths, output_size=sum(map(len, chunks))
+        )
         first = lengths.cumsum(0) - lengths
         step_of = torch.arange(row_of.shape[0], device=self.device) - first[row_of]
         chunk = Chunk(

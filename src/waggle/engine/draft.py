@@ -8,11 +8,14 @@ the tokens the model's own argmax confirms, so drafts change speed and never out
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from waggle.engine.constraint import Walk
 
 ORDER = 3
-"""Tokens of context that select a remembered continuation."""
+"""Tokens of context that select a remembered continuation; two serve where three are new."""
+LONGEST = 15
+"""Longest draft: with the token before it, a power of two, the shape steps are captured in."""
 MAX_REMEMBERED = 200_000
 
 
@@ -26,11 +29,10 @@ class Echo:
         """Remember every continuation in a run of tokens."""
         if len(self._next) > MAX_REMEMBERED:
             self._next.clear()
-        for stop in range(2, len(tokens)):
-            following = tokens[stop]
-            self._next[tuple(tokens[stop - 2 : stop])] = following
-            if stop >= ORDER:
-                self._next[tuple(tokens[stop - ORDER : stop])] = following
+        pairs = pairwise(tokens)
+        self._next.update(zip(pairs, tokens[2:], strict=False))
+        triples = zip(tokens, tokens[1:], tokens[2:], strict=False)
+        self._next.update(zip(triples, tokens[3:], strict=False))
 
     def guess(self, context: Sequence[int]) -> int | None:
         """Return what last followed this context, longest match first."""
@@ -47,7 +49,7 @@ class Drafter:
         self._own.observe(prompt)
         self._walk = walk
         self._recent = list(prompt[-ORDER:])
-        self.limit = 8
+        self.limit = LONGEST // 2
 
     def follow(self, tokens: Sequence[int]) -> None:
         """Note tokens the model confirmed."""
@@ -61,7 +63,7 @@ class Drafter:
     def learn(self, proposed: int, accepted: int) -> None:
         """Lengthen drafts while they are confirmed, shorten them when they are not."""
         if proposed and accepted == proposed:
-            self.limit = min(2 * self.limit, 16)
+            self.limit = min(2 * self.limit + 1, LONGEST)
         elif proposed:
             self.limit = max(2, accepted + 1)
 

@@ -12,7 +12,8 @@ from tests.cli.conftest import Command, refused
 SHARED = Path(__file__).parents[3] / "shared" / "golden"
 MACHINE = {
     "run", "list", "replay", "doctor", "check substrate", "check law", "check record",
-    "check vectors", "check graphs", "bound silo", "bench runtime", "bench silo", "bench engine",
+    "check vectors", "check graphs", "bound silo", "bench runtime", "bench swarmbench",
+    "bench silo", "bench engine",
 }  # fmt: skip
 """Commands with machine output."""
 KINDS = ("substrates", "tasks", "laws", "metrics")
@@ -185,12 +186,20 @@ def test_the_silo_bench_prints_a_mean_and_its_limit(waggle: Command) -> None:
     assert data["n"] == 8 and data["mean"] > 0 and list(data["seconds"]) == ["I-01"]
 
 
+def test_the_swarmbench_bench_prints_rates_beside_the_official_ones(waggle: Command) -> None:
+    said = waggle("bench", "swarmbench", "--seconds", 0.001)
+    assert said.code == 0 and "28.1" in said.out and "Transport" in said.out
+    rows = waggle("bench", "swarmbench", "--seconds", 0.001, "--json").data["speeds"]
+    assert len(rows) == 20 and all(row["ratio"] > 0 for row in rows)
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
         (["silo", "I-99"], "I-99"),
         (["silo", "-n", 0], "at least 1"),
         (["silo", "--law", "heuristc"], "did you mean 'heuristic'"),
+        (["swarmbench", "--seconds", "nan"], "--seconds"),
         (["engine", "--model", "no-such-model"], "waggle models list"),
         (["engine", "--batch", 0], "at least 1"),
     ],

@@ -69,7 +69,7 @@ def figure(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, int):
         return f"{value:,}"
     return "-" if value is None else str(value)

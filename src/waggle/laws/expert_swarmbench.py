@@ -11,6 +11,7 @@ from __future__ import annotations
 from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
+    MAX_TTL,
     WAIT,
     Commitment,
     Decision,
@@ -88,6 +89,9 @@ def _news(view: View) -> Trace | None:
         return moves.fresh(evidence, BROADCAST)
     refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
     traces = [t for t in moves.relayable(view) if t.claim not in refuted and t.support > 0]
+    if view.contract.task.endswith("/pursuit"):
+        # A prey moves on: word of it is passed on once, fresh from whoever saw it.
+        traces = [t for t in traces if t.ttl == MAX_TTL]
     trace = moves.best_trace(view, traces)
     if trace is not None:
         return moves.relay(trace, BROADCAST)

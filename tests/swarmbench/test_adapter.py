@@ -1,0 +1,218 @@
+"""The adapter: what a node sees, tells, is told, and how its decision becomes a move."""
+
+import json
+
+import msgspec
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Act, Case, Local, Write
+from waggle.laws.controls import PrivateOnly
+from waggle.laws.expert import Expert
+from waggle.runtime.sync import play
+from waggle.substrates.swarmbench.adapter import SwarmBench
+from waggle.substrates.swarmbench.compass import octant
+from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.sites import Cue
+from waggle.testing.substrate import check_substrate
+
+TASKS = SwarmBench.tasks
+NOTHING = Local((), None)
+
+
+def opened(task: str, n: int = 8, seed: int = 10_001, **more: object) -> SwarmEpisode:
+    return SwarmBench().open(Case("swarmbench", task, n, seed, **more))
+
+
+def private_round(world: SwarmEpisode) -> None:
+    acts = {
+        node: Act(world.sense(node, NOTHING).proposal.action, None, None, None, NOTHING)
+        for node in world.active()
+    }
+    world.step(acts)
+
+
+def seeing(world: SwarmEpisode, symbol: str) -> int:
+    """Play privately until some node sees a symbol and has a contact; return that node."""
+    for _ in range(80):
+        for node in world.active():
+            if symbol in "".join(world.scene.windows[node]) and world.neighbours(node):
+                return node
+        private_round(world)
+    raise AssertionError("nobody ever saw it")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_substrate_is_sound(task):
+    report = check_substrate(SwarmBench(), task=task, n=6)
+    failed = [check for check in report.checks if not check.passed]
+    assert failed == []
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_view_holds_no_coordinate_id_or_score(task):
+    world = opened(task)
+    for _ in range(5):
+        for node in world.active():
+            sensed = world.sense(node, NOTHING)
+            text = json.dumps(msgspec.to_builtins(sensed.observation))
+            assert "$" not in text
+            assert not any(digit in text for digit in "0123456789")
+        private_round(world)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_private_proposal_is_the_same_whatever_was_told(task):
+    case = Case("swarmbench", task, 8, 10_002, 12)
+    silent = SwarmBench().open(case)
+    play(silent, PrivateOnly(), case)
+    again = SwarmBench().open(case)
+    for memory in again.scene.memories:
+        memory.told.clear()
+    for _ in range(12):
+        private_round(again)
+    assert again.scene.cells == silent.scene.cells
+
+
+@pytest.mark.parametrize(
+    ("offset", "point"),
+    [((0, 0), "HERE"), ((1, -1), "HERE"), ((-5, 0), "N"), ((-5, 2), "N"), ((-5, 3), "NE"),
+     ((3, 3), "SE"), ((0, 2), "E"), ((4, -4), "SW"), ((1, -3), "W")],
+)  # fmt: skip
+def test_octants(offset, point):
+    assert octant(offset) == point
+
+
+def test_what_is_told_is_reprojected_into_the_readers_frame():
+    world = opened("pursuit")
+    writer = seeing(world, "P")
+    reader = world.neighbours(writer)[0]
+    evidence = world.sense(writer, NOTHING).evidence[0]
+    write = Write(writer, reader, evidence.claim, 4, 4, 0, 8, evidence.direction, True)
+    delivered = world.receive(write, world.payload(write))
+    prey, here = world.scene.world.rules.prey, world.scene.cells[reader]
+    assert delivered.direction == octant((prey[0] - here[0], prey[1] - here[1]))
+
+
+def test_a_write_does_not_reach_who_has_gone():
+    world = opened("pursuit", n=16)
+    here = world.scene.cells
+    far = [
+        (a, b)
+        for a in range(16)
+        for b in range(16)
+        if max(abs(here[a][0] - here[b][0]), abs(here[a][1] - here[b][1])) == 3
+    ]
+    sender, receiver = far[0]
+    write = Write(sender, receiver, "prey:0,0:0", 4, 4, 0, 8, "N", True)
+    assert world.receive(write, None) is None
+
+
+def test_a_told_prey_that_is_not_there_is_refuted_by_own_eyes():
+    world = opened("pursuit")
+    writer = seeing(world, "P")
+    claim = world.sense(writer, NOTHING).evidence[0].claim
+    committed = Local((), claim, 4)
+    assert all(row.conflict == 0 for row in world.sense(writer, committed).evidence)
+    grid = world.scene.world
+    far = max(
+        ((i, j) for i in range(1, 9) for j in range(1, 9) if grid.is_empty((i, j))),
+        key=lambda c: abs(c[0] - grid.rules.prey[0]) + abs(c[1] - grid.rules.prey[1]),
+    )
+    grid.relocate_prey(far)
+    world.scene.look_again()
+    world._plan()
+    against = [row for row in world.sense(writer, committed).evidence if row.claim == claim]
+    assert [row.conflict for row in against] == [4]
+
+
+def test_a_forager_with_a_route_of_its_own_relays_nothing():
+    world = opened("foraging")
+    node = seeing(world, "F")
+    other = world.neighbours(node)[0]
+    world._plans[node] = world._plans[node]._replace(route=True)
+    relay = Write(node, other, "nest:0,0:0", 4, 4, 0, 7, "N", False)
+    assert world.withhold(relay) == "route"
+    assert world.withhold(msgspec.structs.replace(relay, fresh=True)) is None
+
+
+def test_stationary_evidence_is_news_until_every_contact_was_told():
+    world = opened("foraging")
+    node = seeing(world, "F")
+    row = next(e for e in world.sense(node, NOTHING).evidence if e.claim.startswith("food"))
+    assert row.novelty == 4
+    for other in world.neighbours(node):
+        world.payload(Write(node, other, row.claim, 4, 4, 0, 8, row.direction, True))
+    row = next(e for e in world.sense(node, NOTHING).evidence if e.claim.startswith("food"))
+    assert row.novelty == 0
+
+
+@pytest.mark.parametrize(
+    ("action", "intent", "expected"),
+    [("UP", None, "UP"), ("UP", "PRIVATE", "UP"), ("WAIT", None, "STAY"), ("UP", "WAIT", "STAY")],
+)
+def test_the_compiler(action, intent, expected):
+    world = opened("pursuit")
+    native = world.step({0: Act(action, None, None, intent, NOTHING)})
+    assert native == {0: expected}
+
+
+def test_the_field_leads_to_what_was_told():
+    world = opened("pursuit", n=16)
+    reader = 0
+    i, j = world.scene.cells[reader]
+    scene = world.scene
+    write = Write(1, reader, "prey:9,9:0", 4, 4, 0, 8, "S", True)
+    world.behaviour.receive(write, Cue((i + 9, j), scene.memories[reader].clock))
+    native = world.step({reader: Act("STAY", None, None, "FIELD", NOTHING)})
+    assert native[reader] == "DOWN"
+
+
+@pytest.mark.parametrize("task", ["pursuit", "foraging"])
+def test_late_counterevidence_moves_the_target_once(task):
+    world = opened(task, n=8, shock=True)
+    kind = "prey" if task == "pursuit" else "food"
+    assert world.shock(19, dict.fromkeys(range(8), f"{kind}:0,0:0")) is None
+    assert world.shock(20, {0: f"{kind}:0,0:0"}) is None
+    before = world.scene.world.grid()
+    held = {0: f"{kind}:0,0:0", 1: f"{kind}:0,0:0"}
+    shock = world.shock(20, held)
+    for _ in range(30):
+        if shock is not None:
+            break
+        private_round(world)  # somebody stands where the food is to go
+        before = world.scene.world.grid()
+        shock = world.shock(20, held)
+    assert shock is not None
+    assert world.scene.world.grid() != before
+    assert f"{kind}:0,0:0" in shock.old_claims
+    assert not set(shock.new_claims) & set(shock.old_claims)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (Case("swarmbench", "hide", 8, 1), "use one of"),
+        (Case("swarmbench", "pursuit", 8, 1, options={"map": 3}), "--swarmbench.map"),
+        (Case("swarmbench", "pursuit", 8, 1, options={"size": 3}), "--swarmbench.size"),
+        (Case("swarmbench", "pursuit", 64, 1, options={"map": 10}), "use a larger map"),
+    ],
+)
+def test_a_bad_case_is_one_clear_line(case, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        SwarmBench().open(case)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_expert_is_admissible_and_tells_in_foraging():
+    case = Case("swarmbench", "foraging", 8, 10_003, 40)
+    footer = play(SwarmBench().open(case), Expert(), case)
+    assert footer.counters["stage.first"] == 8 * 40
+    assert footer.counters["writes.executed"] > 0
+    assert footer.scores["score"] > 0
+
+
+def test_map_sides_follow_the_number_of_agents():
+    assert opened("pursuit", n=10).scene.world.config.width == 10
+    assert opened("pursuit", n=16).scene.world.config.width == 24
+    assert len(opened("pursuit", n=16).render().splitlines()) == 24

@@ -46,10 +46,12 @@ class LeanBackend:
 
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of this many own positions after this long a prefix."""
-        self.decoder.reserve(prefix + own + SLACK)
-        if own + SLACK <= self._capacity:
+        capacity = max(self._capacity, -(-(own + SLACK) // 128) * 128)
+        if self.decoder.reserve(prefix + capacity) and self._graphs is not None:
+            self._graphs.clear()
+        if capacity == self._capacity:
             return
-        self._capacity = -(-(own + SLACK) // 128) * 128
+        self._capacity = capacity
         old, self._cache = self._cache, self.decoder.new_cache(self.max_rows, self._capacity)
         for (keys, values), (old_keys, old_values) in zip(self._cache, old, strict=False):
             keys[:, :, : old_keys.shape[2]] = old_keys
@@ -73,7 +75,8 @@ class LeanBackend:
         empty = PrefixKV([], [], 0)
         if not tokens:
             return empty
-        self.decoder.reserve(len(tokens))
+        if self.decoder.reserve(len(tokens)) and self._graphs is not None:
+            self._graphs.clear()
         cache = self.decoder.new_cache(1, len(tokens))
         self.decoder.forward(self._chunk([0], [tokens], [0]), cache, empty, self._index([0]))
         keys = [pair[0][0].contiguous() for pair in cache]

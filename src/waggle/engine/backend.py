@@ -47,8 +47,7 @@ class LeanBackend:
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of this many own positions after this long a prefix."""
         capacity = max(self._capacity, -(-(own + SLACK) // 128) * 128)
-        if self.decoder.reserve(prefix + capacity) and self._graphs is not None:
-            self._graphs.clear()
+        self.decoder.reserve(prefix + capacity)
         if capacity == self._capacity:
             return
         self._capacity = capacity
@@ -75,8 +74,7 @@ class LeanBackend:
         empty = PrefixKV([], [], 0)
         if not tokens:
             return empty
-        if self.decoder.reserve(len(tokens)) and self._graphs is not None:
-            self._graphs.clear()
+        self.decoder.reserve(len(tokens))
         cache = self.decoder.new_cache(1, len(tokens))
         self.decoder.forward(self._chunk([0], [tokens], [0]), cache, empty, self._index([0]))
         keys = [pair[0][0].contiguous() for pair in cache]

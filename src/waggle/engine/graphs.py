@@ -34,8 +34,6 @@ class _Graph:
     replay: Step
     tokens: Tensor
     positions: Tensor
-    chunk: Chunk
-    """Held, not read: a recorded graph points into these tensors without keeping them alive."""
     reads: tuple[Any, ...]
     """What the recorded kernels read by address: it must live as long as the graph."""
 

@@ -7,6 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
+# One thread per worker: workers that each take every core only wait for one another.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .PHONY: help demo test test-all lint format bench clean
 
@@ -38,10 +40,10 @@ demo: $(VENV)/.installed
 	@$(BIN)/waggle run beacon -n 16 --seed 7 --law heuristic --shock --out runs/demo --watch
 
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(PYTEST)
 
 test-all: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest -n $(WORKERS) --runslow
+	$(PYTEST) --runslow
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

@@ -108,6 +108,8 @@ class Run(_Settings):
     """Tokens that are run together; lower it if memory runs out."""
     checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more arithmetic."""
+    compile: bool = False
+    """Compile the layers of the backbone: a minute or two at the start, faster updates."""
     evaluate_every: Positive = 72
     """Updates between two measurements of validation loss."""
     validation_records: Positive = 800

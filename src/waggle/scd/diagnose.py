@@ -134,7 +134,8 @@ def head_columns(
             hidden = run(student.model, [p.source for p in group], student.device).hidden
             labels = torch.tensor([p.labels for p in group], device=student.device)
             hits.append(losses.orbit_accuracy(heads.orbit(hidden), labels).cpu())
-        for some in grouped(moves, budget):
+        for group in grouped(moves, budget):
+            some = [m for m in group if isinstance(m, Move)]
             hidden = run(student.model, [m.source for m in some], student.device).hidden
             labels = torch.tensor([m.labels for m in some], device=student.device)
             targets = field_targets(some, student.device)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from waggle.engine import weights
@@ -73,9 +74,11 @@ def _factorised(student: Student, folder: Path) -> None:
 def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """Return (A, B) with B A the best approximation of a matrix of so small a rank."""
     u, s, v = torch.linalg.svd(change, full_matrices=False)
-    rank = min(rank, len(s))
-    root = s[:rank].sqrt()
-    return root[:, None] * v[:rank], u[:, :rank] * root
+    kept = min(rank, len(s))
+    root = s[:kept].sqrt()
+    a, b = root[:, None] * v[:kept], u[:, :kept] * root
+    # A matrix smaller than the rank is padded: an adapter has one rank throughout.
+    return F.pad(a, (0, 0, 0, rank - kept)), F.pad(b, (0, rank - kept))
 
 
 def _adapter_config(backbone: str, adaptation: Adaptation) -> dict[str, Any]:

@@ -7,8 +7,6 @@ in bfloat16 rounding. Invariant: `trainable` is exactly what a checkpoint has to
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +15,7 @@ from torch import nn
 
 from waggle.core.errors import ConfigError
 from waggle.engine import weights
-from waggle.scd import packing
+from waggle.scd import lean, packing
 from waggle.scd.config import Adaptation, Recipe
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -49,24 +47,19 @@ class Student:
             base.gradient_checkpointing_enable()
             base.enable_input_require_grads()
         packing.install(base)
+        lean.install(base)
+        if recipe.run.compile:
+            lean.compile_layers(base)
         self.width = int(base.config.hidden_size)
 
     def trainable(self) -> dict[str, nn.Parameter]:
         """Return the trained weights by name."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
-    @contextmanager
-    def arithmetic(self) -> Iterator[None]:
-        """Run in the recipe's arithmetic, without needless casts to float32."""
+    def arithmetic(self) -> torch.autocast:
+        """Run in the recipe's arithmetic; weights are cast where they are used."""
         kind = torch.device(self.device).type
-        with torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32):
-            if not hasattr(self.model, "peft_config"):
-                yield
-                return
-            from peft.helpers import disable_input_dtype_casting
-
-            with disable_input_dtype_casting(self.model):
-                yield
+        return torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32)
 
 
 def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:

@@ -183,7 +183,9 @@ def install(model: Any) -> None:
     """Make a transformers model use packed attention."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, packed_attention)
+    # Outside of compiled graphs: the layout changes with every pass.
+    uncompiled: Any = torch.compiler.disable
+    AttentionInterface.register(NAME, uncompiled(packed_attention))
     model.set_attn_implementation(NAME)
 
 

@@ -7,7 +7,7 @@ of the whole update, so any grouping gives the gradient of the whole batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from waggle.scd.heads import FIELD_WIDTHS, Heads
 from waggle.scd.model import Student
 from waggle.scd.packing import common_prefix
 
-_Record = TypeVar("_Record", Pair, Move)
+Record: TypeAlias = Pair | Move
 Sums: TypeAlias = dict[str, float | Tensor]
 """Named sums over records; tensors stay on their device until an update is logged."""
 
@@ -47,11 +47,14 @@ def add(total: Sums, more: Sums) -> None:
         total[name] = total.get(name, 0.0) + value
 
 
-def grouped(records: Sequence[_Record], budget: int) -> list[list[_Record]]:
-    """Group records of similar length into passes of at most so many tokens."""
+def grouped(records: Sequence[Record], budget: int) -> list[list[Record]]:
+    """Group records of similar length into passes of at most so many tokens.
+
+    Decision and transition records share passes: fewer and larger ones keep a GPU busy.
+    """
     every = [s.fed for record in records for s in record.sequences]
     shared = common_prefix(every, min(len(s) for s in every) - 1) if every else 0
-    groups: list[list[_Record]] = []
+    groups: list[list[Record]] = []
     filled = 0
     for record in sorted(records, key=lambda r: max(len(s) for s in r.sequences)):
         cost = sum(len(s) - shared for s in record.sequences)
@@ -63,57 +66,74 @@ def grouped(records: Sequence[_Record], budget: int) -> list[list[_Record]]:
     return groups
 
 
-def _count(passed: Passed, group: Sequence[Pair] | Sequence[Move]) -> Sums:
-    """Count what a pass cost: tokens read, tokens run, slots of the attention grid."""
-    sums: Sums = {"passes": 1.0, "records": len(group)}
-    sums["tokens.read"] = sum(len(s) for record in group for s in record.sequences)
-    sums["tokens.run"] = passed.run
-    sums["slots"] = passed.slots
-    sums["slots.padding"] = passed.padding
-    return sums
+class Totals(NamedTuple):
+    """How many records of each kind a whole update has."""
+
+    pairs: int
+    moves: int
 
 
-def decision_pass(
-    student: Student, heads: Heads | None, group: Sequence[Pair], total: int, w: Weights
+def scd_pass(
+    student: Student, heads: Heads | None, group: Sequence[Record], totals: Totals, w: Weights
 ) -> Result:
-    """Return decision and orbit loss of some pairs, over `total` records (Eq. orbit)."""
-    sequences = [s for pair in group for s in pair.sequences]
+    """Run some records together and return their part of Eq. scd."""
+    pairs = [record for record in group if isinstance(record, Pair)]
+    moves = [record for record in group if isinstance(record, Move)]
+    sequences = [s for pair in pairs for s in pair.sequences] + [m.source for m in moves]
     passed = run(student.model, sequences, student.device)
-    token = losses.record_loss(passed.nll, passed.record, len(sequences), mean=w.mean)
-    step = len(sequences) // len(group)
+    sums: Sums = {"passes": 1.0, "tokens.read": float(sum(map(len, sequences)))}
+    sums |= {"tokens.run": passed.run, "slots": passed.slots, "slots.padding": passed.padding}
+    parts: list[Tensor] = []
+    if pairs:
+        parts.append(_decisions(student, heads, pairs, passed, w, sums) / totals.pairs)
+    if moves and heads is not None:
+        hidden = passed.hidden[len(sequences) - len(moves) :]
+        parts.append(_field(student, heads, moves, hidden, w, sums) / totals.moves)
+    return Result(torch.stack(parts).sum(), sums)
+
+
+def _decisions(
+    student: Student, heads: Heads | None, pairs: Sequence[Pair], passed: Passed, w: Weights,
+    sums: Sums,
+) -> Tensor:  # fmt: skip
+    """Sum decision and weighted orbit loss of some pairs (Eq. token-loss, orbit-loss)."""
+    step = len(pairs[0].sequences)
+    rows = step * len(pairs)
+    token = losses.record_loss(passed.nll, passed.record, rows, mean=w.mean)
     own, image = token[0::step], token[step - 1 :: step]
-    sums = _count(passed, group)
     source = (passed.record % step == 0).detach()
-    sums["nll"] = (passed.nll.detach() * source).sum()
-    sums["nll.tokens"] = source.sum()
-    loss = own
-    if heads is not None:
-        labels = torch.tensor([pair.labels for pair in group], device=student.device)
-        one = heads.orbit(passed.hidden[0::step])
-        other = heads.orbit(passed.hidden[step - 1 :: step])
-        head = losses.orbit_head_loss(one, other, labels, w.beta)
-        loss = own + w.orbit * (image + head)
-        sums["orbit"] = head.detach().sum()
-        sums["orbit.hits"] = losses.orbit_accuracy(one, labels).sum()
-    sums["decision"] = own.detach().sum()
-    return Result(loss.sum() / total, sums)
+    sums |= {
+        "pairs": len(pairs),
+        "decision": own.detach().sum(),
+        "nll": (passed.nll.detach() * source).sum(),
+        "nll.tokens": source.sum(),
+    }
+    if heads is None:
+        return own.sum()
+    labels = torch.tensor([pair.labels for pair in pairs], device=student.device)
+    one = heads.orbit(passed.hidden[0:rows:step])
+    other = heads.orbit(passed.hidden[step - 1 : rows : step])
+    head = losses.orbit_head_loss(one, other, labels, w.beta)
+    sums["orbit"] = head.detach().sum()
+    sums["orbit.hits"] = losses.orbit_accuracy(one, labels).sum()
+    return (own + w.orbit * (image + head)).sum()
 
 
-def field_pass(
-    student: Student, heads: Heads, group: Sequence[Move], total: int, w: Weights
-) -> Result:
-    """Return the field loss of some transitions, over `total` records (Eq. field)."""
-    passed = run(student.model, [move.source for move in group], student.device)
-    labels = torch.tensor([move.labels for move in group], device=student.device)
-    targets = field_targets(group, student.device)
-    each = losses.field_loss(heads.field(passed.hidden, labels), targets, w.state)
-    sums = _count(passed, group)
-    eventful = torch.tensor([move.eventful for move in group], device=student.device)
-    sums["field"] = each.detach().sum()
-    sums["field.records"] = len(group)
-    sums["field.eventful"] = (each.detach() * eventful).sum()
-    sums["field.eventful.records"] = eventful.sum()
-    return Result(w.field * each.sum() / total, sums)
+def _field(
+    student: Student, heads: Heads, moves: Sequence[Move], hidden: Tensor, w: Weights, sums: Sums
+) -> Tensor:
+    """Sum the weighted field loss of some transitions (Eq. field-loss-components)."""
+    labels = torch.tensor([move.labels for move in moves], device=student.device)
+    targets = field_targets(moves, student.device)
+    each = losses.field_loss(heads.field(hidden, labels), targets, w.state)
+    eventful = torch.tensor([move.eventful for move in moves], device=student.device)
+    sums |= {
+        "field": each.detach().sum(),
+        "moves": len(moves),
+        "field.eventful": (each.detach() * eventful).sum(),
+        "moves.eventful": eventful.sum(),
+    }
+    return w.field * each.sum()
 
 
 def field_targets(group: Sequence[Move], device: str) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from waggle.scd.config import Run, Stage, StageTwo
 from waggle.scd.data import Decisions, Move, Moves, Pair
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
-from waggle.scd.passes import Result, Sums, Weights, add, decision_pass, field_pass, grouped
+from waggle.scd.passes import Record, Result, Sums, Totals, Weights, add, grouped, scd_pass
 from waggle.scd.processes import Processes
 
 Watch = Callable[[int, int, Mapping[str, float]], None]
@@ -151,13 +151,13 @@ class Trainer:
         return {**_averages(totals, time.perf_counter() - start), **norms}
 
     def _passes(self, batch: Batch, weights: Weights) -> Iterator[Result]:
-        budget, share = self.plan.run.tokens_per_pass, self._processes.share
+        moves = batch.moves if self._heads is not None else []
+        mine: list[Record] = list(self._processes.share(batch.pairs))
+        mine += self._processes.share(moves)
+        totals = Totals(len(batch.pairs), len(moves))
         with self.student.arithmetic():
-            for pairs in grouped(share(batch.pairs), budget):
-                yield decision_pass(self.student, self._heads, pairs, len(batch.pairs), weights)
-            if self._heads is not None and batch.moves:
-                for moves in grouped(share(batch.moves), budget):
-                    yield field_pass(self.student, self._heads, moves, len(batch.moves), weights)
+            for group in grouped(mine, self.plan.run.tokens_per_pass):
+                yield scd_pass(self.student, self._heads, group, totals, weights)
 
     def _weights(self, update: int) -> Weights:
         stage, plan = self.plan.stage, self.plan
@@ -210,7 +210,7 @@ class Trainer:
         share = self._processes.share(self.plan.validation)
         with torch.no_grad(), self.student.arithmetic():
             for group in grouped(share, self.plan.run.tokens_per_pass):
-                add(sums, decision_pass(self.student, None, group, 1, weights).sums)
+                add(sums, scd_pass(self.student, None, group, Totals(1, 1), weights).sums)
         totals = self._processes.add(sums)
         return totals["nll"], totals["nll.tokens"]
 
@@ -265,8 +265,7 @@ def _averages(sums: Mapping[str, float], seconds: float) -> dict[str, float]:
     def mean(name: str, over: float) -> float:
         return sums.get(name, 0.0) / max(1.0, over)
 
-    moves = sums.get("field.records", 0.0)
-    decisions = sums["records"] - moves
+    moves, decisions = sums.get("moves", 0.0), sums["pairs"]
     values = {
         "nll": mean("nll", sums["nll.tokens"]),
         "decision": mean("decision", decisions),
@@ -281,5 +280,5 @@ def _averages(sums: Mapping[str, float], seconds: float) -> dict[str, float]:
         values["orbit"] = mean("orbit", decisions)
         values["orbit.accuracy"] = mean("orbit.hits", decisions)
         values["field"] = mean("field", moves)
-        values["field.eventful"] = mean("field.eventful", sums["field.eventful.records"])
+        values["field.eventful"] = mean("field.eventful", sums["moves.eventful"])
     return values

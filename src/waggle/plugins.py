@@ -30,6 +30,7 @@ _IN_TREE: Mapping[Kind, Mapping[str, str]] = {
         "swarmbench": "waggle.substrates.swarmbench.adapter:SwarmBench",
     },
     "law": {
+        "adapted": "waggle.laws.local:adapted",
         "chat": "waggle.laws.chat:ChatLaw",
         "expert": "waggle.laws.expert:Expert",
         "fixedswarm": "waggle.baselines.matched:FixedSwarm",
@@ -44,6 +45,8 @@ _IN_TREE: Mapping[Kind, Mapping[str, str]] = {
         "random-port": "waggle.laws.ports:RandomPort",
         "round-robin": "waggle.laws.ports:RoundRobin",
         "scripted": "waggle.laws.controls:Scripted",
+        "zero-shot": "waggle.laws.local:zero_shot",
+        "zero-shot-constrained": "waggle.laws.local:zero_shot_constrained",
     },
     "metric": {
         "attempted": "waggle.evaluate.metrics:attempted",

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from waggle.engine.request import Completion, Prompt
     from waggle.laws.dialogue import Dialogue
 
+DEFAULT = "smollm2-135m-instruct"
+"""The pretrained backbone that installs from the package index."""
 MODES = ("free", "constrained")
 MAX_RECORD_TOKENS = 1024
 """Longest constrained answer; the grammar of every view is far shorter."""
@@ -43,7 +45,7 @@ class LocalLaw:
 
     def __init__(
         self,
-        model: str = "smollm2-135m-instruct",
+        model: str = DEFAULT,
         mode: Literal["free", "constrained"] = "free",
         adapter: str | None = None,
         merge: bool = True,
@@ -112,6 +114,35 @@ class LocalLaw:
             room = min(grammar.longest(), MAX_RECORD_TOKENS)
             return Prompt(own, shared, grammar=bound, max_new_tokens=room)
         return Prompt(own, shared, skeleton=bound, max_new_tokens=self.max_new_tokens)
+
+
+def zero_shot(model: str = DEFAULT, device: str = "auto", dtype: str = "auto") -> LocalLaw:
+    """Return the backbone as it is, decoding freely."""
+    return _named("zero-shot", LocalLaw(model, device=device, dtype=dtype))
+
+
+def zero_shot_constrained(
+    model: str = DEFAULT, device: str = "auto", dtype: str = "auto"
+) -> LocalLaw:
+    """Return the backbone as it is, spelling admissible records only."""
+    law = LocalLaw(model, mode="constrained", device=device, dtype=dtype)
+    return _named("zero-shot-constrained", law)
+
+
+def adapted(
+    adapter: str,
+    model: str = DEFAULT,
+    mode: Literal["free", "constrained"] = "free",
+    device: str = "auto",
+    dtype: str = "auto",
+) -> LocalLaw:
+    """Return the backbone with a PEFT adapter, merged."""
+    return _named("adapted", LocalLaw(model, mode, adapter, device=device, dtype=dtype))
+
+
+def _named(name: str, law: LocalLaw) -> LocalLaw:
+    law.name = name
+    return law
 
 
 def _decode(done: Completion) -> Decode:

@@ -57,7 +57,8 @@ def _site(view: View, task: str) -> Decision:
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
     commit = _commitment(view, task) if view.commitment is None or against is not None else None
-    intent = "FIELD" if told and not seen else "PRIVATE"
+    hinted = told or view.private.observation.get("missed") is not None
+    intent = "FIELD" if hinted and not seen else "PRIVATE"
     return _decision(view.proposal.action, deposit, commit, intent)
 
 

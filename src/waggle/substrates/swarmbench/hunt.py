@@ -24,6 +24,10 @@ from waggle.substrates.swarmbench.memory import Memory, Site
 
 CHASE = 6
 """Rounds for which a prey that went out of sight is still chased."""
+SEARCH = 8
+"""Rounds for which the surroundings of a missed prey are searched."""
+RADIUS = 4
+"""How far around a missed prey is searched."""
 LEAD = 3
 """Cells by which a prey is guessed to have fled."""
 _HEADINGS: tuple[Cell, ...] = tuple(
@@ -158,3 +162,11 @@ def guess(memory: Memory, site: Site) -> Site:
 def is_warm(memory: Memory, trail: Site) -> bool:
     """Whether a trail is fresh and not yet walked to its end."""
     return memory.age(trail) <= CHASE and taxi(trail.cell, memory.here) > 1
+
+
+def search(memory: Memory, window: Sequence[str], site: Site, draw: int) -> str:
+    """Walk around a place: outward while near it, back towards it once far."""
+    offset = sub(site.cell, memory.here)
+    if max(abs(offset[0]), abs(offset[1])) > RADIUS:
+        return approach(window, offset, draw)
+    return sweep(memory, window, draw)

@@ -30,8 +30,8 @@ class Memory:
 
     __slots__ = (
         "claims_gone", "clock", "denied", "field", "heading", "here", "known", "last_move",
-        "passed", "plan_key", "routes", "seen", "solid", "still", "streak", "told", "trail",
-        "walls",
+        "passed", "plan_key", "routes", "scent", "seen", "solid", "still", "streak", "told",
+        "trail", "walls",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,6 +56,8 @@ class Memory:
         """Claim -> contacts this agent has told of it."""
         self.trail: Site | None = None
         """Where a target that fled from own sight may be by now."""
+        self.scent: Site | None = None
+        """Where a target was told to be but was not found; it may still be near."""
         self.heading: Cell | None = None
         self.last_move: str | None = None
         self.still = 0

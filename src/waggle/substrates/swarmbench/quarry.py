@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from waggle.core.protocols import Shock, Write
-from waggle.core.schema import MAX_BIN
+from waggle.core.protocols import Local, Shock, Write
+from waggle.core.schema import MAX_BIN, Json
 from waggle.substrates.swarmbench import hunt
 from waggle.substrates.swarmbench.behaviour import Plan
-from waggle.substrates.swarmbench.compass import sub
+from waggle.substrates.swarmbench.compass import octant, sub
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.relocate import relocate_prey
@@ -43,6 +43,25 @@ class PursuitSites(Sites):
         """Guess that the prey fled straight on, and follow the trail for a while."""
         if memory.seen.get("prey") == site:
             memory.trail = hunt.guess(memory, site)
+        else:
+            memory.scent = Site(site.cell, memory.clock, site.claim)
+
+    def observation(self, node: int) -> Mapping[str, Json]:
+        """Where a target that was told of but not found was told to be."""
+        memory = self.scene.memories[node]
+        site = memory.scent
+        if site is None or memory.age(site) > hunt.SEARCH:
+            return {"missed": None}
+        return {"missed": octant(sub(site.cell, memory.here))}
+
+    def follow(self, node: int, local: Local) -> str | None:
+        """Step towards what was told; search around a place where it was not found."""
+        move = super().follow(node, local)
+        memory = self.scene.memories[node]
+        site = memory.scent
+        if move is not None or site is None or memory.age(site) > hunt.SEARCH:
+            return move
+        return hunt.search(memory, self.scene.windows[node], site, self.scene.draw(node))
 
     def wants(self, node: int) -> str:
         """The prey."""

@@ -59,6 +59,17 @@ def test_padded_steps_are_constrained(tiny: Any, record_grammar: Any) -> None:
     assert answers[0] == answers[1]
 
 
+def test_work_that_dwarfs_its_launches_is_packed(tiny: Any) -> None:
+    engine = static_engine(tiny, 8)
+    assert isinstance(engine.backend, LeanBackend)
+    graphs = engine.backend._graphs
+    assert graphs.fits([0, 1], [[1, 2], [3]], [5, 5])
+    assert not graphs.fits([0, 1], [[1, 2], [3]], [5, 0]), "a prefill is no step"
+    assert not graphs.fits([0], [[1] * 33], [5]), "a long chunk is no step"
+    graphs._weights = 10**12
+    assert not graphs.fits([0, 1], [[1, 2], [3]], [5, 5])
+
+
 @pytest.mark.gpu
 def test_cuda_graphs_agree_with_the_cpu(tiny: Any) -> None:
     import copy

@@ -22,6 +22,8 @@ MAX_STEPS = 32
 """Longest chunk a graph holds; longer ones run packed and eager."""
 MAX_TOKENS = 4096
 """Largest padded batch a graph holds; beyond it launches no longer matter."""
+MAX_WORK = 2e12
+"""Padded tokens times weights a graph may cost; beyond it, packing saves more than launching."""
 SPAN = 128
 """Granularity of the cache span."""
 
@@ -48,6 +50,7 @@ class StepGraphs:
     def __init__(self, decoder: Decoder, capture: Callable[[Step], Step] | None = None) -> None:
         """Hold graphs of a decoder; `capture` turns a step into its replay (a test's seam)."""
         self._decoder = decoder
+        self._weights = decoder.parameters()
         self._graphs: dict[tuple[int, int, int, int], _Graph] = {}
         self._record = capture or Recorder()
 
@@ -66,7 +69,8 @@ class StepGraphs:
         """Whether a batch is a small step of rows under way."""
         steps = max(map(len, chunks))
         rows = _power(max(slots) + 1)
-        small = steps <= MAX_STEPS and rows * _power(steps) <= MAX_TOKENS
+        tokens = rows * _power(steps)
+        small = steps <= MAX_STEPS and tokens <= MAX_TOKENS and tokens * self._weights <= MAX_WORK
         return small and all(start > 0 for start in starts)
 
     def run(

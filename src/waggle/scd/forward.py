@@ -50,13 +50,13 @@ class Passed(NamedTuple):
 
 def decoder_of(model: Any) -> Any:
     """Return the backbone without its output matrix, adapters included."""
-    causal = model.get_base_model() if hasattr(model, "peft_config") else model
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     return causal.base_model
 
 
 def output_of(model: Any) -> Any:
     """Return the output matrix."""
-    causal = model.get_base_model() if hasattr(model, "peft_config") else model
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     return causal.get_output_embeddings()
 
 
@@ -69,7 +69,7 @@ def run(model: Any, sequences: Sequence[Encoded], device: Any, *, share: bool = 
     ).last_hidden_state[0]
     last, where, record, targets = _places(layout, sequences)
     hidden = states.index_select(0, _index(last, device))
-    slots = layout.longest * len(sequences)
+    slots = layout.longest * layout.rows
     cost = (layout.tokens.shape[1], slots, slots - sum(layout.lengths))
     if not where:
         nothing = states.new_zeros(0, dtype=torch.float32)

@@ -22,6 +22,9 @@ from torch import Tensor
 from waggle.core.errors import ConfigError
 
 NAME = "waggle_packed"
+GRID = (4, 64)
+"""On CUDA the attention grid is rounded up to such (rows, columns): shapes then repeat, and with
+them the attention plans that cuDNN would otherwise build anew for every pass."""
 MIN_PREFIX = 8
 """A shorter common prefix is not worth a separate part."""
 
@@ -39,12 +42,11 @@ class Layout:
     """Position of every token in its own sequence, same shape."""
     place: Tensor
     """Slot of every tail token in the padded grid (sequences x longest tail)."""
+    longest: int
+    """Columns of the padded grid: the longest tail, rounded up."""
+    rows: int
+    """Rows of the padded grid: the number of sequences, rounded up."""
     masks: dict[tuple[int, int], Tensor] = field(default_factory=dict)
-
-    @property
-    def longest(self) -> int:
-        """Return the width of the padded grid."""
-        return max(self.lengths)
 
     def starts(self) -> list[int]:
         """Return where each tail starts in the row."""
@@ -95,7 +97,8 @@ def lay_out(
     """
     prefix = common_prefix(sequences, min(prompts) - 1) if share else 0
     tails = [list(s[prefix:]) for s in sequences]
-    longest = max(map(len, tails))
+    rows, columns = GRID if torch.device(device).type == "cuda" else (1, 1)
+    longest = -(-max(map(len, tails)) // columns) * columns
     tokens = list(sequences[0][:prefix])
     positions = list(range(prefix))
     place: list[int] = []
@@ -109,6 +112,8 @@ def lay_out(
         torch.tensor([tokens], device=device),
         torch.tensor([positions], device=device),
         torch.tensor(place, device=device),
+        longest,
+        -(-len(tails) // rows) * rows,
     )
 
 
@@ -157,7 +162,7 @@ def _tails(
     window: int | None,
 ) -> Tensor:  # fmt: skip
     """Attend from the tails on a padded grid; grouped queries are folded into the rows."""
-    p, rows, longest = packed.prefix, len(packed.lengths), packed.longest
+    p, rows, longest = packed.prefix, packed.rows, packed.longest
     heads, shared, width = query.shape[1], key.shape[1], query.shape[3]
     groups = heads // shared
 
@@ -175,7 +180,7 @@ def _tails(
     found = F.scaled_dot_product_attention(
         folded, behind(key), behind(value), attn_mask=packed.mask(groups, window), scale=scaling
     )
-    spread = found.view(rows, heads, longest, width).transpose(1, 2)
+    spread = found.reshape(rows, heads, longest, width).transpose(1, 2)
     return spread.reshape(rows * longest, heads, width).index_select(0, packed.place)
 
 

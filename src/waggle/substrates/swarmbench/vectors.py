@@ -116,12 +116,11 @@ def _guarded(checker: _Checker, path: Path) -> Iterator[str | None]:
 
 
 def _read(path: Path, kind: type[_T]) -> _T:
-    if path.name.endswith(".gz"):
-        data = _unpack(path.read_bytes())
-    else:
-        data = path.read_bytes()
-    if len(data) > MAX_BYTES:
+    if path.stat().st_size > MAX_BYTES:
         raise StateError(f"larger than {MAX_BYTES} bytes; split it")
+    data = path.read_bytes()
+    if path.name.endswith(".gz"):
+        data = _unpack(data)
     return msgspec.json.decode(data, type=kind)
 
 
@@ -129,7 +128,9 @@ def _unpack(packed: bytes) -> bytes:
     """Unpack gzip data, stopping at the size limit."""
     stream = zlib.decompressobj(wbits=31)
     data = stream.decompress(packed, MAX_BYTES + 1)
-    if not stream.eof and len(data) <= MAX_BYTES:
+    if len(data) > MAX_BYTES:
+        raise StateError(f"larger than {MAX_BYTES} bytes; split it")
+    if not stream.eof:
         raise StateError("the gzip data is cut short; fetch the file again")
     return data
 

@@ -71,3 +71,30 @@ def test_silo_controls_are_at_least_round_robin(law: str) -> None:
 def test_every_record_is_executable_as_emitted(law: str, task: str) -> None:
     counters = play(task, 8, law).footer.counters
     assert counters["stage.first"] == counters["updates"]
+
+
+def strict(task: str, law: str, seeds: range = range(10_000, 10_006)) -> float:
+    """Return the strict solved fraction over the three graph families at N = 8."""
+    substrate = plugins.get_substrate("agentsnet")
+    solved = []
+    for seed in seeds:
+        for family in ("ws", "ba", "dt"):
+            case = Case("agentsnet", task, 8, seed, options={"family": family})
+            footer = Engine(substrate.open(case), plugins.get_law(law), case).play()
+            solved.append(footer.scores["strict"])
+    return sum(solved) / len(solved)
+
+
+@pytest.mark.parametrize(
+    ("task", "native", "fixed"),
+    [
+        ("coloring", 0.9, 0.9),
+        ("consensus", 0.2, 0.9),
+        ("leader_election", 0.1, 0.5),
+        ("matching", 0.3, 0.3),
+        ("vertex_cover", 0.9, 0.9),
+    ],
+)
+def test_controls_are_strong_on_graphs(task: str, native: float, fixed: float) -> None:
+    assert strict(task, "nativemsg") >= native
+    assert strict(task, "fixedswarm") >= fixed

@@ -4,8 +4,8 @@ They share topology, private proposals, legal actions and the runtime's surface 
 differ in how they organise: not at all; by transient native messages without a persistent field,
 quorum or commitment; by one fixed rule over finite-lifetime signals. Where the task spreads data
 over ports (Silo) both communicating controls send one frame in every round, on the port of the
-largest offer, which was the best fixed port rule on development seeds. Invariant: one view, one
-decision, ties by lot (see `moves`).
+largest offer, which was the best fixed port rule on development seeds; on AgentsNet they answer by
+the fixed reactions of `graph_answers`. Invariant: one view, one decision, ties by lot.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
+from waggle.baselines import graph_answers
 from waggle.core.protocols import Decode, Request
 from waggle.core.schema import (
     BROADCAST,
@@ -30,6 +31,9 @@ from waggle.core.schema import (
 )
 from waggle.laws import moves
 from waggle.runtime.switches import Switches
+
+GLOBAL = ("agentsnet/consensus", "agentsnet/leader_election")
+"""Graph tasks whose answer hangs on the whole graph, so that the smallest priority is passed on."""
 
 
 class NoComm:
@@ -91,7 +95,12 @@ def fixed_rule(view: View) -> Decision:
 
 
 def _quorum(view: View) -> Commitment | None:
-    """Commit to the ready claim with the most support."""
+    """Commit to the ready claim with the most support; on graphs only when time is nearly up.
+
+    A commitment decides the answer of the global graph tasks, and a smaller priority may be near.
+    """
+    if _on_graph(view.contract) and view.budget > 1:
+        return None
     refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
     claim = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
     return None if claim is None else Commitment(claim, MAX_BIN)
@@ -99,11 +108,22 @@ def _quorum(view: View) -> Commitment | None:
 
 def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
     """Return a support signal for what is committed, else fresh evidence, else a relay."""
+    smallest = _smallest(view)
+    if smallest is not None:
+        return _to_contacts(view, moves.relay(smallest, ""))
     evidence = _own_evidence(view, None if commit is None else commit.claim)
     if evidence is not None and (evidence.novelty > 0 or _spreads_data(view.contract)):
         return _to_contacts(view, moves.fresh(evidence, ""))
     trace = moves.best_trace(view, moves.relayable(view))
     return () if trace is None else _to_contacts(view, moves.relay(trace, ""))
+
+
+def _smallest(view: View) -> Trace | None:
+    """Return the trace of the smallest priority held, where it is not the node's own."""
+    if view.contract.task not in GLOBAL:
+        return None
+    first = [row.claim for row in view.private.claims if row.facts.get("order") == 0]
+    return moves.best_trace(view, [t for t in moves.relayable(view) if t.claim in first])
 
 
 def _own_evidence(view: View, claim: str | None = None) -> Evidence | None:
@@ -121,8 +141,18 @@ def _spreads_data(contract: Contract) -> bool:
     return contract.response is not None
 
 
+def _on_graph(contract: Contract) -> bool:
+    """Whether the task is one of AgentsNet's."""
+    return contract.task.startswith("agentsnet/")
+
+
 def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
-    """Address a write: to all at once where that is one write, else to the best ports."""
+    """Address a write: to all at once where that is one write, else to the best ports.
+
+    A partner that is not settled yet is told with little support.
+    """
+    if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
+        write = msgspec.structs.replace(write, support=min(write.support, 1))
     if view.contract.broadcast:
         return (msgspec.structs.replace(write, channel=BROADCAST),)
     ranked = sorted(view.private.channels, key=_offer, reverse=True)
@@ -156,6 +186,8 @@ def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | Non
     if answer is not None and proposal.response is not None and ready:
         return Decision(answer, proposal.response, deposits, commit)
     plain = moves.act(view)
+    if _on_graph(view.contract):
+        plain = msgspec.structs.replace(plain, task_action=graph_answers.answer(view))
     if not deposits and commit is None:
         return plain
     if plain == Decision("WAIT", None, (), None):

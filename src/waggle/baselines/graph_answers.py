@@ -1,0 +1,106 @@
+"""How the communicating controls answer graph tasks: react to what direct contacts last said.
+
+One fixed local rule per AgentsNet task, with the smaller priority breaking ties as the contract
+allows: step aside from a shared group, follow the majority, lead if nobody known is smaller, pair
+with whoever names you, cover what a smaller contact leaves open. Invariant: a function of one view,
+ties by order and lot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from waggle.core.schema import MAX_BIN, WAIT, Port, View
+from waggle.laws import moves
+
+_UNKNOWN = 10**6
+"""The order of a contact whose priority is not known."""
+
+
+def answer(view: View) -> str:
+    """Return the task action for a view of an AgentsNet task."""
+    task = view.contract.task.partition("/")[2]
+    rule = {
+        "coloring": _group,
+        "consensus": _value,
+        "leader_election": _leader,
+        "matching": _partner,
+        "vertex_cover": _cover,
+    }.get(task)
+    return view.proposal.action if rule is None else rule(view)
+
+
+def _standing(view: View) -> str:
+    """Return the node's answer so far, or the private proposal before there is one."""
+    shown = view.private.observation.get("answer")
+    return shown if isinstance(shown, str) and shown in view.contract.actions else ""
+
+
+def _own_order(view: View) -> int:
+    order = view.private.observation.get("order")
+    return order if isinstance(order, int) else 0
+
+
+def _order(port: Port) -> int:
+    order = port.facts.get("order")
+    return order if isinstance(order, int) else _UNKNOWN
+
+
+def _said(port: Port) -> str:
+    return str(port.facts.get("answer", "none yet"))
+
+
+def _group(view: View) -> str:
+    """Keep the group unless a contact that may insist has it too; then take a free one by lot."""
+    current = _standing(view) or view.proposal.action
+    mine = _own_order(view)
+    rivals = [p for p in view.private.channels if _said(p) == current and _order(p) != mine]
+    insists = [p for p in rivals if _order(p) < mine or _order(p) == _UNKNOWN]
+    if not insists:
+        return current
+    taken = {_said(port) for port in view.private.channels}
+    free = [a for a in view.contract.actions if a != WAIT and a not in taken]
+    return free[sum(port.lot for port in view.private.channels) % len(free)] if free else current
+
+
+def _value(view: View) -> str:
+    """Follow the smallest priority whose value is known, else keep, else the majority."""
+    values = {row.facts.get("order"): row.facts.get("answer") for row in view.private.claims}
+    told = values.get(0)
+    if isinstance(told, str) and told in view.contract.actions and _own_order(view) > 0:
+        return told
+    known = [p for p in view.private.channels if _said(p) in view.contract.actions]
+    if any(_order(port) != _UNKNOWN for port in known):
+        return _standing(view) or view.proposal.action
+    votes = Counter([_standing(view) or view.proposal.action, *map(_said, known)])
+    return max(votes, key=lambda value: (votes[value], value))
+
+
+def _leader(view: View) -> str:
+    """Lead if no smaller priority is known."""
+    return "Yes" if _own_order(view) == 0 and view.private.claims else "No"
+
+
+def settled(view: View) -> bool:
+    """Whether the contact this node names has named it back."""
+    return any(p.facts.get("named") == 1 and _said(p) == "you" for p in view.private.channels)
+
+
+def _partner(view: View) -> str:
+    """Keep a settled pair, accept whoever names this node, else offer to a free contact."""
+    ports = view.private.channels
+    mutual = [p for p in ports if p.facts.get("named") == 1 and _said(p) == "you"]
+    named = mutual or [port for port in ports if _said(port) == "you"]
+    accepted = moves.distinguished(named, lambda p: (-_order(p), moves.port_key(p)))
+    if accepted is not None:
+        return f"MATCH:{accepted.channel}"
+    free = [p for p in ports if not (_said(p) == "another" and p.facts.get("sure") == MAX_BIN)]
+    chosen = moves.distinguished(free, lambda p: (-_order(p), moves.port_key(p)))
+    return "NONE" if chosen is None else f"MATCH:{chosen.channel}"
+
+
+def _cover(view: View) -> str:
+    """Stay out of the cover unless a smaller contact stays out too."""
+    mine = _own_order(view)
+    out = [p for p in view.private.channels if _said(p) in ("No", "none yet") and _order(p) < mine]
+    return "Yes" if out else "No"

@@ -95,25 +95,26 @@ def contrasts(rows: Sequence[Row], recipe: Recipe, value: str = "score") -> Tabl
     read = metric(value)
     by_method: dict[str, dict[Unit, float]] = defaultdict(dict)
     for row in rows:
-        found = read(row)
-        if found is not None:
-            by_method[row.method][unit(row)] = found
+        value_here = read(row)
+        if value_here is not None:
+            by_method[row.method][unit(row)] = value_here
+    families = {unit(row): family(row) for row in rows}
+    scopes = sorted({(s, row.n) for row in rows for s in (row.substrate, family(row))})
     body = []
     for other in others:
-        for substrate, n in sorted({(row.substrate, row.n) for row in rows}):
+        for scope, n in scopes:
             strata: dict[str, list[float]] = defaultdict(list)
             for key, mine in by_method[reference].items():
                 theirs = by_method[other].get(key)
-                if key[0] == substrate and key[2] == n and theirs is not None:
+                inside = scope in (key[0], families[key]) and key[2] == n
+                if inside and theirs is not None:
                     strata[key[1]].append(mine - theirs)
             if strata:
-                found_interval = paired(strata)
-                body.append(
-                    (other, substrate, str(n), interval(found_interval), str(found_interval.units))
-                )
+                found = paired(strata)
+                body.append((other, scope, str(n), interval(found), str(found.units)))
     title = f"Paired differences in {value}: {reference} minus the other"
     notes = ("95 % paired bootstrap over matched units within tasks, 10,000 resamples",)
-    return Table(title, ("against", "substrate", "N", "difference", "units"), tuple(body), notes)
+    return Table(title, ("against", "tasks", "N", "difference", "units"), tuple(body), notes)
 
 
 def ranks(rows: Sequence[Row], recipe: Recipe) -> Table:

@@ -89,8 +89,10 @@ def test_recipes_can_be_read(name: str) -> None:
     recipe = read_recipe(ROOT / "recipes" / f"{name}.toml")
     assert recipe.name == name
     if name == "paper":
-        defaults = type(recipe)(name="paper")
-        assert recipe == defaults
+        # The table of the paper is what an empty recipe means; only the machine's part differs.
+        assert recipe.model_dump(exclude={"run"}) == type(recipe)(name=name).model_dump(
+            exclude={"run"}
+        )
 
 
 def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,13 +10,13 @@ from waggle.core.protocols import Act, Case, Local, Write
 from waggle.core.schema import WAIT
 from waggle.laws.controls import PrivateOnly, Scripted
 from waggle.runtime.recorder import Memory as Record
+from waggle.runtime.replay import view_of
 from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.adapter import AgentsNet
 from waggle.substrates.agentsnet.families import benchmark_graphs
 from waggle.substrates.agentsnet.graphs import from_edges
 from waggle.substrates.agentsnet.tasks import TASKS, legal_answers
 from waggle.substrates.agentsnet.world import AgentsNetWorld, episode_priorities
-from waggle.testing.relabel import view_of
 from waggle.testing.substrate import check_substrate
 
 PATH = from_edges("path", ["James", "Mary", "Robert"], [(0, 1), (1, 2)])

@@ -17,8 +17,8 @@ from waggle.core.schema import (
     Trace,
     View,
 )
+from waggle.runtime.replay import view_of
 from waggle.testing.episodes import play
-from waggle.testing.relabel import view_of
 
 CONTRACT = Contract("unknown/task", "Do well.", ("GO", "WAIT"))
 

@@ -51,7 +51,7 @@ def test_same_episode_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
 
 def test_recorded_views_decode(path: Path) -> None:
     record = read(path)
-    view = view_of(record.header.contract, record.rounds[1].updates[0])
+    view = view_of(record.header, record.rounds[1].updates[0])
     assert view.contract == record.header.contract and len(view.private.channels) > 0
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from waggle.core.errors import WaggleError
 
 EXTRAS = {
-    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf", "llguidance"),
+    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf"),
     "chat": ("openai",),
     "serve": ("starlette", "uvicorn"),
     "symmetry": ("igraph",),

@@ -32,8 +32,8 @@ from waggle.core.schema import (
 
 __all__ = [
     "check_view",
+    "contract_head",
     "decode_view",
-    "encode_contract",
     "encode_decision",
     "encode_view",
     "forbidden",
@@ -116,9 +116,9 @@ def encode_view(view: View) -> bytes:
         raise ContractError(f"view is not JSON ({reason}); put JSON values only") from None
 
 
-def encode_contract(contract: Contract) -> bytes:
-    """Serialize a contract as it stands at the head of every view of its episode."""
-    return _encode(contract)
+def contract_head(contract: Contract) -> bytes:
+    """Return the bytes that every view of an episode starts with: its contract and a comma."""
+    return b'{"contract":' + _encode(contract) + b","
 
 
 def decode_view(data: bytes) -> View:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from waggle.core.admit import CODES
-from waggle.core.canon import encode_contract, encode_view
+from waggle.core.canon import contract_head, encode_view
 from waggle.core.schema import MAX_BIN, MAX_RESPONSE, MAX_TTL, Contract, View
 
 INSTRUCTION = (
@@ -55,14 +55,14 @@ def prefix(contract: Contract) -> str:
         lines.append('The channel "*" reaches every contact.')
     if contract.response is not None:
         lines.append(f"Only {contract.response} carries a response.")
-    head = '{"contract":' + encode_contract(contract).decode() + ","
+    head = contract_head(contract).decode()
     return " ".join(lines) + "\nView: " + head
 
 
 def tail(view: View) -> str:
     """Return the rest of the user turn: the node's own slots of the view."""
     text = encode_view(view).decode()
-    start = len('{"contract":') + len(encode_contract(view.contract).decode()) + 1
+    start = len(contract_head(view.contract).decode())
     return text[start:]
 
 

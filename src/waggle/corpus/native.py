@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from waggle import plugins
-from waggle.core.canon import encode_contract
+from waggle.core.canon import contract_head
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Law
 from waggle.core.record import EpisodeRecord
@@ -89,7 +89,7 @@ def whole_view(head: bytes, raw: msgspec.Raw) -> bytes:
 
 def view_head(record: EpisodeRecord) -> bytes:
     """Return what every view of a record starts with."""
-    return b'{"contract":' + encode_contract(record.header.contract) + b","
+    return contract_head(record.header.contract)
 
 
 def sights(record: EpisodeRecord) -> Iterator[Sight]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from waggle.core.canon import encode_contract
+from waggle.core.canon import contract_head
 from waggle.core.modes import mode
 from waggle.core.protocols import Shock
 from waggle.core.record import (
@@ -71,7 +71,7 @@ class Recorder:
     def __init__(self, swarm: Swarm, sinks: list[Sink]) -> None:
         self._swarm = swarm
         self._sinks = sinks
-        self._strip = len(b'{"contract":') + len(encode_contract(swarm.world.contract)) + 1
+        self._strip = len(contract_head(swarm.world.contract))
         self.counters: Counter[str] = Counter()
 
     def header(self, header: Header) -> None:

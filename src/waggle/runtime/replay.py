@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from waggle.core.canon import decode_view, encode_contract
+from waggle.core.canon import contract_head, decode_view
 from waggle.core.errors import RecordError
 from waggle.core.protocols import Decode, Request, Usage, World
-from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord
-from waggle.core.schema import Contract, Decision, View
+from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
+from waggle.core.schema import Decision, View
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
@@ -54,10 +54,9 @@ class RecordedLaw:
         return Decode(update.raw[attempt], Usage() if attempt else update.usage)
 
 
-def view_of(contract: Contract, update: UpdateRecord) -> View:
-    """Return the view an update was made on."""
-    data = b'{"contract":' + encode_contract(contract) + b"," + bytes(update.view)[1:]
-    return decode_view(data)
+def view_of(header: Header, update: UpdateRecord) -> View:
+    """Return the view an update was made on, with the contract that the record keeps apart."""
+    return decode_view(contract_head(header.contract) + bytes(update.view)[1:])
 
 
 def replay(record: EpisodeRecord, world: World) -> Replay:

@@ -18,9 +18,9 @@ from waggle.core.decode import parse
 from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
+from waggle.runtime.replay import view_of
 from waggle.testing.episodes import play, shocked, short
 from waggle.testing.propositions import relabelling
-from waggle.testing.relabel import view_of
 from waggle.testing.report import Report
 
 _SOURCES = ("heuristic", "random-legal")

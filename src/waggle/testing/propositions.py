@@ -15,8 +15,9 @@ from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
 from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.core.schema import MAX_TTL, Evidence, Trace, View
+from waggle.runtime.replay import view_of
 from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
-from waggle.testing.relabel import first_difference, view_of
+from waggle.testing.relabel import first_difference
 
 
 def relabelling(

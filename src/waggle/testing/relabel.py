@@ -17,6 +17,7 @@ from waggle.core import canon
 from waggle.core.naming import Renaming, claims_of
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord, WriteRecord
 from waggle.core.schema import Decision, View
+from waggle.runtime.replay import view_of
 
 Frame: TypeAlias = dict[str, Any]
 
@@ -39,14 +40,6 @@ def trajectory(record: EpisodeRecord) -> Iterator[Frame]:
     """Yield each round in the words of bodies."""
     for entry in record.rounds:
         yield _frame(record.header, entry)
-
-
-def view_of(header: Header, update: UpdateRecord) -> View:
-    """Return the view of a recorded update, with the contract that the record keeps apart."""
-    rest = bytes(update.view)
-    return canon.decode_view(
-        b'{"contract":' + canon.encode_contract(header.contract) + b"," + rest[1:]
-    )
 
 
 def nameless(view: View, decision: Decision) -> tuple[bytes, Decision]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from waggle.core.errors import ConfigError
@@ -72,6 +73,16 @@ def test_recovery_counts_and_latency_over_recovered() -> None:
     ]
     ((_, recovered, event, outcome, latency, *_rest),) = matrix.recovery(rows, recipe()).rows
     assert (recovered, event, outcome, latency) == ("1/2", "0/2", "2/2", "4.00")
+
+
+def test_ceilings_stand_beside_scores() -> None:
+    rows = [row("a", "I-01", 10_000, 0.5), row("a", "I-01", 10_001, 1.0)]
+    rows = [msgspec.structs.replace(r, rounds=10) for r in rows]
+    table = matrix.TABLES["ceilings"](rows, recipe())
+    cells = dict(table.rows)
+    assert table.columns == ("method or schedule", "N=16 R=9")
+    assert cells["a"] == "0.750" and cells["ceiling: flooding"] == "1.000"
+    assert float(cells["ceiling: silent"]) < float(cells["ceiling: round-robin"]) <= 1.0
 
 
 def test_inference_counts_stages() -> None:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import average_ranks, paired
+from waggle.report.ceilings import ceilings
 from waggle.report.tables import Table, interval, number
 
 Value: TypeAlias = Callable[[Row], "float | None"]
@@ -217,6 +218,7 @@ def inference(rows: Sequence[Row], recipe: Recipe) -> Table:
 TABLES: dict[str, Callable[[Sequence[Row], Recipe], Table]] = {
     "scores": scores,
     "contrasts": contrasts,
+    "ceilings": ceilings,
     "ranks": ranks,
     "mechanism": mechanism,
     "recovery": recovery,

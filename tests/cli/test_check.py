@@ -12,8 +12,8 @@ from tests.cli.conftest import Command, refused
 SHARED = Path(__file__).parents[3] / "shared" / "golden"
 MACHINE = {
     "run", "list", "replay", "doctor", "check substrate", "check law", "check record",
-    "check vectors", "check graphs", "bound silo", "bench runtime", "bench swarmbench",
-    "bench silo", "bench engine",
+    "check vectors", "check graphs", "bound silo", "bound swarmbench", "bench runtime",
+    "bench swarmbench", "bench silo", "bench engine",
 }  # fmt: skip
 """Commands with machine output."""
 KINDS = ("substrates", "tasks", "laws", "metrics")
@@ -177,6 +177,16 @@ def test_bound_prints_the_ceilings_of_silo(waggle: Command) -> None:
 )
 def test_mistakes_in_bound_are_one_line(waggle: Command, words: list[object], hint: str) -> None:
     assert hint in refused(waggle("bound", "silo", *words))
+
+
+def test_bound_prints_what_telling_brings_on_swarmbench(waggle: Command) -> None:
+    words = ("bound", "swarmbench", "pursuit", "-n", 8, "--seeds", 2)
+    said = waggle(*words)
+    assert said.code == 0 and "flooding" in said.out and "2 seeds from 10000" in said.out
+    rows = waggle(*words, "--json").data["rows"]
+    assert [row["above_private"]["mean"] for row in rows if row["told"] == "nobody"] == [0]
+    assert "pursuit or foraging" in refused(waggle("bound", "swarmbench", "flocking"))
+    assert "at least 1" in refused(waggle("bound", "swarmbench", "--seeds", 0))
 
 
 def test_the_silo_bench_prints_a_mean_and_its_limit(waggle: Command) -> None:

@@ -1,4 +1,4 @@
-"""`waggle bound …`: what schedules without a law reach on the same cases, as ceilings."""
+"""`waggle bound …`: what exchange without a law reaches on the same cases, as ceilings."""
 
 from __future__ import annotations
 
@@ -53,3 +53,44 @@ def silo(
         (r.schedule, r.n, r.coverage, r.complete, r.success, r.strict, *r.by_level) for r in rows
     ]
     console.table(None, ("schedule", "N", *figures), cells)
+
+
+def swarmbench(
+    *tasks: str,
+    n: Annotated[tuple[int, ...], Parameter(name=("-n", "--n"), negative="")] = (16, 32),
+    seed: int = DEVELOPMENT_SEED,
+    seeds: int = 20,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """What free telling brings on SwarmBench.
+
+    The same episodes and private proposals as `waggle run swarmbench/…`, but whoever knows a site
+    tells it every round at no cost: to nobody (private-only), to contacts, from contact to contact,
+    to everyone within 6 or 12 cells, to everyone. Gains are paired with nobody. Example:
+
+    `waggle bound swarmbench pursuit -n 16 --seeds 100`
+
+    Args:
+        tasks: pursuit or foraging; both if unset.
+        n: Swarm sizes; repeat the option for several.
+        seed: The first seed.
+        seeds: How many seeds in a row.
+        json: Print one JSON object instead of text.
+    """
+    from waggle.substrates.swarmbench.ceilings import TASKS
+    from waggle.testing.bound_swarmbench import told_table
+
+    if min(seeds, *n) < 1:
+        raise ConfigError("-n and --seeds must be at least 1")
+    chosen = [task.removeprefix("swarmbench/") for task in tasks] or list(TASKS)
+    for task in chosen:
+        if task not in TASKS:
+            raise ConfigError(f"{task!r} has no sites to tell of; use {' or '.join(TASKS)}")
+    rows = told_table(chosen, n, range(seed, seed + seeds))
+    if json:
+        named = [{**r._asdict(), "above_private": r.above_private._asdict()} for r in rows]
+        console.dump({"rows": named})
+        return
+    console.say(f"{seeds} seeds from {seed}; gain over private-only with its paired 95 % interval")
+    cells = [(r.task, r.told, r.n, r.score, *r.above_private[:3]) for r in rows]
+    console.table(None, ("task", "told", "N", "score", "gain", "low", "high"), cells, right=2)

@@ -57,6 +57,9 @@ COMMANDS = {
     "check vectors": Command("waggle.cli.vectors:vectors", "Compare with recorded vectors."),
     "check graphs": Command("waggle.cli.vectors:graphs", "Check AgentsNet graph files."),
     "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
+    "bound swarmbench": Command(
+        "waggle.cli.bound:swarmbench", "What free telling brings on SwarmBench."
+    ),
     "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
     "bench silo": Command("waggle.cli.bench:silo", "Seconds of a whole Silo episode."),
     "bench swarmbench": Command(
@@ -68,7 +71,7 @@ COMMANDS = {
 GROUPS = {
     "corpus": "Make what a law is trained on.",
     "models": "Fetch, list and locate the weights that laws can run on.",
-    "bound": "Ceilings: what schedules without a law reach on the same cases.",
+    "bound": "Ceilings: what exchange without a law reaches on the same cases.",
     "check": "Prove that a substrate, a law, vectors, graph files or a record are sound.",
     "bench": "Measure speed on this machine.",
 }

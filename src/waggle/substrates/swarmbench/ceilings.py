@@ -1,0 +1,114 @@
+"""Pursuit and Foraging with free telling: what word of a site is worth at every reach.
+
+    score = play_told(Case("swarmbench", "pursuit", 16, 10_000), "contacts")
+
+Every body keeps its private proposals and follows what it was told exactly as the compiler follows
+a field, but nobody decides: whoever knows a site tells it every round, at once, at no cost, without
+suppression and without trace lifetimes. Only the reach of the telling varies. Invariant: with the
+reach `nobody` an episode is the private-only episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.protocols import Act, Case, Local, Write
+from waggle.core.schema import MAX_BIN, MAX_TTL
+from waggle.substrates.swarmbench.adapter import SwarmBench
+from waggle.substrates.swarmbench.compass import reach
+from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.sites import Sites
+
+Audience = Callable[[SwarmEpisode, int], Iterable[int]]
+"""Whom a node tells in the present state."""
+TASKS = ("pursuit", "foraging")
+"""The tasks in which a site can be told."""
+_ALONE = Local((), None)
+
+
+def _nobody(episode: SwarmEpisode, node: int) -> Iterable[int]:
+    return ()
+
+
+def _contacts(episode: SwarmEpisode, node: int) -> Iterable[int]:
+    return episode.neighbours(node)
+
+
+def _connected(episode: SwarmEpisode, node: int) -> Iterable[int]:
+    """Everyone who is reached from contact to contact within the round."""
+    reached, ring = {node}, [node]
+    while ring:
+        ring = [m for k in ring for m in episode.neighbours(k) if m not in reached]
+        reached.update(ring)
+    return reached - {node}
+
+
+def _within(cells: int) -> Audience:
+    def audience(episode: SwarmEpisode, node: int) -> Iterable[int]:
+        where = episode.scene.cells
+        return [k for k in episode.active() if k != node and reach(where[k], where[node]) <= cells]
+
+    return audience
+
+
+REACHES: Mapping[str, Audience] = {
+    "nobody": _nobody,
+    "contacts": _contacts,
+    "flooding": _connected,
+    "within 6": _within(6),
+    "within 12": _within(12),
+    "everyone": _within(1 << 30),
+}
+"""Who hears of a site, by name; the first is the private-only episode."""
+
+
+def play_told(case: Case, telling: str) -> float:
+    """Play one episode in which a site is told for free to a reach, and return its score.
+
+    Raises:
+        ConfigError: if the task has no sites or the reach is unknown.
+    """
+    if telling not in REACHES:
+        hint = suggest(telling, list(REACHES))
+        raise ConfigError(f"no reach {telling!r}; use one of {', '.join(REACHES)}{hint}")
+    episode = SwarmBench().open(case)
+    sites = episode.behaviour
+    if not isinstance(sites, Sites):
+        raise ConfigError(f"{case.task} has no sites to tell of; use {' or '.join(TASKS)}")
+    for _ in range(episode.rounds):
+        _tell(episode, sites, REACHES[telling], relayed=telling == "flooding")
+        episode.step({node: _act(episode, sites, node) for node in episode.active()})
+        if episode.done():
+            break
+    return episode.score()["score"]
+
+
+def _act(episode: SwarmEpisode, sites: Sites, node: int) -> Act:
+    """Own eyes first; one that was only told follows the field (the compiler's FIELD)."""
+    seen = sites.wants(node) in episode.scene.memories[node].seen
+    proposal = episode.sense(node, _ALONE).proposal
+    return Act(proposal.action, None, None, "PRIVATE" if seen else "FIELD", _ALONE)
+
+
+def _tell(episode: SwarmEpisode, sites: Sites, audience: Audience, relayed: bool) -> None:
+    """Let every node tell its audience what it has seen (and was told, where word is relayed).
+
+    All writes are captured before the first is taken in, so the order of nodes decides nothing.
+    """
+    said = []
+    for node in episode.active():
+        memory = episode.scene.memories[node]
+        known = [site.claim for site in memory.seen.values()]
+        if relayed:
+            known += [claim for claim in memory.told if claim not in known]
+        hearers = list(audience(episode, node)) if known else []
+        for claim in known if hearers else ():
+            payload = sites.payload(_write(node, hearers[0], claim))
+            said += [(_write(node, hearer, claim), payload) for hearer in hearers]
+    for write, payload in said:
+        sites.receive(write, payload)
+
+
+def _write(sender: int, receiver: int, claim: str) -> Write:
+    return Write(sender, receiver, claim, MAX_BIN, MAX_BIN, 0, MAX_TTL, None, True)

@@ -75,6 +75,12 @@ def test_recovery_counts_and_latency_over_recovered() -> None:
     assert (recovered, event, outcome, latency) == ("1/2", "0/2", "2/2", "4.00")
 
 
+def test_mechanism_has_mean_and_deviation() -> None:
+    rows = [row("a", "III-26", s, 1.0, candidates=c) for s, c in ((1, 10.0), (2, 14.0))]
+    table = matrix.mechanism(rows, recipe())
+    assert dict(zip(table.columns, table.rows[0], strict=True))["candidates"] == "12.0 ± 2.8"
+
+
 def test_ceilings_stand_beside_scores() -> None:
     rows = [row("a", "I-01", 10_000, 0.5), row("a", "I-01", 10_001, 1.0)]
     rows = [msgspec.structs.replace(r, rounds=10) for r in rows]

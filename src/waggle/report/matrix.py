@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TypeAlias
 
 from waggle.evaluate.plan import Recipe
@@ -145,6 +145,15 @@ _MECHANISM = (
 )  # fmt: skip
 
 
+def _spread(values: Sequence[float | None]) -> str:
+    """Format a mean with the sample deviation, as the paper's mechanism tables do."""
+    found = [v for v in values if v is not None]
+    if not found:
+        return number(None)
+    deviation = stdev(found) if len(found) > 1 else 0.0
+    return f"{number(fmean(found), 1)} ± {number(deviation, 1)}"
+
+
 def mechanism(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Mechanism measurements and suppressions by cause, per episode."""
     prefix = "writes.suppressed."
@@ -153,15 +162,15 @@ def mechanism(rows: Sequence[Row], recipe: Recipe) -> Table:
     body = []
     for method, name, n in keys:
         found = [r for r in rows if (r.method, family(r), r.n) == (method, name, n)]
-        measured = [number(_mean(found, metric(m)), 2) for m in _MECHANISM]
-        refreshed = number(fmean(r.counters.get("writes.refreshed", 0) for r in found), 2)
-        blocked = [number(fmean(r.counters.get(c, 0) for r in found), 2) for c in causes]
+        measured = [_spread([metric(m)(r) for r in found]) for m in _MECHANISM]
+        refreshed = _spread([r.counters.get("writes.refreshed", 0) for r in found])
+        blocked = [_spread([r.counters.get(c, 0) for r in found]) for c in causes]
         body.append((method, name, str(n), *measured, refreshed, *blocked, str(len(found))))
     columns = (
         "method", "task", "N", *_MECHANISM, "refreshed",
         *(c.removeprefix(prefix) for c in causes), "episodes",
     )  # fmt: skip
-    notes = ("means per episode; the causes are suppressed writes",)
+    notes = ("mean ± sample s.d. per episode; the causes are suppressed writes",)
     return Table("Mechanism activity", columns, tuple(body), notes)
 
 

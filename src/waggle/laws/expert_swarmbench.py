@@ -27,14 +27,15 @@ def decide(view: View) -> Decision:
     task = view.contract.task.partition("/")[2]
     if task in ("pursuit", "foraging"):
         return _site(view, task)
-    return _plain(view, task)
+    return _plain(view)
 
 
-def _plain(view: View, task: str) -> Decision:
-    """Synchronization, Flocking, Transport: share what is in sight, push where others push.
+def _plain(view: View) -> Decision:
+    """Synchronization, Flocking, Transport: share what is in sight, move as the window says.
 
-    Lights and outlines are read off the window faster than they are told, so only pushing, where
-    many must choose the same way, follows the field.
+    Lights and outlines are read off the window faster than they are told. Following the told way
+    of pushing moved the box out less often on development seeds than private pushing, which
+    changes sides in time; so nothing here follows the field.
     """
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
@@ -43,9 +44,7 @@ def _plain(view: View, task: str) -> Decision:
     if view.commitment is None or against is not None:
         ready = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
         commit = None if ready is None else Commitment(ready, MAX_BIN)
-    agreed = commit is not None or (view.commitment is not None and against is None)
-    intent = "FIELD" if task == "transport" and agreed else "PRIVATE"
-    return _decision(view.proposal.action, deposit, commit, intent)
+    return _decision(view.proposal.action, deposit, commit, "PRIVATE")
 
 
 def _site(view: View, task: str) -> Decision:

@@ -18,6 +18,7 @@ from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.compass import reach
 from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.sites import Sites
 
 Audience = Callable[[SwarmEpisode, int], Iterable[int]]
@@ -95,19 +96,30 @@ def _tell(episode: SwarmEpisode, sites: Sites, audience: Audience, relayed: bool
     """Let every node tell its audience what it has seen (and was told, where word is relayed).
 
     All writes are captured before the first is taken in, so the order of nodes decides nothing.
+    Word is not repeated to a hearer who has it as new already: at most its way there could be told
+    a little shorter, and the table would take many times as long.
     """
+    memories = episode.scene.memories
     said = []
     for node in episode.active():
-        memory = episode.scene.memories[node]
-        known = [site.claim for site in memory.seen.values()]
+        known = [*memories[node].seen.values()]
         if relayed:
-            known += [claim for claim in memory.told if claim not in known]
-        hearers = list(audience(episode, node)) if known else []
-        for claim in known if hearers else ():
-            payload = sites.payload(_write(node, hearers[0], claim))
-            said += [(_write(node, hearer, claim), payload) for hearer in hearers]
+            known += memories[node].told.values()
+        audible = list(audience(episode, node)) if known else []
+        for site in known:
+            hearers = [k for k in audible if not _knows(memories[k], site)]
+            if hearers:
+                payload = sites.payload(_write(node, hearers[0], site.claim))
+                said += [(_write(node, hearer, site.claim), payload) for hearer in hearers]
     for write, payload in said:
         sites.receive(write, payload)
+
+
+def _knows(memory: Memory, site: Site) -> bool:
+    """Whether an agent has word of a claim that is at least as new as this site."""
+    own = memory.seen.get(site.claim.partition(":")[0])
+    told = memory.told.get(site.claim)
+    return any(s and s.claim == site.claim and s.round >= site.round for s in (own, told))
 
 
 def _write(sender: int, receiver: int, claim: str) -> Write:

@@ -59,6 +59,12 @@ def test_rows_are_paired_with_telling_nobody():
         assert row.above_private.units == 3
 
 
+def test_hearing_after_the_round_is_another_episode_than_hearing_at_once():
+    cases = [case("pursuit", 32, seed) for seed in (10_100, 10_101, 10_102)]
+    late = [play_told(each, "contacts late") for each in cases]
+    assert late != [play_told(each, "contacts") for each in cases]
+
+
 @pytest.mark.parametrize(
     ("task", "told", "hint"),
     [("flocking", "contacts", "pursuit or foraging"), ("pursuit", "contact", "contacts")],

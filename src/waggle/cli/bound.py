@@ -65,8 +65,9 @@ def swarmbench(
     """What free telling brings on SwarmBench.
 
     The same episodes and private proposals as `waggle run swarmbench/…`, but whoever knows a site
-    tells it every round at no cost: to nobody (private-only), to contacts, from contact to contact,
-    to everyone within 6 or 12 cells, to everyone. Gains are paired with nobody. Example:
+    tells it every round at no cost: to nobody (private-only), to contacts (late: heard after the
+    round, as messages are), from contact to contact, within 6 or 12 cells, to everyone. Gains
+    are paired with nobody. Example:
 
     `waggle bound swarmbench pursuit -n 16 --seeds 100`
 

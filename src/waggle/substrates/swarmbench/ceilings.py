@@ -4,8 +4,8 @@
 
 Every body keeps its private proposals and follows what it was told exactly as the compiler follows
 a field, but nobody decides: whoever knows a site tells it every round, at once, at no cost, without
-suppression and without trace lifetimes. Only the reach of the telling varies. Invariant: with the
-reach `nobody` an episode is the private-only episode.
+suppression and without trace lifetimes. Only the reach varies, and once the moment of hearing.
+Invariant: with the reach `nobody` an episode is the private-only episode.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ Audience = Callable[[SwarmEpisode, int], Iterable[int]]
 """Whom a node tells in the present state."""
 TASKS = ("pursuit", "foraging")
 """The tasks in which a site can be told."""
+LATE = "contacts late"
+"""Contacts hear after the round, as messages of an episode do; every other reach hears at once."""
 _ALONE = Local((), None)
 
 
@@ -55,6 +57,7 @@ def _within(cells: int) -> Audience:
 
 REACHES: Mapping[str, Audience] = {
     "nobody": _nobody,
+    LATE: _contacts,
     "contacts": _contacts,
     "flooding": _connected,
     "within 6": _within(6),
@@ -78,8 +81,14 @@ def play_told(case: Case, telling: str) -> float:
     if not isinstance(sites, Sites):
         raise ConfigError(f"{case.task} has no sites to tell of; use {' or '.join(TASKS)}")
     for _ in range(episode.rounds):
-        _tell(episode, sites, REACHES[telling], relayed=telling == "flooding")
+        said = _said(episode, sites, REACHES[telling], relayed=telling == "flooding")
+        if telling != LATE:
+            for write, payload in said:
+                sites.receive(write, payload)
         episode.step({node: _act(episode, sites, node) for node in episode.active()})
+        if telling == LATE:
+            for write, payload in said:
+                episode.receive(write, payload)
         if episode.done():
             break
     return episode.score()["score"]
@@ -92,15 +101,17 @@ def _act(episode: SwarmEpisode, sites: Sites, node: int) -> Act:
     return Act(proposal.action, None, None, "PRIVATE" if seen else "FIELD", _ALONE)
 
 
-def _tell(episode: SwarmEpisode, sites: Sites, audience: Audience, relayed: bool) -> None:
-    """Let every node tell its audience what it has seen (and was told, where word is relayed).
+def _said(
+    episode: SwarmEpisode, sites: Sites, audience: Audience, relayed: bool
+) -> list[tuple[Write, object]]:
+    """Return what every node tells its audience: what it saw (and was told, where relayed).
 
-    All writes are captured before the first is taken in, so the order of nodes decides nothing.
+    All of it is captured before the first is taken in, so the order of nodes decides nothing.
     Word is not repeated to a hearer who has it as new already: at most its way there could be told
     a little shorter, and the table would take many times as long.
     """
     memories = episode.scene.memories
-    said = []
+    said: list[tuple[Write, object]] = []
     for node in episode.active():
         known = [*memories[node].seen.values()]
         if relayed:
@@ -111,8 +122,7 @@ def _tell(episode: SwarmEpisode, sites: Sites, audience: Audience, relayed: bool
             if hearers:
                 payload = sites.payload(_write(node, hearers[0], site.claim))
                 said += [(_write(node, hearer, site.claim), payload) for hearer in hearers]
-    for write, payload in said:
-        sites.receive(write, payload)
+    return said
 
 
 def _knows(memory: Memory, site: Site) -> bool:

@@ -99,3 +99,22 @@ def test_foreign_rows_are_one_clear_line(tmp_path: Path) -> None:
         read_rows(tmp_path)
     with pytest.raises(RecordError, match="waggle eval"):
         read_rows(tmp_path / "nowhere")
+
+
+def test_report_from_records_equals_report_from_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from waggle.cli.main import main
+
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(
+        'title = "Small"\n[methods.m]\nlaw = "heuristic"\n[[blocks]]\nmethods = ["m"]\n'
+        'tasks = ["beacon"]\nn = [4]\nseeds = [10000, 10001]\nrounds = [3]\n'
+    )
+    out = tmp_path / "run"
+    assert main(["eval", str(recipe), "--keep", "--executor", "inline", "--out", str(out)]) == 0
+    texts = []
+    for flags in ([], ["--records"]):
+        assert main(["report", str(out), *flags]) == 0
+        texts.append((out / "report.md").read_text())
+    assert texts[0] == texts[1] and "heuristic" in texts[0]

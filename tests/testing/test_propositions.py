@@ -23,10 +23,14 @@ from waggle.testing.propositions import asymmetry, relabelling, unfounded
 from waggle.testing.relabel import first_difference
 
 LAWS = (
-    "expert", "first-listed", "heuristic", "max-offer", "private-only", "random-legal",
-    "random-port", "round-robin",
+    "expert", "first-listed", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm",
+    "private-only", "random-legal", "random-port", "round-robin",
 )  # fmt: skip
-EXACT = ("expert", "heuristic", "max-offer", "private-only", "round-robin")
+WITH_A_MODEL = ("adapted", "chat", "local", "zero-shot", "zero-shot-constrained")
+EXACT = (
+    "expert", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm", "private-only",
+    "round-robin",
+)  # fmt: skip
 """Laws that are equivariant under any presentation of their views."""
 N, ROUNDS, SEED = 8, 8, 10_003
 
@@ -35,6 +39,11 @@ def chosen_tasks() -> list[plugins.Task]:
     """Every task, but of Silo's thirty only one of each level and those with counterevidence."""
     few = ("I-05", "I-08", "II-15", "III-22", "III-26")
     return [task for task in plugins.tasks() if task.substrate != "silo" or task.task in few]
+
+
+def test_no_registered_law_is_left_out() -> None:
+    built_in = {entry.name for entry in plugins.entries("law") if entry.origin == "waggle"}
+    assert built_in == {*LAWS, *WITH_A_MODEL, "scripted"}
 
 
 def case_of(task: plugins.Task) -> Case:

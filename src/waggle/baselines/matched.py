@@ -27,23 +27,19 @@ from waggle.core.schema import (
     Port,
     Trace,
     View,
-    private_decision,
 )
 from waggle.laws import moves
+from waggle.laws.controls import PrivateOnly
 from waggle.runtime.switches import Switches
 
 GLOBAL = ("agentsnet/consensus", "agentsnet/leader_election")
 """Graph tasks whose answer hangs on the whole graph, so that the smallest priority is passed on."""
 
 
-class NoComm:
+class NoComm(PrivateOnly):
     """Act on the private proposal every round and send nothing."""
 
     name: ClassVar[str] = "nocomm"
-
-    def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Decide for every request of one round."""
-        return [Decode(private_decision(request.view)) for request in requests]
 
 
 class NativeMsg:

@@ -13,7 +13,7 @@ from waggle.cli import console
 from waggle.core.errors import ConfigError
 from waggle.evaluate import executors, plan
 from waggle.evaluate.rows import Row
-from waggle.evaluate.runner import run_plan
+from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.report import page
 
 RECIPE = "recipe.toml"
@@ -88,17 +88,20 @@ def _progress(*, quiet: bool) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), disable=quiet, transient=True)
 
 
-def report(folder: Path, /, *, json: Flag = False) -> int:
+def report(folder: Path, /, *, records: Flag = False, json: Flag = False) -> int:
     """Write the report of a run: one HTML page, Markdown and LaTeX, from its rows alone.
 
     Args:
         folder: A run directory of `waggle eval`.
+        records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
         json: Print one JSON object instead of text.
     """
     copy = folder / RECIPE
     if not copy.exists():
         raise ConfigError(f"{folder} holds no {RECIPE}; name a run directory of `waggle eval`")
-    written = page.write(plan.load(copy), folder, f"waggle eval {folder.name}.toml")
+    recipe = plan.load(copy)
+    rows = rows_from_records(plan.cells(recipe), folder) if records else None
+    written = page.write(recipe, folder, f"waggle eval {folder.name}.toml", rows)
     if json:
         console.dump({name: str(path) for name, path in written._asdict().items()})
     else:

@@ -1,7 +1,7 @@
 """Tidy rows: one JSON line per finished cell, appended whole, read back with distrust.
 
-A row holds what tables need, so a report never runs a model again; `rows_of` makes the same rows
-from record files.
+A row holds what tables need, so a report never runs a model again; where records were kept, the
+runner measures the same rows from them.
 """
 
 from __future__ import annotations

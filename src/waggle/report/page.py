@@ -48,9 +48,9 @@ def build(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     return made
 
 
-def write(recipe: Recipe, folder: Path, command: str) -> Written:
-    """Read the rows of a run directory and write its report there."""
-    rows = read_rows(folder)
+def write(recipe: Recipe, folder: Path, command: str, rows: Sequence[Row] | None = None) -> Written:
+    """Write the report of a run directory, from its row file unless rows are given."""
+    rows = read_rows(folder) if rows is None else rows
     made = build(recipe, rows)
     failed = [row for row in rows if row.error]
     meta = _meta(rows, failed, command)

@@ -89,10 +89,6 @@ class Schedule:
             or (node in self._coming and round < self._come_at)
         )
 
-    def departed(self, node: int, since: int, now: int) -> bool:
-        """Whether a node was away at any time from one round to another, both included."""
-        return any(self.absent(node, r) for r in range(since, now + 1))
-
     def suspended(self, round: int) -> tuple[int, ...]:
         """Return the nodes that are away in a round."""
         if self.quiet:

@@ -11,7 +11,7 @@ import pytest
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, RowFile
-from waggle.report import matrix, page, tables
+from waggle.report import catalog, matrix, page, tables
 
 
 def recipe(*names: str, shown: list[str] | None = None) -> Recipe:
@@ -84,7 +84,7 @@ def test_mechanism_has_mean_and_deviation() -> None:
 def test_ceilings_stand_beside_scores() -> None:
     rows = [row("a", "I-01", 10_000, 0.5), row("a", "I-01", 10_001, 1.0)]
     rows = [msgspec.structs.replace(r, rounds=10) for r in rows]
-    table = matrix.TABLES["ceilings"](rows, recipe())
+    table = catalog.table("ceilings")(rows, recipe())
     cells = dict(table.rows)
     assert table.columns == ("method or schedule", "N=16 R=9")
     assert cells["a"] == "0.750" and cells["ceiling: flooding"] == "1.000"
@@ -123,7 +123,7 @@ def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     for entry in ROWS:
         rows.append(entry)
     rows.close()
-    written = page.write(recipe(shown=list(matrix.TABLES)), tmp_path, "waggle eval x.toml")
+    written = page.write(recipe(shown=list(catalog.TABLES)), tmp_path, "waggle eval x.toml")
     text = written.html.read_text()
     parser = Balanced()
     parser.feed(text)

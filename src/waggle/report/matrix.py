@@ -14,7 +14,6 @@ from typing import TypeAlias
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import average_ranks, paired
-from waggle.report.ceilings import ceilings
 from waggle.report.tables import Table, interval, number
 
 Value: TypeAlias = Callable[[Row], "float | None"]
@@ -222,15 +221,3 @@ def inference(rows: Sequence[Row], recipe: Recipe) -> Table:
         )
     columns = ("method", "updates", "calls/ep.", "input tok./ep.", "output tok./ep.", *stages)
     return Table("Inference accounting", columns, tuple(body))
-
-
-TABLES: dict[str, Callable[[Sequence[Row], Recipe], Table]] = {
-    "scores": scores,
-    "contrasts": contrasts,
-    "ceilings": ceilings,
-    "ranks": ranks,
-    "mechanism": mechanism,
-    "recovery": recovery,
-    "inference": inference,
-}
-"""Tables a recipe may ask for by name."""

@@ -7,11 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from waggle.core.errors import ConfigError, suggest
+from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, read_rows
-from waggle.report import tables
-from waggle.report.matrix import TABLES
+from waggle.report import catalog, tables
 from waggle.report.tables import Table
 
 STYLE = """
@@ -39,13 +38,7 @@ def build(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     good = [row for row in rows if not row.error]
     if not good:
         raise ConfigError("no finished episode to report; run `waggle eval` until some cells end")
-    made = []
-    for name in recipe.tables:
-        if name not in TABLES:
-            hint = suggest(name, list(TABLES))
-            raise ConfigError(f"table {name!r} is unknown{hint}; use {', '.join(TABLES)}")
-        made.append(TABLES[name](good, recipe))
-    return made
+    return [catalog.table(name)(good, recipe) for name in recipe.tables]
 
 
 def write(recipe: Recipe, folder: Path, command: str, rows: Sequence[Row] | None = None) -> Written:

@@ -1,0 +1,64 @@
+"""Tables and figures a recipe may ask for, by name; nothing is imported before it is asked for.
+
+A table is a function of (rows, recipe) that returns a `Table`; a figure is one that returns a
+`Figure`. A new one is one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from waggle.core.errors import ConfigError, suggest
+
+if TYPE_CHECKING:
+    from waggle.evaluate.plan import Recipe
+    from waggle.evaluate.rows import Row
+    from waggle.report.figure import Figure
+    from waggle.report.tables import Table
+
+    MakeTable: TypeAlias = Callable[[Sequence[Row], Recipe], Table]
+    MakeFigure: TypeAlias = Callable[[Sequence[Row], Recipe], Figure]
+
+TABLES: Mapping[str, str] = {
+    "scores": "waggle.report.matrix:scores",
+    "contrasts": "waggle.report.matrix:contrasts",
+    "ceilings": "waggle.report.ceilings:ceilings",
+    "ranks": "waggle.report.matrix:ranks",
+    "mechanism": "waggle.report.matrix:mechanism",
+    "recovery": "waggle.report.matrix:recovery",
+    "inference": "waggle.report.matrix:inference",
+}
+"""Table name -> module:function."""
+
+FIGURES: Mapping[str, str] = {}
+"""Figure name -> module:function."""
+
+
+def table(name: str) -> MakeTable:
+    """Return the maker of a table.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    made: MakeTable = _find("table", name, TABLES)
+    return made
+
+
+def figure(name: str) -> MakeFigure:
+    """Return the maker of a figure.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    made: MakeFigure = _find("figure", name, FIGURES)
+    return made
+
+
+def _find(kind: str, name: str, known: Mapping[str, str]) -> Any:
+    if name not in known:
+        hint = suggest(name, list(known))
+        raise ConfigError(f"{kind} {name!r} is unknown{hint}; use {', '.join(known)}")
+    module, _, attribute = known[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -68,7 +68,7 @@ def evaluate(
             cells,
             folder,
             executors.make(executor, workers),
-            keep=keep,
+            keep=keep or chosen.keep,
             width=width,
             progress=finished,
         )

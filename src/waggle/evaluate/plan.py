@@ -102,6 +102,10 @@ class Recipe(BaseModel):
     blocks: list[Block]
     tables: list[str] = ["scores"]
     """Tables of the report."""
+    figures: list[str] = []
+    """Figures of the report."""
+    keep: bool = False
+    """Whether episode records are kept beside the rows; `waggle eval --keep` does so too."""
 
 
 class Cell(msgspec.Struct, frozen=True):

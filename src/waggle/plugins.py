@@ -50,6 +50,7 @@ _IN_TREE: Mapping[Kind, Mapping[str, str]] = {
     },
     "metric": {
         "attempted": "waggle.evaluate.metrics:attempted",
+        "bytes": "waggle.evaluate.metrics:volume",
         "calls": "waggle.evaluate.metrics:calls",
         "candidates": "waggle.evaluate.metrics:candidates",
         "decay_mass": "waggle.evaluate.metrics:decay_mass",
@@ -70,6 +71,7 @@ _IN_TREE: Mapping[Kind, Mapping[str, str]] = {
         "resynthesis_latency": "waggle.evaluate.shocks:resynthesis_latency",
         "score": "waggle.evaluate.metrics:score",
         "stale_auc": "waggle.evaluate.shocks:stale_auc",
+        "strict": "waggle.evaluate.metrics:strict",
     },
 }
 

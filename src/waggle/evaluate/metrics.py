@@ -33,6 +33,12 @@ def score(episode: EpisodeRecord) -> float | None:
     return episode.footer.scores.get("score")
 
 
+@metric("strict", unit="0 or 1")
+def strict(episode: EpisodeRecord) -> float | None:
+    """Whether everything was right: strict S on Silo, solved on AgentsNet."""
+    return episode.footer.scores.get("strict")
+
+
 @metric("messages", better="lower", unit="delivered per agent")
 def messages(episode: EpisodeRecord) -> float | None:
     """Receiver-delivered messages per agent."""
@@ -43,6 +49,12 @@ def messages(episode: EpisodeRecord) -> float | None:
 def attempted(episode: EpisodeRecord) -> float | None:
     """Messages sent per agent, one per receiver, whether they arrived or not."""
     return _per_agent(episode, "messages.attempted")
+
+
+@metric("bytes", better="lower", unit="delivered per episode")
+def volume(episode: EpisodeRecord) -> float | None:
+    """Bytes of the delivered frames, where the substrate's frames carry data (Silo)."""
+    return episode.footer.scores.get("bytes")
 
 
 @metric("candidates", better="lower", unit="writes per episode")

@@ -54,7 +54,7 @@ def law(
     task: str | None = None,
     n: N = 8,
     seed: int = DEVELOPMENT_SEED,
-    order: Literal["shuffled", "canonical"] = "shuffled",
+    order: Literal["shuffled", "canonical"] | None = None,
     json: Flag = False,
 ) -> int:
     """Prove that a law is sound.
@@ -71,7 +71,7 @@ def law(
         task: One of its tasks; the first if unset.
         n: Agents in the test episodes.
         seed: Seed of the test episodes.
-        order: How the views list their records.
+        order: How the views list their records; the law's own order if unset.
         json: Print one JSON object instead of text.
     """
     from waggle.testing import check_law

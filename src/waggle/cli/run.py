@@ -22,7 +22,7 @@ from waggle.core.seeds import derive
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.records import RecordFile, record_name
-from waggle.runtime.sync import Engine, native_switches
+from waggle.runtime.sync import Engine, native_order, native_switches
 
 MAX_N = 1_000_000
 """More agents than this is taken for a slip of the keyboard."""
@@ -40,7 +40,7 @@ def run(
     law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
     rounds: int | None = None,
     engine: Literal["sync", "event"] = "sync",
-    order: Literal["shuffled", "canonical"] = "shuffled",
+    order: Literal["shuffled", "canonical"] | None = None,
     shock: Flag = False,
     out: Path = Path("runs"),
     watch: Flag = False,
@@ -71,7 +71,7 @@ def run(
         engine: sync forms all views of a round from one state; event runs calls, deliveries and
             timers in virtual time.
         order: How a view lists its records: shuffled by the node's own stream, or in canonical
-            form.
+            form. The law's own order if unset; shuffled where it has none.
         shock: Inject late counterevidence, where the task knows how.
         out: Folder for the record; it is made if needed.
         watch: Draw every round.
@@ -87,6 +87,7 @@ def run(
     source = options.make_law(law, law_options or {})
     world = plugins.get_substrate(chosen.substrate).open(case)
     native = native_switches(source, world)
+    order = order or native_order(source)
     settings: dict[str, Any] = {
         "order": order,
         "switches": msgspec.structs.replace(native, **options.given(groups.get("switch"))),

@@ -47,7 +47,12 @@ class Decode(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class Law(Protocol):
-    """A decision source. Stateless across nodes; the order of a batch must not matter."""
+    """A decision source. Stateless across nodes; the order of a batch must not matter.
+
+    Optional attributes tell others how to use it: `order`, the canon order it was made for (else
+    `shuffled`); `batched`, that it wants many episodes side by side; `switches(contract)`, its own
+    setting of the runtime; `teacher` and `backbone`, printed with every table.
+    """
 
     name: str
 

@@ -11,15 +11,17 @@ A recipe is TOML:
     n = [16, 32, 64]
     seeds = { start = 20000, count = 5 }
 
-The id of a cell is a digest of everything that determines its episode, so a finished cell is found
-again whatever else the recipe has come to say.
+Recipes that share their methods name a file of them: `methods_from = "methods.toml"`. The id of a
+cell is a digest of everything that determines its episode, so a finished cell is found again
+whatever else the recipe has come to say, and in the run of another recipe too.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,12 +29,13 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waggle import plugins
-from waggle.core.errors import ConfigError, suggest
+from waggle.core.errors import ConfigError, WaggleError, suggest
 from waggle.core.order import Order
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.switches import Switches
+from waggle.runtime.sync import native_order
 
 MAX_CELLS = 1_000_000
 """A larger plan is taken for a slip."""
@@ -49,7 +52,7 @@ class MethodSpec(BaseModel):
     options: dict[str, Any] = {}
     """The law's own options."""
     order: Order = "shuffled"
-    """How views list their records."""
+    """How views list their records; the law's own order if unset."""
     engine: Literal["sync", "event"] = "sync"
     """The engine the episodes are played on."""
     switches: dict[str, Any] = {}
@@ -57,9 +60,15 @@ class MethodSpec(BaseModel):
     perturbation: dict[str, Any] = {}
     """Execution perturbations."""
     teacher: str = "none"
-    """Who taught the law; printed with every table."""
+    """Who taught the law, by default as the law says; printed with every table."""
     backbone: str = "none"
-    """The model the law runs on; printed with every table."""
+    """The model the law runs on, by default as the law says; printed with every table."""
+    label: str = ""
+    """The name that tables print; the method's own if empty."""
+    group: str = ""
+    """The heading under which tables list it."""
+    ranked: bool = True
+    """Whether it takes part in ranks and marks; a teacher shown for reference does not."""
 
 
 class Seeds(BaseModel):
@@ -90,6 +99,8 @@ class Block(BaseModel):
     """Whether late counterevidence is injected."""
     options: dict[str, dict[str, Any]] = {}
     """Options by substrate, e.g. { silo = { regime = "ports" } }."""
+    vary: dict[str, dict[str, list[Any]]] = {}
+    """Options by substrate of which every combination is played."""
 
 
 class Recipe(BaseModel):
@@ -104,6 +115,8 @@ class Recipe(BaseModel):
     """Tables of the report."""
     figures: list[str] = []
     """Figures of the report."""
+    reference: list[str] = []
+    """Methods whose paired differences are shown; the first that has rows, else the first method."""
     keep: bool = False
     """Whether episode records are kept beside the rows; `waggle eval --keep` does so too."""
 
@@ -133,18 +146,47 @@ def load(path: Path) -> Recipe:
     Raises:
         ConfigError: one line that names the field and the fix.
     """
+    data = _read(path)
+    shared = data.pop("methods_from", None)
+    if shared is not None:
+        theirs = _read(path.parent / str(shared)).get("methods", {})
+        data["methods"] = {**theirs, **data.get("methods", {})}
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path} ({error.strerror}); name a recipe file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
-    try:
-        return Recipe.model_validate(data)
+        recipe = Recipe.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{path}: {where}: {first['msg']}") from None
+    settled = {name: _settled(spec) for name, spec in recipe.methods.items()}
+    return recipe.model_copy(update={"methods": settled})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a TOML file, or the JSON that a run directory keeps of its recipe."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            return msgspec.json.decode(text, type=dict[str, Any])
+        return tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path} ({error.strerror}); name a recipe file") from None
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path} is no recipe ({error}); run `waggle eval` again") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
+
+
+def _settled(spec: MethodSpec) -> MethodSpec:
+    """Let the law itself say what the recipe leaves open: canon order, teacher, backbone."""
+    unset = {"order", "teacher", "backbone"} - spec.model_fields_set
+    if not unset:
+        return spec
+    try:
+        law = plugins.get_law(spec.law, **spec.options)
+    except WaggleError:  # it says so when it is played; a report needs no law
+        return spec
+    own = {"order": native_order(law), **{k: getattr(law, k, "none") for k in unset - {"order"}}}
+    return spec.model_copy(update={name: own[name] for name in unset})
 
 
 def cells(recipe: Recipe) -> list[Cell]:
@@ -190,14 +232,21 @@ def _tasks(patterns: Sequence[str]) -> list[plugins.Task]:
 def _cases(block: Block, task: plugins.Task) -> list[Case]:
     listed = block.seeds
     seeds = listed if isinstance(listed, list) else range(listed.start, listed.start + listed.count)
-    options = block.options.get(task.substrate, {})
     horizons: list[int | None] = [*block.rounds] or [None]
     return [
         Case(task.substrate, task.task, n, seed, rounds, block.shock, options)
         for n in block.n
         for rounds in horizons
+        for options in _options(block, task.substrate)
         for seed in seeds
     ]
+
+
+def _options(block: Block, substrate: str) -> Iterator[dict[str, Any]]:
+    """Yield every combination of a substrate's options in a block."""
+    varied = block.vary.get(substrate, {})
+    for values in product(*varied.values()):
+        yield {**block.options.get(substrate, {}), **dict(zip(varied, values, strict=True))}
 
 
 def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request, Usage
+from waggle.laws.origin import origin
 
 if TYPE_CHECKING:
     from waggle.engine.engine import Engine
@@ -43,6 +44,9 @@ class LocalLaw:
         speculate: verify drafts of the record's skeleton (never changes an answer).
     """
 
+    batched = True
+    """Played with many episodes side by side."""
+
     def __init__(
         self,
         model: str = DEFAULT,
@@ -62,6 +66,9 @@ class LocalLaw:
         self.name = "local"
         self.mode = mode
         self.max_new_tokens = max_new_tokens
+        said = origin(adapter or model)
+        self.order, self.teacher = said.order, said.teacher
+        self.backbone = model if said.backbone == "none" else said.backbone
         self._weights = (model, device, dtype, adapter, merge)
         self._settings = {"max_rows": max_rows, "speculate": speculate}
         self._lock = threading.Lock()

@@ -56,7 +56,7 @@ class Engine:
         law: Law,
         case: Case,
         *,
-        order: Order = "shuffled",
+        order: Order | None = None,
         switches: Switches | None = None,
         perturbation: Perturbation | None = None,
         sinks: Sequence[Sink] = (),
@@ -66,7 +66,7 @@ class Engine:
         self.world = world
         self.law = law
         self.case = case
-        self.order = order
+        self.order: Order = order or native_order(law)
         self.perturbation = perturbation or Perturbation()
         self.swarm = Swarm(world, case, switches or native_switches(law, world), salt)
         self.schedule = Schedule(self.perturbation, case.seed, world.keys, world.rounds)
@@ -180,6 +180,12 @@ def native_switches(law: Law, world: World) -> Switches:
     """Return the setting a law is defined with, or the formal one."""
     own = getattr(law, "switches", None)
     return own(world.contract) if own is not None else Switches()
+
+
+def native_order(law: Law) -> Order:
+    """Return the canon order a law was made for, or the paper's."""
+    own: Order = getattr(law, "order", "shuffled")
+    return own
 
 
 def drive(episode: Episode, law: Law) -> Footer:

@@ -19,6 +19,7 @@ from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
 from waggle.runtime.replay import view_of
+from waggle.runtime.sync import native_order
 from waggle.testing.episodes import play, shocked, short
 from waggle.testing.propositions import relabelling
 from waggle.testing.report import Report
@@ -34,7 +35,7 @@ def check_law(
     n: int = 8,
     seed: int = 10_000,
     views: int = 200,
-    order: Order = "shuffled",
+    order: Order | None = None,
     legal: float = 1.0,
     consistent: float = 1.0,
     trajectories: bool = True,
@@ -48,12 +49,13 @@ def check_law(
         n: population of the test episodes.
         seed: seed of the test episodes.
         views: how many views to ask about.
-        order: presentation of the views; `canonical` gives the law the canonical form.
+        order: presentation of the views; the law's own if unset.
         legal: share of first decodes that must be admissible; lower it for learned laws.
         consistent: share of views whose orbit images must get the same decision.
         trajectories: whether to play the relabelled episodes too (slow for a large model).
     """
     made = plugins.get_law(law) if isinstance(law, str) else law
+    order = order or native_order(made)
     case = _case(substrate, task, n, seed)
     requests = _requests(case, views)
     if order == "canonical":

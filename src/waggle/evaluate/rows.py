@@ -7,7 +7,7 @@ runner measures the same rows from them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from waggle import plugins
 from waggle.core.errors import ConfigError, RecordError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell
+from waggle.evaluate.reorganization import course
 
 FILE = "rows.jsonl"
 
@@ -36,6 +37,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     scores: Mapping[str, float]
     metrics: Mapping[str, float | None]
     counters: Mapping[str, int]
+    course: Mapping[str, Sequence[float]] = {}
+    """Round by round, where counterevidence was injected (see `evaluate.reorganization`)."""
     error: str = ""
     """Why the cell failed; its numbers are then empty."""
 
@@ -56,6 +59,7 @@ def row_of(cell: Cell, episode: EpisodeRecord) -> Row:
         scores=episode.footer.scores,
         metrics={name: plugins.get_metric(name)(episode) for name in plugins.names("metric")},
         counters=episode.footer.counters,
+        course=course(episode),
     )
 
 

@@ -1,0 +1,77 @@
+"""The course of an episode around its late counterevidence (App. "Mechanism Measurements").
+
+`course` is a pure function of a record and goes into the row of every shocked episode, so that
+figures and process tables are drawn from rows as well as from records.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from waggle.core.record import EpisodeRecord
+from waggle.evaluate.shocks import activity, shares
+
+Course: TypeAlias = dict[str, list[float]]
+
+_DIGITS = 4
+"""Digits a row keeps of a series; a hundred rounds then take a few kilobytes."""
+
+
+def course(episode: EpisodeRecord) -> Course:
+    """Return the episode round by round: shares, activity, field mass and traffic per agent.
+
+    `injection` holds the one round of the counterevidence. Empty without an injection.
+    """
+    shock, n = episode.shock, episode.header.case.n
+    if shock is None:
+        return {}
+    held = shares(episode)
+    busy = activity(episode)
+    refuted = frozenset(shock.old_claims)
+    masses = [
+        (
+            sum(m.novelty + m.support for m in entry.field.values()),
+            sum(m.novelty + m.support for c, m in entry.field.items() if c in refuted),
+            sum(m.conflict for m in entry.field.values()),
+        )
+        for entry in episode.rounds
+    ]
+    columns: dict[str, Iterable[float]] = {
+        "old": [s.old for s in held],
+        "new": [s.new for s in held],
+        "none": [s.none for s in held],
+        "challenge": [b[1] / n for b in busy],
+        "synthesize": [b[2] / n for b in busy],
+        "mass": [m[0] / n for m in masses],
+        "stale": [m[1] / n for m in masses],
+        "conflict": [m[2] / n for m in masses],
+        "attempted": [entry.attempted / n for entry in episode.rounds],
+        "delivered": [entry.delivered / n for entry in episode.rounds],
+    }
+    made = {name: [round(v, _DIGITS) for v in column] for name, column in columns.items()}
+    return {"injection": [float(shock.round)], **made}
+
+
+def after(course: Mapping[str, Sequence[float]], name: str) -> float | None:
+    """Return the sum of a series from the injection on, None where there was none."""
+    if name not in course:
+        return None
+    return float(sum(course[name][int(course["injection"][0]) :]))
+
+
+def around(
+    courses: Iterable[Mapping[str, Sequence[float]]], name: str, first: int, last: int
+) -> list[float | None]:
+    """Return the mean of a series at rounds relative to the injection, over those that have it."""
+    sums: dict[int, list[float]] = defaultdict(list)
+    for each in courses:
+        if name in each:
+            start = int(each["injection"][0])
+            for place, value in enumerate(each[name]):
+                if first <= place - start <= last:
+                    sums[place - start].append(value)
+    return [
+        sum(sums[k]) / len(sums[k]) if sums.get(k) else None for k in range(first, last + 1)
+    ]  # fmt: skip

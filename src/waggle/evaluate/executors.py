@@ -25,6 +25,9 @@ class Executor(Protocol):
 class Inline:
     """One job after the other, in this process."""
 
+    def __repr__(self) -> str:
+        return "inline"
+
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
         """Do every job."""
         for job in jobs:
@@ -36,6 +39,9 @@ class Processes:
 
     def __init__(self, workers: int | None = None) -> None:
         self._workers = workers or os.cpu_count() or 1
+
+    def __repr__(self) -> str:
+        return f"{self._workers} processes"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
         """Do every job; an interruption cancels what has not begun."""
@@ -61,6 +67,9 @@ class Ray:
         self._ray = ray
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, include_dashboard=False)
+
+    def __repr__(self) -> str:
+        return "ray"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
         """Do every job."""

@@ -116,7 +116,7 @@ class Recipe(BaseModel):
     figures: list[str] = []
     """Figures of the report."""
     reference: list[str] = []
-    """Methods whose paired differences are shown; the first that has rows, else the first method."""
+    """Methods whose paired differences are shown: the first of them that has rows."""
     keep: bool = False
     """Whether episode records are kept beside the rows; `waggle eval --keep` does so too."""
 

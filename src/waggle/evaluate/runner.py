@@ -1,34 +1,30 @@
 """Run a plan: resumable, in this process, in many, on Ray, or in lockstep for batched laws.
 
-A finished cell is never played again; a failed one is tried once more and then reported, and the
-others go on. What a cell gives does not depend on the executor.
+A finished cell is never played again unless it is asked for; a failed one is tried once more and
+then reported, and the others go on. What a cell gives does not depend on the executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
-import msgspec
-
-from waggle import plugins
-from waggle.core.errors import WaggleError
-from waggle.core.protocols import Law
+from waggle.core.errors import ConfigError, WaggleError
+from waggle.evaluate import sessions
+from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
+from waggle.evaluate.lanes import in_lanes, in_lockstep
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import Row, RowFile, failed_row, read_rows, row_of
-from waggle.runtime.eventdriven import EventEngine
-from waggle.runtime.lockstep import play_together
-from waggle.runtime.perturb import Perturbation
-from waggle.runtime.recorder import Memory, Sink
-from waggle.runtime.records import SUFFIX, RecordFile, read
-from waggle.runtime.switches import Switches
-from waggle.runtime.sync import Engine
+from waggle.evaluate.rows import Row, RowFile, read_rows, row_of
+from waggle.runtime.records import read
 
 RECORDS = "records"
 """Folder of the record files of a run, where they are kept."""
+WIDTH = 256
+"""Requests per batch for laws that want large batches."""
 Progress = Callable[[Row], None]
 """Called for every finished cell."""
 
@@ -42,13 +38,34 @@ class Outcome(NamedTuple):
     failed: int
 
 
+@dataclass(frozen=True)
+class Ways:
+    """How cells are played: ordinary laws by the executor, batched ones in lanes."""
+
+    executor: Executor
+    width: int = WIDTH
+    processes: int = 1
+    """Lanes of a batched law; more than one are processes, each with its own engine."""
+    records: Path | None = None
+
+
+class Group(NamedTuple):
+    """The cells of one law."""
+
+    law: str
+    options: str
+    cells: list[Cell]
+
+
 def run_plan(
-    plan: list[Cell],
+    plan: Sequence[Cell],
     folder: Path,
     executor: Executor,
     *,
     keep: bool = False,
-    width: int = 256,
+    width: int = WIDTH,
+    processes: int = 1,
+    again: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
     """Play the unfinished cells of a plan and append their rows.
@@ -58,19 +75,23 @@ def run_plan(
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
         keep: whether record files are kept beside the rows.
-        width: requests per batch for laws that profit from large batches.
+        width: requests per batch for laws that want large batches.
+        processes: processes for such a law, each with its own engine.
+        again: whether finished cells are played too; their new rows then count.
         progress: told of every finished cell.
     """
-    done = _finished(folder)
+    done = set() if again else _finished(folder)
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
-    records = folder / RECORDS if keep else None
+    groups = _groups(todo)
+    ways = Ways(executor, width, processes, folder / RECORDS if keep else None)
     rows, failed = RowFile(folder), 0
     try:
-        for row in _play_all(todo, executor, records, width):
-            rows.append(row)
-            failed += bool(row.error)
-            if progress is not None:
-                progress(row)
+        for group in groups:
+            for row in _timed(group, ways, folder):
+                rows.append(row)
+                failed += bool(row.error)
+                if progress is not None:
+                    progress(row)
     finally:
         rows.close()
     return Outcome(len(todo) - failed, len(plan) - len(todo), failed)
@@ -83,96 +104,64 @@ def _finished(folder: Path) -> set[tuple[str, str]]:
         return set()
 
 
-def _play_all(
-    todo: list[Cell], executor: Executor, records: Path | None, width: int
-) -> Iterator[Row]:
-    groups: dict[tuple[str, str], list[Cell]] = {}
+def _groups(todo: Sequence[Cell]) -> list[Group]:
+    """Gather cells by law, and see that every law can be made before one is played."""
+    found: dict[tuple[str, str], list[Cell]] = {}
     for cell in todo:
-        key = (cell.law, msgspec.json.encode(cell.law_options, order="sorted").decode())
-        groups.setdefault(key, []).append(cell)
-    for (name, options), group in groups.items():
-        law = _law(name, options)
-        if getattr(law, "batched", False):
-            yield from _in_lockstep(group, law, records, width)
-        else:
-            jobs = [(cell, records) for cell in group]
-            yield from executor.map(play_cell, jobs)
-
-
-@cache
-def _law(name: str, options: str) -> Law:
-    """Return a law, made once per process."""
-    return plugins.get_law(name, **msgspec.json.decode(options))
-
-
-def _engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
-    world = plugins.get_substrate(cell.case.substrate).open(cell.case)
-    kind = EventEngine if cell.engine == "event" else Engine
-    return kind(
-        world,
-        law,
-        cell.case,
-        order=cell.order,  # type: ignore[arg-type]
-        switches=msgspec.convert(cell.switches, Switches),
-        perturbation=msgspec.convert(cell.perturbation, Perturbation),
-        sinks=list(sinks),
-    )
-
-
-def play_cell(job: tuple[Cell, Path | None]) -> Row:
-    """Play one cell and measure it; a failure is tried once more, then becomes its row."""
-    cell, records = job
-    reason = ""
-    for _ in range(2):
+        found.setdefault((cell.law, options_of(cell)), []).append(cell)
+    for (law, options), group in found.items():
         try:
-            return _play_once(cell, records)
+            law_of(law, options)
         except WaggleError as error:
-            return failed_row(cell, str(error))
-        except Exception as error:  # a broken plug-in must not lose the other cells
-            reason = f"{type(error).__name__}: {error}"
-    return failed_row(cell, reason)
+            raise ConfigError(
+                f"method {group[0].method!r}: {error}; or leave it out with --methods"
+            ) from None
+    return [Group(law, options, group) for (law, options), group in found.items()]
 
 
-def _play_once(cell: Cell, records: Path | None) -> Row:
-    law = _law(cell.law, msgspec.json.encode(cell.law_options, order="sorted").decode())
-    memory = Memory()
-    if records is None:
-        _engine(cell, law, [memory]).play()
-    else:
-        with RecordFile(record_path(records, cell)) as sink:
-            _engine(cell, law, [memory, sink]).play()
-    return row_of(cell, memory.record())
+def _timed(group: Group, ways: Ways, folder: Path) -> Iterator[Row]:
+    """Play a group and write down what it took, also if it was interrupted."""
+    started, began = sessions.now(), perf_counter()
+    episodes = failed = updates = 0
+    try:
+        for row in _play(group, ways):
+            episodes += 1
+            failed += bool(row.error)
+            updates += row.counters.get("updates", 0)
+            yield row
+    finally:
+        sessions.append(
+            folder,
+            sessions.Session(
+                command=sessions.command_line(), started=started, machine=sessions.machine(),
+                law=group.law, methods=tuple(dict.fromkeys(c.method for c in group.cells)),
+                executor=_executor(group, ways), episodes=episodes, failed=failed,
+                updates=updates, seconds=round(perf_counter() - began, 2),
+            ),
+        )  # fmt: skip
 
 
-def record_path(records: Path, cell: Cell) -> Path:
-    """Return where a cell's record lies."""
-    return records / f"{cell.method}_{cell.id}{SUFFIX}"
+def _batched(group: Group) -> bool:
+    return bool(getattr(law_of(group.law, group.options), "batched", False))
 
 
-def _in_lockstep(group: list[Cell], law: Law, records: Path | None, width: int) -> Iterator[Row]:
-    """Play many episodes side by side, so that the law sees large batches."""
-    memories: dict[int, tuple[Cell, Memory]] = {}
-
-    def engines() -> Iterator[Engine]:
-        for cell in group:
-            memory = Memory()
-            engine = _engine(cell, law, [memory])
-            memories[id(engine)] = (cell, memory)
-            yield engine
-
-    for engine, _ in play_together(engines(), law, width):
-        cell, memory = memories.pop(id(engine))
-        episode = memory.record()
-        if records is not None:
-            with RecordFile(record_path(records, cell)) as sink:
-                sink.header(episode.header)
-                for entry in episode.rounds:
-                    sink.round(entry)
-                sink.footer(episode.footer)
-        yield row_of(cell, episode)
+def _executor(group: Group, ways: Ways) -> str:
+    if not _batched(group):
+        return repr(ways.executor)
+    return f"{ways.processes} in lockstep, width {ways.width}"
 
 
-def rows_from_records(plan: list[Cell], folder: Path) -> list[Row]:
+def _play(group: Group, ways: Ways) -> Iterator[Row]:
+    if not _batched(group):
+        return ways.executor.map(play_cell, [(cell, ways.records) for cell in group.cells])
+    if ways.processes > 1:
+        return in_lanes(
+            group.cells, group.law, group.options, ways.records, ways.width, ways.processes
+        )
+    return in_lockstep(group.cells, law_of(group.law, group.options), ways.records, ways.width)
+
+
+def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
     """Measure a plan again from its record files alone; no law is called."""
     paths = {(cell.method, cell.id): record_path(folder / RECORDS, cell) for cell in plan}
     return [

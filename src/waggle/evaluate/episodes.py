@@ -1,0 +1,86 @@
+"""One cell becomes one row: open its world and law, play, measure, keep the record if asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from waggle import plugins
+from waggle.core.errors import WaggleError
+from waggle.core.protocols import Law
+from waggle.core.record import EpisodeRecord
+from waggle.evaluate.plan import Cell
+from waggle.evaluate.rows import Row, failed_row, row_of
+from waggle.runtime.eventdriven import EventEngine
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.recorder import Memory, Sink
+from waggle.runtime.records import SUFFIX, RecordFile
+from waggle.runtime.sync import Engine, native_switches
+
+
+@cache
+def law_of(name: str, options: str) -> Law:
+    """Return a law, made once per process; its options are JSON text."""
+    return plugins.get_law(name, **msgspec.json.decode(options))
+
+
+def options_of(cell: Cell) -> str:
+    """Return the options of a cell's law as JSON text."""
+    return msgspec.json.encode(cell.law_options, order="sorted").decode()
+
+
+def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
+    """Return the engine of a cell, ready to play; ablations change the law's own setting."""
+    world = plugins.get_substrate(cell.case.substrate).open(cell.case)
+    kind = EventEngine if cell.engine == "event" else Engine
+    return kind(
+        world,
+        law,
+        cell.case,
+        order=cell.order,  # type: ignore[arg-type]
+        switches=msgspec.structs.replace(native_switches(law, world), **cell.switches),
+        perturbation=msgspec.convert(cell.perturbation, Perturbation),
+        sinks=list(sinks),
+    )
+
+
+def play_cell(job: tuple[Cell, Path | None]) -> Row:
+    """Play one cell and measure it; a failure is tried once more, then becomes its row."""
+    cell, records = job
+    reason = ""
+    for _ in range(2):
+        try:
+            memory = Memory()
+            open_engine(cell, law_of(cell.law, options_of(cell)), [memory]).play()
+            return measured(cell, memory.record(), records)
+        except WaggleError as error:
+            return failed_row(cell, str(error))
+        except Exception as error:  # a broken plug-in must not lose the other cells
+            reason = reason_of(error)
+    return failed_row(cell, reason)
+
+
+def reason_of(error: Exception) -> str:
+    """Say in one line why a cell failed."""
+    if isinstance(error, WaggleError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def measured(cell: Cell, episode: EpisodeRecord, records: Path | None) -> Row:
+    """Measure an episode, and keep its record where records are kept."""
+    if records is not None:
+        with RecordFile(record_path(records, cell)) as sink:
+            sink.header(episode.header)
+            for entry in episode.rounds:
+                sink.round(entry)
+            sink.footer(episode.footer)
+    return row_of(cell, episode)
+
+
+def record_path(records: Path, cell: Cell) -> Path:
+    """Return where a cell's record lies."""
+    return records / f"{cell.method}_{cell.id}{SUFFIX}"

@@ -82,6 +82,33 @@ def test_partial_proposals_are_answered_late_and_not_committed() -> None:
     assert late.task_action == "ANSWER" and late.commit is None
 
 
+def nearly(shown: View, deposits: int = 1) -> View:
+    """The same view with three quarters of the data known."""
+    private = msgspec.structs.replace(shown.private, coverage=3)
+    contract = msgspec.structs.replace(CONTRACT, deposits=deposits)
+    return msgspec.structs.replace(shown, private=private, contract=contract)
+
+
+def test_a_proposal_that_lacks_little_is_held_where_data_travels_whole() -> None:
+    assert decide(nearly(view(port("h1")))).commit == Commitment("z1", 3)
+    assert decide(nearly(view(port("h1")), deposits=3)).commit is None
+    assert decide(nearly(view(port("h1"), held="z1"))).commit is None
+
+
+def test_what_arrives_later_reopens_it_and_the_challenge_goes_where_it_is_news() -> None:
+    shown = nearly(view(port("h1", 9, 0, 4, 4), port("h2", 0, 1), held="z9"))
+    decision = decide(shown)
+    (challenge,) = decision.deposits
+    assert (challenge.channel, challenge.claim, challenge.conflict) == ("h2", "z9", 4)
+    assert decision.commit == Commitment("z1", 3) and violations(shown, decision) == ()
+
+
+def test_a_held_proposal_is_firmed_up_once_it_is_ready() -> None:
+    shown = view(port("h1"), ready=True, held="z1")
+    weak = msgspec.structs.replace(shown, commitment=Commitment("z1", 3))
+    assert decide(weak).commit == Commitment("z1", 4) and decide(shown).commit is None
+
+
 def test_refuted_commitment_is_reopened_and_replaced_even_where_all_is_known() -> None:
     shown = view(port("h1", 1, 0), port("h2", 2, 0), ready=True, held="z9")
     decision = decide(shown)

@@ -8,10 +8,14 @@ import pytest
 
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Local, Request, Write
+from waggle.core.record import EpisodeRecord
 from waggle.core.schema import Commitment, Decision
+from waggle.evaluate.shocks import outcome_recovery, recovery, resynthesis_latency, stale_auc
 from waggle.laws.expert_silo import decide
 from waggle.laws.ports import FirstListed, RoundRobin
-from waggle.runtime.sync import play
+from waggle.runtime.recorder import Memory
+from waggle.runtime.switches import Switches
+from waggle.runtime.sync import Engine, play
 from waggle.substrates.silo.adapter import Silo
 from waggle.substrates.silo.ceilings import SCHEDULES, ceiling_row, episode_graph, spread
 from waggle.substrates.silo.memory import NEVER, PortMemory, pack
@@ -196,6 +200,24 @@ def test_when_to_commit_and_when_to_reopen_matter() -> None:
     assert scores("I-05", 8, Rule(reopening))["score"] == patient == 1
 
 
+@pytest.mark.parametrize("n", [32, 64])
+@pytest.mark.parametrize("task", ["III-26", "I-05"])
+def test_the_expert_reorganizes_and_only_with_conflict_and_reversibility(task: str, n: int) -> None:
+    case = Case("silo", task, n, SEED, shock=True)
+
+    def record(switches: Switches) -> EpisodeRecord:
+        memory = Memory()
+        Engine(Silo().open(case), Rule(), case, switches=switches, sinks=[memory]).play()
+        return memory.record()
+
+    whole = record(Switches())
+    assert recovery(whole) == outcome_recovery(whole) == 1
+    assert (resynthesis_latency(whole) or 99) <= 4.5
+    for switches in (Switches(conflict=False), Switches(reversible=False)):
+        assert outcome_recovery(record(switches)) == 0
+    assert (stale_auc(record(Switches(decay=False))) or 0) > (stale_auc(whole) or 0)
+
+
 @pytest.mark.parametrize("task", ["III-26", "I-05"])
 def test_late_counterevidence_is_answered_only_by_reopening(task: str) -> None:
     def stubborn(request: Request, decision: Decision) -> Decision:
@@ -214,7 +236,23 @@ def test_counterevidence_comes_through_native_views_and_refutes_the_old_gold() -
     assert world.shock(8, {0: "z"}) is None
     shock = world.shock(6, dict.fromkeys(range(5), "z"))
     assert shock is not None and len(shock.nodes) == 2
-    assert len(shock.old_claims) == len(shock.new_claims) == 1
+    assert len(shock.old_claims) == 1
+    assert not set(shock.old_claims) & set(shock.new_claims)
+
+
+def test_counterevidence_names_held_claims_it_refutes_and_answers_it_supports() -> None:
+    case = Case("silo", "I-05", 20, SEED, shock=True)
+    first = Silo().open(case).shock(9, {})
+    assert first is not None
+    world = Silo().open(case)
+    held = {i: world.sense(i, nothing_held()).evidence[0].claim for i in range(20)}
+    world.step({})
+    shock = world.shock(9, held)
+    assert shock is not None and shock.nodes == first.nodes
+    assert set(shock.old_claims) == {*first.old_claims, *(held[i] for i in shock.nodes)}
+    assert shock.new_claims == first.new_claims
+    counts = sorted(int(claim) for claim in shock.new_claims)
+    assert counts[0] > int(first.old_claims[0]) and 2 <= len(counts) <= 3
 
 
 def test_a_version_refutes_claims_that_rest_on_the_older_one() -> None:

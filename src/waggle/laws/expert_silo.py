@@ -6,6 +6,8 @@ neighbour met in the same round is due again three rounds later, and both know i
 is due in the next round is left alone in this one. `_STANDING` weighs such histories against the
 offer of a port; it was tuned on random graphs of 32 and 64 nodes, on no evaluation seed. Where
 frames are too small for the data, an answer vouched for by full coverage travels ahead of it.
+A proposal that lacks little is held before it is complete; what arrives later refutes it, and the
+challenge that reopens it carries the news on.
 Invariant: one view, one decision; ties fall to lots.
 """
 
@@ -19,6 +21,13 @@ _NEVER = 9
 
 _OFFER = 4
 """Weight of one bin of the offer."""
+
+_PROVISIONAL = 3
+"""The coverage from which a partial proposal is held until more data refutes it.
+
+Only where a frame carries all data: elsewhere an answer may arrive ahead of what would verify it,
+and a node that holds a partial one could not take it over.
+"""
 
 _STANDING = (
     (8, 3, 10, 4, 0, 16),
@@ -35,15 +44,15 @@ def decide(view: View) -> Decision:
     """Reopen what is refuted, hold what is vouched for, tell whoever lacks most, answer in time."""
     against = moves.held_contradiction(view)
     vouched = None if view.private.ready else _vouched(view)
-    ports = _listeners(view, least=0 if against else 1)
+    ports = _listeners(view, least=1)
     if against is not None:
+        ports = ports or _listeners(view, least=0)
         deposits = tuple(moves.fresh(against, port.channel) for port in ports)
     elif vouched is not None and vouched.ttl > 1:
         deposits = tuple(moves.relay(vouched, port.channel) for port in ports)
     else:
         deposits = _own_news(view, ports)
-    free = view.commitment is None or (against is not None and bool(deposits))
-    return _answering(view, deposits, _commitment(view, vouched) if free else None)
+    return _answering(view, deposits, _commitment(view, deposits, vouched))
 
 
 def _own_news(view: View, ports: list[Port]) -> tuple[Trace, ...]:
@@ -63,14 +72,28 @@ def _vouched(view: View) -> Trace | None:
     return moves.best_trace(view, sure)
 
 
-def _commitment(view: View, vouched: Trace | None) -> Commitment | None:
-    """Commit to the proposal once it is constructible, else to a vouched-for answer."""
-    claim = view.proposal.claim
+def _commitment(
+    view: View, deposits: tuple[Trace, ...], vouched: Trace | None
+) -> Commitment | None:
+    """Commit where nothing is held or a challenge clears it; firm up what has become ready."""
+    held, best = view.commitment, _best(view, vouched)
+    if held is None or best is None or any(d.claim == held.claim and d.conflict for d in deposits):
+        return best
+    firmer = best.claim == held.claim and best.confidence_bin > held.confidence_bin
+    return best if firmer and best.confidence_bin == MAX_BIN else None
+
+
+def _best(view: View, vouched: Trace | None) -> Commitment | None:
+    """Take the constructible proposal, else a vouched-for answer, else one that lacks little."""
+    claim, coverage = view.proposal.claim, view.private.coverage
     if claim is not None and claim in view.private.ready:
         return Commitment(claim, MAX_BIN)
-    if vouched is None or view.private.coverage is None:
+    if coverage is None:
         return None
-    return Commitment(vouched.claim, view.private.coverage)
+    if vouched is not None:
+        return Commitment(vouched.claim, coverage)
+    open_minded = view.contract.deposits > 1 or coverage < _PROVISIONAL
+    return None if claim is None or open_minded else Commitment(claim, coverage)
 
 
 def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | None) -> Decision:

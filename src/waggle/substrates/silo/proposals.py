@@ -6,6 +6,7 @@ version wins when a proposal is formed. Invariant: equal knowledge gives the equ
 claim is the shown text of an answer, so equal answers are one claim.
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from math import fsum
 from typing import Any, NamedTuple
@@ -121,6 +122,15 @@ class Proposer:
     def show_gold(self, position: int) -> str:
         """The claim of the right answer of a position."""
         return show_answer(self.gold(position))
+
+    def renewed(self, origins: Sequence[int]) -> set[str]:
+        """The claims of complete answers that rest on a second version of some of `origins`."""
+        whole = (1 << self._n) - 1
+        mixtures = [whole]
+        for origin in origins:
+            mixtures += [known | 1 << (self._n + origin) for known in mixtures]
+        positions = range(self._n) if self._task.segmented else (0,)
+        return {self.propose(known, p).claim for known in mixtures[1:] for p in positions}
 
     def resolve(self, text: str) -> Any:
         """What an answering text stands for: the answer shown by it, or the text as written."""

@@ -29,6 +29,8 @@ ROUNDS = 9
 SHOCK_ROUNDS = 18
 SHOCK_FROM, SHOCK_AT = 6, 9
 """Counterevidence comes from round 6 on once a quarter is committed, in round 9 at the latest."""
+SHOCK_MOST = 12
+"""Shards that are renewed at most, so that every mixture of versions can be named."""
 
 _RULES = (
     " The input is spread over the swarm in pieces. A deposit on a channel sends along all you "
@@ -76,6 +78,7 @@ class SiloWorld(WorldBase):
         self._sizes: list[int] = []
         self._emitted: set[tuple[int, int]] = set()
         self._delivered = 0
+        self._volume = 0
 
     def neighbours(self, node: int) -> Sequence[int]:
         """The three contacts of a node."""
@@ -171,13 +174,24 @@ class SiloWorld(WorldBase):
         return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
 
     def _pack(self, node: int, memory: PortMemory) -> int:
+        assert self._cap is not None
+        return pack(memory, self._arrivals[node], self._shard_sizes(), self._cap)
+
+    def _shard_sizes(self) -> list[int]:
         if not self._sizes:
             self._sizes = [self._size(shard) for shard in self._silo.shards] * 2
-        assert self._cap is not None
-        return pack(memory, self._arrivals[node], self._sizes, self._cap)
+        return self._sizes
 
     def _size(self, shard: object) -> int:
         return len(msgspec.json.encode(self._task.carried(shard)))
+
+    def _weight(self, write: Write, frame: Frame) -> int:
+        """Bytes of a frame: its shards, the claim as text and the intent."""
+        bits = bin(frame.snapshot)[:1:-1]
+        shards = sum(
+            size for size, bit in zip(self._shard_sizes(), bits, strict=False) if bit == "1"
+        )
+        return shards + len(write.claim) + len(frame.intent)
 
     def receive(self, write: Write, payload: object) -> Write | None:
         """Absorb the snapshot; traces age, absorbed shards stay."""
@@ -190,6 +204,7 @@ class SiloWorld(WorldBase):
         self._learn(node, payload.snapshot)
         self._bases[node][write.claim] = payload.basis
         self._delivered += 1
+        self._volume += self._weight(write, payload)
         return write
 
     def _learn(self, node: int, snapshot: int) -> None:
@@ -222,16 +237,28 @@ class SiloWorld(WorldBase):
         return ANSWER
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Give a tenth of the nodes a new version of their own shard."""
+        """Give a tenth of the nodes a new version of their own shard.
+
+        Refuted are the old answers and every held claim that rests on a version now replaced;
+        supported are the complete answers that take at least one new version into account.
+        """
         if round < SHOCK_FROM or (4 * len(committed) < self.n and round < SHOCK_AT):
             return None
-        old = {self._proposer.show_gold(key) for key in self.keys}
         lots = {i: derive(self._case.seed, "silo shock", key) for i, key in enumerate(self.keys)}
-        chosen = sorted(lots, key=lots.__getitem__)[: max(1, self.n // 10)]
+        most = min(max(1, self.n // 10), SHOCK_MOST)
+        chosen = sorted(lots, key=lots.__getitem__)[:most]
+        origins = [self.keys[node] for node in chosen]
+        old = {self._proposer.show_gold(key) for key in self.keys}
+        old |= {z for node, z in committed.items() if self._rests_on(node, z, origins)}
         for node in chosen:
             self._renew(node)
-        new = {self._proposer.show_gold(key) for key in self.keys}
-        return Shock(round, tuple(old - new), tuple(new - old), tuple(chosen), "renewed shards")
+        new = self._proposer.renewed(origins)
+        names = tuple(sorted(old - new)), tuple(sorted(new))
+        return Shock(round, *names, tuple(chosen), "renewed shards")
+
+    def _rests_on(self, node: int, claim: str, origins: Sequence[int]) -> bool:
+        basis = self._bases[node].get(claim, 0)
+        return any(basis >> origin & 1 for origin in origins)
 
     def _renew(self, node: int) -> None:
         key = self.keys[node]
@@ -257,6 +284,7 @@ class SiloWorld(WorldBase):
             "complete": held.count(self.n) / self.n,
             "emissions": len(self._emitted) / self.n,
             "deliveries": self._delivered / self.n,
+            "bytes": self._volume,
         }
 
     def render(self) -> str:

@@ -14,8 +14,7 @@ from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import Store
 from waggle.corpus.teacher import label, make_teacher
 from waggle.corpus.transitions import write
-from waggle.engine.nano import byte_tokenizer, random_llama
-from waggle.engine.specimens import specimens
+from waggle.engine.nano import nano_tokenizer, random_llama
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne, StageTwo
 
 
@@ -30,7 +29,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("backbone")
-    tokenizer = byte_tokenizer(specimens(60), 600)
+    tokenizer = nano_tokenizer()
     model = random_llama(
         tokenizer, 3, 0.1, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096,

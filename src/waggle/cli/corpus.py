@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from waggle.cli import console, options
+from waggle.core.errors import ConfigError
 from waggle.corpus.curriculum import Curriculum, quiet
 from waggle.corpus.curriculum import Progress as Tell
 from waggle.corpus.datasheet import datasheet
@@ -162,6 +163,28 @@ def stats(corpus: Path, /, *, json: Flag = False) -> None:
         keys = sorted({key for counter in sheet.transitions.values() for key in counter})
         rows = [(a, v, *(c[a, v] for c in sheet.transitions.values())) for a, v in keys]
         console.table("Transitions", ("aspect", "value", *sheet.transitions), rows, right=2)
+
+
+def tokenizer(out: Path, /) -> None:
+    """Train the tokenizer of `nano` on prompts and records of the training tasks.
+
+    The package holds one already; a new one makes every law trained with the old one unreadable.
+
+    Args:
+        out: The JSON file to write.
+    """
+    from json import dumps, loads
+
+    from waggle.corpus.specimens import specimens
+    from waggle.engine.nano import train_nano_tokenizer
+
+    made = loads(train_nano_tokenizer(specimens()))
+    text = dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n"
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {out} ({error.strerror}); choose another file") from None
+    console.say(f"tokenizer of {len(made['model']['vocab']):,} pieces in {out}")
 
 
 def player_of(law: str, law_options: dict[str, str]) -> Any:

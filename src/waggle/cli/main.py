@@ -42,11 +42,14 @@ COMMANDS = {
     "corpus build": Command("waggle.cli.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("waggle.cli.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("waggle.cli.corpus:transitions", "Collect transitions."),
+    "corpus tokenizer": Command("waggle.cli.corpus:tokenizer", "Train the tokenizer of nano."),
     "corpus stats": Command("waggle.cli.corpus:stats", "Print the datasheet of a corpus."),
     "train": Command("waggle.cli.train:train", "Train a law by a recipe."),
     "diagnose": Command("waggle.cli.train:diagnose", "Measure a law on held-out data."),
     "replay": Command("waggle.cli.replay:replay", "Recompute a record and compare."),
     "doctor": Command("waggle.cli.doctor:doctor", "Examine the installation."),
+    "law pack": Command("waggle.cli.shipping:pack", "Make a trained law shippable."),
+    "law card": Command("waggle.cli.shipping:card", "Write the model card of a shippable law."),
     "models fetch": Command("waggle.cli.models:fetch", "Make a model ready on this machine."),
     "models list": Command("waggle.cli.models:show", "List the models that have a name here."),
     "models path": Command("waggle.cli.models:path", "Print the folder of a model."),
@@ -70,6 +73,7 @@ COMMANDS = {
 }
 GROUPS = {
     "corpus": "Make what a law is trained on.",
+    "law": "Make a trained law ship, with its model card.",
     "models": "Fetch, list and locate the weights that laws can run on.",
     "bound": "Ceilings: what exchange without a law reaches on the same cases.",
     "check": "Prove that a substrate, a law, vectors, graph files or a record are sound.",

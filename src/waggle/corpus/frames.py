@@ -20,6 +20,7 @@ _SYLLABLES = (
     "ba", "do", "ke", "li", "mo", "nu", "pra", "qui", "ro", "sta", "tem", "vul", "wex", "yor",
     "zan", "gri", "hol", "fen", "cas", "dri",
 )  # fmt: skip
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _GOALS = (
     "Bring the {a} to the {b} that the evidence supports.",
     "Agree locally on which {a} is {b}, and act on it.",
@@ -81,18 +82,20 @@ def native_frame(view: View, draw: Draw) -> Frame | None:
 
 
 def word(draw: Draw) -> str:
-    """Make up a word."""
+    """Make up a word: of syllables, or of any letters, so that every spelling is met."""
+    if draw.chance(40):
+        return "".join(draw.choice(_LETTERS) for _ in range(draw.between(2, 7)))
     return "".join(draw.choice(_SYLLABLES) for _ in range(draw.between(2, 3)))
 
 
 def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
     """Make up a list of legal actions: plain words, arguments, sometimes one that takes a port."""
-    upper = draw.chance(60)
-    names = {word(draw).upper() if upper else word(draw) for _ in range(draw.between(1, 7))}
+    style = draw.choice((str.upper, str.upper, str.upper, str.lower, str.capitalize))
+    names = {style(word(draw)) for _ in range(draw.between(1, 7))} - {WAIT}
     actions = sorted(names, key=lambda _: draw.bits())
     if draw.chance(40):
-        verb = word(draw).upper()
-        actions += [f"{verb}_{i}" for i in range(draw.between(2, 4))]
+        verb, join = style(word(draw)), draw.choice(("_", "_", " "))
+        actions += [f"{verb}{join}{i}" for i in range(1, draw.between(3, 8))]
     if shape == "spatial" and draw.chance(20):
         actions.append(f"{word(draw).upper()}:{CHANNEL_ARGUMENT}")
     place = draw.below(len(actions) + 1)

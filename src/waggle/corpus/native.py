@@ -14,7 +14,7 @@ import msgspec
 from waggle import plugins
 from waggle.core.canon import contract_head
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Case, Law
+from waggle.core.protocols import Case, Law, World
 from waggle.core.record import EpisodeRecord
 from waggle.core.seeds import Split, derive, require
 from waggle.runtime.recorder import Memory
@@ -69,17 +69,22 @@ def play(task: plugins.Task, law: Law, n: int, seed: int, *, order: str = "shuff
 def play_any(task: plugins.Task, law: Law, n: int, seed: int, *, order: str = "shuffled",
              rounds: int | None = None, shock: bool = False) -> EpisodeRecord:  # fmt: skip
     """Play one episode on any seed; only diagnostics may call this with held-out seeds."""
-    case = Case(task.substrate, task.task, n, seed, rounds=rounds, shock=shock)
-    substrate = plugins.get_substrate(task.substrate)
-    try:
-        world = substrate.open(case)
-    except ConfigError:
-        # Not every task has late counterevidence; without it the case is plain.
-        case = msgspec.structs.replace(case, shock=False)
-        world = substrate.open(case)
+    case, world = open_case(Case(task.substrate, task.task, n, seed, rounds=rounds, shock=shock))
     memory = Memory()
     Engine(world, law, case, order=order, sinks=[memory]).play()  # type: ignore[arg-type]
     return memory.record()
+
+
+def open_case(case: Case) -> tuple[Case, World]:
+    """Open a world; a task without late counterevidence is opened without it."""
+    substrate = plugins.get_substrate(case.substrate)
+    try:
+        return case, substrate.open(case)
+    except ConfigError:
+        if not case.shock:
+            raise
+        plain = msgspec.structs.replace(case, shock=False)
+        return plain, substrate.open(plain)
 
 
 def whole_view(head: bytes, raw: msgspec.Raw) -> bytes:

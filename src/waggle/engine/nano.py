@@ -1,8 +1,10 @@
 """Models made here: `nano`, a small Llama of our own, and `tiny-random` for tests.
 
 Both are seeded, so that the same call gives the same weights everywhere; `nano` is random until it
-is trained. Its tokenizer is a byte-level BPE trained on canonical records, so every byte can be
-spelled (byte fallback) and the words of the contract are single tokens.
+is trained. Its tokenizer is a byte-level BPE, so every byte can be spelled (byte fallback), whose
+pieces may span whole stretches of the JSON skeleton but never a digit, an opaque name or an action
+name: what a law compares and copies has the same tokens wherever it stands. It is a file of the
+package, made by `waggle corpus tokenizer` from prompts and records of the training tasks.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.resources import files
 from typing import Any
 
 CHAT_TEMPLATE = (
@@ -18,13 +21,26 @@ CHAT_TEMPLATE = (
 )
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 NANO_VOCABULARY = 2048
+TOKENIZER = "nano_tokenizer.json"
+"""The trained tokenizer of `nano`, beside this module."""
+_NAMES = (
+    r'h(?=[0-9a-z]{2}")|(?<=[":]h)[0-9a-z]{2}(?=")|(?<="z)[0-9a-z]{3,4}(?=")'
+    r'|\A[0-9a-z]{1,4}(?=")'
+)
+_CHOICES = (
+    r'\{"task_action":"|[\[\]]*\},"worker_proposal":\{"action":"|","response":|","deposits":\['
+    r'|null,"deposits":\[|\},\{"channel":"h|\{"channel":"|"?\}?\],"commit":'
+    r'|null\}\z|null,"execution_intent":"'
+)
+"""Where a record can go on in several ways a token ends, so that every choice is one token. The
+patterns look at nothing to their left: a walk that stands at a choice sees only what follows."""
+_WORDS = r'\p{N}|[A-Z_]{2,}|(?<=")[A-Z][A-Za-z_]*|[A-Z][A-Za-z_]*(?=")|(?<=[:,] )[A-Z][A-Za-z_]*'
 
 
 def byte_tokenizer(texts: Iterable[str] = (), vocabulary: int = 256 + len(SPECIAL)) -> Any:
     """Train a byte-level BPE tokenizer; without texts it has bytes and markers only."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    library: Any = import_module("transformers")
     tokenizer = Tokenizer(models.BPE())
     digits = pre_tokenizers.Split(Regex(r"\p{N}"), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -38,6 +54,48 @@ def byte_tokenizer(texts: Iterable[str] = (), vocabulary: int = 256 + len(SPECIA
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    return _fast(tokenizer)
+
+
+def train_nano_tokenizer(texts: Iterable[str]) -> str:
+    """Train the tokenizer of `nano` and return it as JSON."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    from waggle.core.prompt import INSTRUCTION, SCHEMA
+
+    # Text that stands in every prompt, word for word: one token each.
+    phrases = (INSTRUCTION, SCHEMA)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(f"{_NAMES}|{_CHOICES}"), "isolated"),
+            pre_tokenizers.Split(Regex(_WORDS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=NANO_VOCABULARY - len(phrases),
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in phrases])
+    return str(tokenizer.to_str())
+
+
+def nano_tokenizer() -> Any:
+    """Return the tokenizer of `nano`."""
+    from tokenizers import Tokenizer
+
+    data = files("waggle.engine").joinpath(TOKENIZER).read_text(encoding="utf-8")
+    return _fast(Tokenizer.from_str(data))
+
+
+def _fast(tokenizer: Any) -> Any:
+    """Wrap a tokenizer for transformers, with the chat template and its markers."""
+    library: Any = import_module("transformers")
     return library.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=SPECIAL[0],
@@ -90,17 +148,17 @@ def tiny_random(seed: int = 0) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def nano(records: Iterable[str], seed: int = 0) -> tuple[Any, Any]:
-    """Return the untrained nano model (about ten million weights) and its tokenizer."""
-    tokenizer = byte_tokenizer(records, NANO_VOCABULARY)
+def nano(seed: int = 0) -> tuple[Any, Any]:
+    """Return the untrained nano model (just under ten million weights) and its tokenizer."""
+    tokenizer = nano_tokenizer()
     model = random_llama(
         tokenizer,
         seed,
         0.02,
         hidden_size=320,
-        intermediate_size=864,
+        intermediate_size=768,
         num_hidden_layers=8,
-        num_attention_heads=10,
+        num_attention_heads=5,
         num_key_value_heads=5,
         max_position_embeddings=4096,
     )
@@ -109,8 +167,4 @@ def nano(records: Iterable[str], seed: int = 0) -> tuple[Any, Any]:
 
 def make(name: str) -> tuple[Any, Any]:
     """Make a named model: `nano` or `tiny-random`."""
-    if name == "tiny-random":
-        return tiny_random()
-    from waggle.engine.specimens import specimens
-
-    return nano(specimens())
+    return tiny_random() if name == "tiny-random" else nano()

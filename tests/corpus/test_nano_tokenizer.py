@@ -1,0 +1,94 @@
+"""The tokenizer of nano: short prompts, whole names, and choices that are single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from waggle import plugins
+from waggle.core import prompt
+from waggle.core.admit import violations
+from waggle.core.canon import encode_decision
+from waggle.core.order import canonical
+from waggle.core.protocols import Case, Request
+from waggle.core.schema import Decision, View
+from waggle.corpus.draw import Draw
+from waggle.corpus.frames import made_up_frame
+from waggle.corpus.native import open_case
+from waggle.corpus.situations import SITUATIONS, make
+from waggle.corpus.specimens import Listening
+from waggle.engine.constraint import Constraint
+from waggle.engine.nano import nano_tokenizer
+from waggle.engine.vocabulary import Vocabulary
+from waggle.laws.spelling import view_grammar
+from waggle.runtime.sync import Engine
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return nano_tokenizer()
+
+
+@lru_cache(maxsize=8)
+def heard(substrate: str, task: str, order: str) -> list[tuple[View, Decision]]:
+    case, world = open_case(Case(substrate, task, 8, 11, rounds=9))
+    law = Listening(plugins.get_law("expert"))
+    Engine(world, law, case, order=order).play()  # type: ignore[arg-type]
+    return law.heard
+
+
+def made_up() -> Iterator[tuple[View, Decision]]:
+    expert = plugins.get_law("expert")
+    for number, situation in enumerate(SITUATIONS):
+        draw = Draw(1, "test", number)
+        view, _ = canonical(make(situation, made_up_frame(draw, "ports"), draw))
+        (decode,) = expert.decide([Request(view)])
+        assert isinstance(decode.output, Decision)
+        yield view, decode.output
+
+
+def count(tokenizer: Any, text: str) -> int:
+    return len(tokenizer.encode(text, add_special_tokens=False))
+
+
+@pytest.mark.parametrize(
+    ("substrate", "task", "bound"),
+    [("swarmbench", "pursuit", 130), ("swarmbench", "foraging", 130), ("silo", "III-26", 150)],
+)
+def test_prompts_are_short(tokenizer: Any, substrate: str, task: str, bound: int) -> None:
+    views = heard(substrate, task, "canonical")
+    tails = [count(tokenizer, prompt.tail(view)) for view, _ in views]
+    records = [count(tokenizer, encode_decision(d).decode()) for _, d in views]
+    assert sum(tails) / len(tails) <= bound
+    assert sum(records) / len(records) <= 25
+    assert count(tokenizer, prompt.system() + prompt.prefix(views[0][0].contract)) <= 80
+
+
+def test_no_token_straddles_a_number_or_a_name(tokenizer: Any) -> None:
+    mixed = [t for t in tokenizer.get_vocab() if any(c.isdigit() for c in t) and len(t) > 1]
+    assert all(t in (prompt.INSTRUCTION, prompt.SCHEMA) for t in mixed)
+    pieces = tokenizer.tokenize('{"channel":"hk7","claim":"zab1q","novelty":4}')
+    assert all(set(p) <= set("kzabq71") or "k7" not in p for p in pieces)
+    assert not any("k" in p and '"' in p for p in pieces if "claim" not in p)
+
+
+@pytest.mark.parametrize("order", ["canonical", "shuffled"])
+def test_constrained_walks_spell_the_tokenizers_own_encoding(tokenizer: Any, order: str) -> None:
+    vocabulary = Vocabulary(tokenizer)
+    pairs = [*heard("silo", "III-26", order)[::9], *heard("swarmbench", "foraging", order)[::9]]
+    for view, decision in (*pairs, *made_up()):
+        if violations(view, decision):
+            continue
+        wanted = tokenizer.encode(encode_decision(decision).decode(), add_special_tokens=False)
+        walk = Constraint(view_grammar(view), vocabulary, tokenizer.eos_token_id).walk()
+        spelled = walk.jump()
+        while not walk.finished:
+            assert spelled == wanted[: len(spelled)]
+            token = wanted[len(spelled)]
+            assert token in walk.options().tokens
+            walk.take(token)
+            spelled += [token, *walk.jump()]
+        assert [t for t in spelled if t != tokenizer.eos_token_id] == wanted

@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.report import sheets
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, RowFile
-from waggle.report import catalog, matrix, page, tables
+from waggle.report import catalog, matrix, page, sources, tables
 
 
 def recipe(*names: str, shown: list[str] | None = None) -> Recipe:
@@ -92,8 +93,8 @@ def test_ceilings_stand_beside_scores() -> None:
 
 
 def test_inference_counts_stages() -> None:
-    first = matrix.inference(ROWS, recipe()).rows[0]
-    assert first[:2] == ("a", "30") and first[-5:] == ("27", "0", "0", "3", "0")
+    first = sources.inference(ROWS, recipe()).rows[0]
+    assert first[:2] == ("a", "30") and first[-6:] == ("90.00%", "27", "0", "0", "3", "0")
 
 
 def test_faces_escape_what_they_print() -> None:
@@ -109,9 +110,11 @@ class Balanced(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
+        self.sources: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag != "meta":
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.sources += [value or "" for name, value in attrs if name == "src"]
+        if tag not in {"meta", "img"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -119,22 +122,40 @@ class Balanced(HTMLParser):
 
 
 def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
+    made = sheets.recipe(
+        {"tasks": ["silo/I-01", "silo/II-11"], "n": [16, 32]},
+        {"tasks": ["swarmbench/pursuit"], "n": [16, 32]},
+        tables=["primary", "paired-scaling", "silo-levels", "scores"],
+        figures=["scaling", "tradeoff"],
+    )
     rows = RowFile(tmp_path)
-    for entry in ROWS:
+    for entry in sheets.played(made, sheets.by_method(teacher=0.9, quiet=0.1, learned=0.8)):
         rows.append(entry)
     rows.close()
-    written = page.write(recipe(shown=list(catalog.TABLES)), tmp_path, "waggle eval x.toml")
+    written = page.write(made, tmp_path)
     text = written.html.read_text()
     parser = Balanced()
     parser.feed(text)
     assert not parser.open
-    assert "T &lt;1&gt;" in text and "src=" not in text and "http" not in text
-    assert "### Scores" in written.markdown.read_text()
-    assert r"\toprule" in written.latex.read_text()
+    assert "T &lt;1&gt;" in text and "http" not in text
+    assert all(source.startswith("data:image/svg") for source in parser.sources)
+    assert len(parser.sources) == 2
+    assert "### Primary matrix" in written.markdown.read_text()
+    assert written.latex.read_text().count(r"\toprule") == 4
 
 
 def test_unknown_table_and_empty_run_are_one_line(tmp_path: Path) -> None:
+    made = sheets.recipe({"tasks": ["silo/I-01"], "n": [16]}, tables=["score"])
     with pytest.raises(ConfigError, match="did you mean 'scores'"):
-        page.build(recipe(shown=["score"]), ROWS)
+        page.build(made, ROWS)
     with pytest.raises(ConfigError, match="no finished episode"):
-        page.build(recipe(), [])
+        page.build(made, [])
+    with pytest.raises(ConfigError, match="no rows and no diagnoses"):
+        page.write(sheets.recipe(), tmp_path)
+
+
+@pytest.mark.parametrize("name", [*catalog.TABLES, *catalog.FIGURES])
+def test_every_name_of_the_catalog_leads_somewhere(name: str) -> None:
+    finders = ((catalog.TABLES, catalog.table), (catalog.FIGURES, catalog.figure))
+    makers = [find(name) for known, find in finders if name in known]
+    assert makers and all(callable(maker) for maker in makers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,12 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from waggle.cli import console
 from waggle.core.errors import ConfigError
 from waggle.evaluate import executors, plan
+from waggle.evaluate.merge import merge as merge_rows
+from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.evaluate.selection import select
 from waggle.report import page
 
-RECIPE = "recipe.toml"
-"""The copy of the recipe in a run directory."""
+RECIPE = "recipe.json"
+"""The recipe in a run directory, with everything settled that it left open."""
 Flag = Annotated[bool, Parameter(negative="")]
 
 
@@ -26,50 +30,65 @@ def evaluate(
     /,
     *,
     out: Path | None = None,
+    methods: str = "",
+    tasks: str = "",
+    n: str = "",
+    seeds: int | None = None,
     executor: Literal["inline", "process", "ray"] = "process",
     workers: int | None = None,
+    processes: int = 1,
+    width: int | None = None,
     keep: Flag = False,
-    width: int = 256,
+    again: Flag = False,
+    merge: list[Path] | None = None,
     json: Flag = False,
 ) -> int:
-    """Run every unfinished cell of a recipe.
+    """Run every unfinished cell of a recipe, or of a part of it.
 
     Cells are method x task x N x seed, each with a stable id. A second call plays only what is
-    missing or failed; an interrupted run loses no finished cell. Print the tables with
-    `waggle report DIR`.
+    missing or failed; an interrupted run loses no finished cell; parts may be played at different
+    times and, with `--merge`, on different machines. Print the tables with `waggle report DIR`.
 
     Args:
         recipe: A TOML file as in `recipes/`.
         out: Run directory; `runs/NAME` of the recipe file if unset.
+        methods: Play these methods only, e.g. `expert,nano`.
+        tasks: Play these tasks only, e.g. `silo/*,swarmbench/pursuit`.
+        n: Play these population sizes only, e.g. `16,32`.
+        seeds: Play only so many seeds of every setting, the smallest first.
         executor: inline plays here, process in worker processes, ray on a Ray cluster. Laws that
-            want large batches are always played here, many episodes side by side.
+            want large batches are played many episodes side by side instead (see --processes).
         workers: Worker processes; one per core if unset.
+        processes: Processes for a law that wants large batches, each with its own engine; several
+            may share one GPU.
+        width: Requests per batch for laws that want large batches, in each process; 256 in
+            batches of the engine's own size if unset.
         keep: Keep the record of every episode beside its row.
-        width: Requests per batch for laws that want large batches.
+        again: Play finished cells too, after a law has changed; their new rows count.
+        merge: Play nothing; take finished rows of this run directory that the recipe asks for.
+            May be given more than once.
         json: Print one JSON object instead of text.
     """
+    if processes < 1 or (width is not None and width < 1):
+        raise ConfigError("--processes and --width must be at least 1")
     chosen = plan.load(recipe)
     cells = plan.cells(chosen)
-    folder = out or Path("runs") / recipe.stem
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(recipe, folder / RECIPE)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {folder} ({error.strerror}); choose another --out"
-        ) from None
-    with _progress(quiet=json) as bar:
-        job = bar.add_task(chosen.title, total=len(cells))
-
-        def finished(row: Row) -> None:
-            bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
-
+    folder = _folder(out or Path("runs") / recipe.stem, chosen)
+    if merge:
+        return _merge(cells, folder, merge, json=json)
+    if methods or tasks or n or seeds is not None:
+        cells = select(
+            cells, methods=_words(methods), tasks=_words(tasks), n=_sizes(n), seeds=seeds
+        )
+    with _progress(chosen.title, len(cells), quiet=json) as finished:
         outcome = run_plan(
             cells,
             folder,
             executors.make(executor, workers),
             keep=keep or chosen.keep,
             width=width,
+            processes=processes,
+            again=again,
             progress=finished,
         )
     found = {**outcome._asdict(), "cells": len(cells), "folder": str(folder)}
@@ -83,17 +102,75 @@ def evaluate(
     return 1 if outcome.failed else 0
 
 
-def _progress(*, quiet: bool) -> Progress:
+def _folder(folder: Path, recipe: Recipe) -> Path:
+    """Make a run directory and write the settled recipe into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {folder} ({error.strerror}); choose another --out"
+        ) from None
+    return folder
+
+
+def _merge(cells: Sequence[Cell], folder: Path, others: Sequence[Path], *, json: bool) -> int:
+    found = {str(other): merge_rows(cells, folder, other)._asdict() for other in others}
+    if json:
+        console.dump({"folder": str(folder), "merged": found})
+        return 0
+    for name, counts in found.items():
+        console.say(
+            f"{name}: {counts['taken']} rows taken, {counts['known']} known, "
+            f"{counts['foreign']} not in the plan"
+        )
+    return 0
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise ConfigError(f"--n takes population sizes such as 16,32, not {text!r}") from None
+
+
+@contextmanager
+def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[Row], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn(), disable=quiet, transient=True)
+    bar = Progress(
+        *columns, TimeElapsedColumn(), console=console.err(), disable=quiet, transient=True
+    )
+    with bar:
+        job = bar.add_task(title, total=total)
+
+        def finished(row: Row) -> None:
+            bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
+
+        yield finished
 
 
-def report(folder: Path, /, *, records: Flag = False, json: Flag = False) -> int:
+def report(
+    folder: Path,
+    /,
+    *,
+    records: Flag = False,
+    freeze: Path | None = None,
+    json: Flag = False,
+) -> int:
     """Write the report of a run: one HTML page, Markdown and LaTeX, from its rows alone.
+
+    Results of `waggle diagnose --out` that lie in the folder `diagnoses` of the run become its
+    table of held-out decisions.
 
     Args:
         folder: A run directory of `waggle eval`.
         records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
+        freeze: Also write the expert's SwarmBench means at N = 8 here, as the anchors that
+            normalized scores divide by.
         json: Print one JSON object instead of text.
     """
     copy = folder / RECIPE
@@ -101,10 +178,20 @@ def report(folder: Path, /, *, records: Flag = False, json: Flag = False) -> int
         raise ConfigError(f"{folder} holds no {RECIPE}; name a run directory of `waggle eval`")
     recipe = plan.load(copy)
     rows = rows_from_records(plan.cells(recipe), folder) if records else None
-    written = page.write(recipe, folder, f"waggle eval {folder.name}.toml", rows)
+    if freeze is not None:
+        _freeze(folder, freeze)
+    written = page.write(recipe, folder, rows)
     if json:
         console.dump({name: str(path) for name, path in written._asdict().items()})
     else:
         console.say(written.markdown.read_text(encoding="utf-8"))
         console.say(f"page: {written.html}")
     return 0
+
+
+def _freeze(folder: Path, target: Path) -> None:
+    from waggle.evaluate import anchors
+    from waggle.evaluate.rows import read_rows
+
+    command = f"waggle report {folder} --freeze {target}"
+    anchors.write(anchors.freeze(read_rows(folder), command), target)

@@ -27,9 +27,16 @@ def law_of(name: str, options: str) -> Law:
     return plugins.get_law(name, **msgspec.json.decode(options))
 
 
-def options_of(cell: Cell) -> str:
-    """Return the options of a cell's law as JSON text."""
-    return msgspec.json.encode(cell.law_options, order="sorted").decode()
+def options_of(cell: Cell, rows: int | None = None) -> str:
+    """Return the options of a cell's law as JSON text.
+
+    A batch size says how a law is run and not what it decides, so it is no part of a cell: it is
+    added here for laws that take one.
+    """
+    options = dict(cell.law_options)
+    if rows is not None and "max_rows" in plugins.law_options(cell.law):
+        options.setdefault("max_rows", rows)
+    return msgspec.json.encode(options, order="sorted").decode()
 
 
 def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
@@ -48,13 +55,18 @@ def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
 
 
 def play_cell(job: tuple[Cell, Path | None]) -> Row:
-    """Play one cell and measure it; a failure is tried once more, then becomes its row."""
+    """Play one cell with the law it names."""
     cell, records = job
+    return play_alone(cell, law_of(cell.law, options_of(cell)), records)
+
+
+def play_alone(cell: Cell, law: Law, records: Path | None) -> Row:
+    """Play one cell and measure it; a failure is tried once more, then becomes its row."""
     reason = ""
     for _ in range(2):
         try:
             memory = Memory()
-            open_engine(cell, law_of(cell.law, options_of(cell)), [memory]).play()
+            open_engine(cell, law, [memory]).play()
             return measured(cell, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, str(error))

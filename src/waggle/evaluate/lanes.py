@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.protocols import Law
-from waggle.evaluate.episodes import law_of, measured, open_engine, play_cell, reason_of
+from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
 from waggle.runtime.lockstep import play_together
@@ -51,7 +51,7 @@ def in_lockstep(cells: Iterable[Cell], law: Law, records: Path | None, width: in
             yield measured(cell, memory.record(), records)
     except Exception:  # a bug in one episode or in the law: what was open is played alone
         for cell, _ in playing.values():
-            yield play_cell((cell, records))
+            yield play_alone(cell, law, records)
         yield from unopened
         yield from in_lockstep(waiting, law, records, width)
     else:

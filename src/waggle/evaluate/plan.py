@@ -117,6 +117,8 @@ class Recipe(BaseModel):
     """Figures of the report."""
     reference: list[str] = []
     """Methods whose paired differences are shown: the first of them that has rows."""
+    source: str = ""
+    """The recipe file, as it was named; printed as the command of every table."""
     keep: bool = False
     """Whether episode records are kept beside the rows; `waggle eval --keep` does so too."""
 
@@ -158,7 +160,8 @@ def load(path: Path) -> Recipe:
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{path}: {where}: {first['msg']}") from None
     settled = {name: _settled(spec) for name, spec in recipe.methods.items()}
-    return recipe.model_copy(update={"methods": settled})
+    source = recipe.source or str(path)
+    return recipe.model_copy(update={"methods": settled, "source": source})
 
 
 def _read(path: Path) -> dict[str, Any]:

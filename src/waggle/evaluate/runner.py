@@ -63,7 +63,7 @@ def run_plan(
     executor: Executor,
     *,
     keep: bool = False,
-    width: int = WIDTH,
+    width: int | None = None,
     processes: int = 1,
     again: bool = False,
     progress: Progress | None = None,
@@ -75,15 +75,16 @@ def run_plan(
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
         keep: whether record files are kept beside the rows.
-        width: requests per batch for laws that want large batches.
+        width: requests per batch for laws that want large batches, of their engine too; by
+            default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
         again: whether finished cells are played too; their new rows then count.
         progress: told of every finished cell.
     """
     done = set() if again else _finished(folder)
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
-    groups = _groups(todo)
-    ways = Ways(executor, width, processes, folder / RECORDS if keep else None)
+    groups = _groups(todo, width)
+    ways = Ways(executor, width or WIDTH, processes, folder / RECORDS if keep else None)
     rows, failed = RowFile(folder), 0
     try:
         for group in groups:
@@ -104,11 +105,11 @@ def _finished(folder: Path) -> set[tuple[str, str]]:
         return set()
 
 
-def _groups(todo: Sequence[Cell]) -> list[Group]:
+def _groups(todo: Sequence[Cell], width: int | None) -> list[Group]:
     """Gather cells by law, and see that every law can be made before one is played."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in todo:
-        found.setdefault((cell.law, options_of(cell)), []).append(cell)
+        found.setdefault((cell.law, options_of(cell, width)), []).append(cell)
     for (law, options), group in found.items():
         try:
             law_of(law, options)

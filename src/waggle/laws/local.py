@@ -88,6 +88,10 @@ class LocalLaw:
         rows, speculate = int(self._settings["max_rows"]), bool(self._settings["speculate"])
         return Engine(model, tokenizer, max_rows=rows, speculate=speculate), Dialogue(tokenizer)
 
+    def load(self) -> None:
+        """Load the weights now instead of at the first decision."""
+        self._ready()
+
     def _ready(self) -> tuple[Engine, Dialogue]:
         """Load the weights at the first decision, so that naming a law costs nothing."""
         with self._lock:
@@ -123,16 +127,18 @@ class LocalLaw:
         return Prompt(own, shared, skeleton=bound, max_new_tokens=self.max_new_tokens)
 
 
-def zero_shot(model: str = DEFAULT, device: str = "auto", dtype: str = "auto") -> LocalLaw:
+def zero_shot(
+    model: str = DEFAULT, device: str = "auto", dtype: str = "auto", max_rows: int = 64
+) -> LocalLaw:
     """Return the backbone as it is, decoding freely."""
-    return _named("zero-shot", LocalLaw(model, device=device, dtype=dtype))
+    return _named("zero-shot", LocalLaw(model, device=device, dtype=dtype, max_rows=max_rows))
 
 
 def zero_shot_constrained(
-    model: str = DEFAULT, device: str = "auto", dtype: str = "auto"
+    model: str = DEFAULT, device: str = "auto", dtype: str = "auto", max_rows: int = 64
 ) -> LocalLaw:
     """Return the backbone as it is, spelling admissible records only."""
-    law = LocalLaw(model, mode="constrained", device=device, dtype=dtype)
+    law = LocalLaw(model, mode="constrained", device=device, dtype=dtype, max_rows=max_rows)
     return _named("zero-shot-constrained", law)
 
 
@@ -142,9 +148,11 @@ def adapted(
     mode: Literal["free", "constrained"] = "free",
     device: str = "auto",
     dtype: str = "auto",
+    max_rows: int = 64,
 ) -> LocalLaw:
     """Return the backbone with a PEFT adapter, merged."""
-    return _named("adapted", LocalLaw(model, mode, adapter, device=device, dtype=dtype))
+    law = LocalLaw(model, mode, adapter, device=device, dtype=dtype, max_rows=max_rows)
+    return _named("adapted", law)
 
 
 def _named(name: str, law: LocalLaw) -> LocalLaw:

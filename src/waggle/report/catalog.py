@@ -28,11 +28,45 @@ TABLES: Mapping[str, str] = {
     "ranks": "waggle.report.matrix:ranks",
     "mechanism": "waggle.report.matrix:mechanism",
     "recovery": "waggle.report.matrix:recovery",
-    "inference": "waggle.report.matrix:inference",
+    "inference": "waggle.report.sources:inference",
+    "primary": "waggle.report.primary:primary",
+    "paired-scaling": "waggle.report.primary:paired_scaling",
+    "silo-levels": "waggle.report.primary:silo_levels",
+    "silo-ports": "waggle.report.scale:silo_ports",
+    "flocking-transport": "waggle.report.scale:flocking_transport",
+    "swarm-anchor": "waggle.report.scale:swarm_anchor",
+    "silo-anchor": "waggle.report.scale:silo_anchor",
+    "horizon": "waggle.report.scale:horizon",
+    "extension": "waggle.report.scale:extension",
+    "same-runtime": "waggle.report.sources:same_runtime",
+    "accounting": "waggle.report.sources:accounting",
+    "agentsnet": "waggle.report.transfer:agentsnet",
+    "agentsnet-paired": "waggle.report.transfer:agentsnet_paired",
+    "agentsnet-priority": "waggle.report.transfer:agentsnet_priority",
+    "agentsnet-protocols": "waggle.report.transfer:agentsnet_protocols",
+    "decision-sources": "waggle.report.reorganization:sources",
+    "reorganization": "waggle.report.reorganization:cells",
+    "reorganization-process": "waggle.report.reorganization:process",
+    "reorganization-effects": "waggle.report.reorganization:effects",
+    "trajectory": "waggle.report.story:trajectory",
+    "components": "waggle.report.reorganization:components",
+    "perturbations": "waggle.report.reorganization_runtime:perturbations",
+    "sensitivity": "waggle.report.reorganization_runtime:sensitivity",
 }
 """Table name -> module:function."""
 
-FIGURES: Mapping[str, str] = {}
+FIGURES: Mapping[str, str] = {
+    "scaling": "waggle.report.curves:scaling",
+    "tradeoff": "waggle.report.curves:tradeoff",
+    "horizon": "waggle.report.curves:horizon",
+    "reorganization-course": "waggle.report.reorganization_figures:course",
+    "reorganization-activity": "waggle.report.reorganization_figures:activity",
+    "trajectory": "waggle.report.reorganization_figures:trajectory",
+    "attribution-sources": "waggle.report.reorganization_bars:sources",
+    "attribution-components": "waggle.report.reorganization_bars:components",
+    "perturbations": "waggle.report.reorganization_bars:perturbations",
+    "sensitivity": "waggle.report.reorganization_bars:sensitivity",
+}
 """Figure name -> module:function."""
 
 

@@ -1,5 +1,6 @@
 """`waggle report DIR`: one self-contained HTML page, Markdown, LaTeX and figures beside it.
 
+Everything comes from the rows of the run and from diagnoses that lie beside them; no law is called.
 Without matplotlib the tables are written all the same and the page says what is missing.
 """
 
@@ -11,21 +12,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waggle.core.errors import ConfigError
+from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, read_rows
-from waggle.report import catalog, figure, tables
+from waggle.report import catalog, figure, held_out, reading, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.tables import Table
 
 STYLE = """
-:root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}
-body{max-width:76rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.6rem}h2{font-size:1.15rem;margin-top:2.2rem}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .7rem;text-align:right;white-space:nowrap}
-th:first-child,td:first-child{text-align:left}
-thead th{border-bottom:2px solid currentColor}tbody tr:nth-child(even){background:#8881}
-.note,.meta{color:#777;font-size:.88rem;margin:.2rem 0}code{background:#8882;padding:.1em .3em}
+:root{color-scheme:light;--ink:#1c2230;--soft:#667085;--line:#d7dbe3;--first:#e7e2f7;--second:#fdeadb}
+*{box-sizing:border-box}body{margin:0;background:#f6f7f9;color:var(--ink);
+font:15px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
+main{max-width:88rem;margin:0 auto;padding:2.2rem 1.4rem 4rem}
+h1{font-size:1.75rem;margin:0 0 .6rem;letter-spacing:-.01em}
+h2{font-size:1.12rem;margin:0 0 .7rem}
+section{background:#fff;border:1px solid var(--line);border-radius:10px;padding:1.1rem 1.3rem;
+margin:1.2rem 0}
+.scroll{overflow-x:auto}img{display:block;max-width:100%;margin:0 auto}
+table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
+th,td{padding:.24rem .62rem;text-align:right;white-space:nowrap}
+th{font-weight:600;color:#39424e}th:first-child,td:first-child{text-align:left}
+thead tr:last-child th{border-bottom:1.5px solid var(--ink)}
+th.over{text-align:center;border-bottom:1px solid var(--line)}
+tbody tr:hover{background:#f3f5f9}tr.group td{color:var(--soft);font-style:italic;padding-top:.6rem}
+tr.aside td{color:#5b6472}td b{background:var(--first);padding:0 .22em;border-radius:3px}
+td u{background:var(--second);padding:0 .22em;border-radius:3px;text-decoration:none}
+.note,.meta{color:var(--soft);font-size:.84rem;margin:.25rem 0}.note:first-of-type{margin-top:.7rem}
+code{background:#eef0f4;padding:.1em .35em;border-radius:4px;font-size:.92em}
 """
 
 
@@ -38,62 +51,86 @@ class Written(NamedTuple):
 
 
 def build(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
-    """Return the tables a recipe asks for, from the rows that did not fail."""
-    good = [row for row in rows if not row.error]
-    if not good:
+    """Return the tables a recipe asks for."""
+    if not rows and recipe.blocks:
         raise ConfigError("no finished episode to report; run `waggle eval` until some cells end")
-    return [catalog.table(name)(good, recipe) for name in recipe.tables]
+    return [catalog.table(name)(rows, recipe) for name in recipe.tables] if rows else []
 
 
 def draw(recipe: Recipe, rows: Sequence[Row]) -> list[Figure]:
-    """Return the figures a recipe asks for, from the rows that did not fail."""
-    good = [row for row in rows if not row.error]
-    return [catalog.figure(name)(good, recipe) for name in recipe.figures]
+    """Return the figures a recipe asks for."""
+    return [catalog.figure(name)(rows, recipe) for name in recipe.figures]
 
 
-def write(recipe: Recipe, folder: Path, command: str, rows: Sequence[Row] | None = None) -> Written:
+def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Written:
     """Write the report of a run directory, from its row file unless rows are given."""
-    rows = read_rows(folder) if rows is None else rows
-    made = build(recipe, rows)
-    failed = [row for row in rows if row.error]
-    meta = _meta(rows, failed, command)
+    if rows is None:
+        rows = read_rows(folder) if recipe.blocks else []
+    counted = reading.whole([row for row in rows if not row.error], recipe)
+    made = [*build(recipe, counted.rows), *held_out.tables(folder)]
+    meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes)
+    played = _sessions(sessions.read(folder), recipe)
+    if not made:
+        raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")
     drawn: list[Figure] = []
     try:
-        drawn = draw(recipe, rows)
+        drawn = draw(recipe, counted.rows)
     except MissingLibrary as error:
         meta.append(f"figures left out: {error}")
+    return _write(recipe.title, folder, [*made, *played], drawn, meta)
+
+
+def _write(
+    title: str, folder: Path, made: Sequence[Table], drawn: Sequence[Figure], meta: Sequence[str]
+) -> Written:
     paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
-    paths.html.write_text(_page(recipe.title, made, drawn, meta), encoding="utf-8")
-    text = "\n".join([f"# {recipe.title}", "", *(f"- {m}" for m in meta), ""])
+    text = "\n".join([f"# {title}", "", *(f"- {line}" for line in meta), ""])
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
-    paths.markdown.write_text(text, encoding="utf-8")
-    paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
+    try:
+        paths.html.write_text(_page(title, made, drawn, meta), encoding="utf-8")
+        paths.markdown.write_text(text, encoding="utf-8")
+        paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder} ({error.strerror})") from None
     for each in drawn:
         figure.save(each, folder)
     return paths
 
 
-def _meta(rows: Sequence[Row], failed: Sequence[Row], command: str) -> list[str]:
+def _meta(rows: Sequence[Row], failed: Sequence[Row], notes: Sequence[str]) -> list[str]:
     seeds = sorted({row.seed for row in rows})
-    notes = [
-        f"command: {command}",
-        f"episodes: {len(rows) - len(failed)}, failed: {len(failed)}",
-        f"seeds: {seeds[0]} to {seeds[-1]} ({len(seeds)})",
-    ]
-    options = sorted({f"{r.substrate} {dict(r.options)}" for r in rows if r.options})
-    if options:
-        notes.append("options: " + "; ".join(options))
-    return notes + [f"failed: {row.method} {row.cell}: {row.error}" for row in failed[:20]]
+    lines = [f"episodes: {len(rows):,}, failed: {len(failed)}"]
+    if seeds:
+        lines.append(f"seeds: {seeds[0]} to {seeds[-1]} ({len(seeds)})")
+    lines += notes
+    return lines + [f"failed: {row.method} {row.cell}: {row.error}" for row in failed[:20]]
+
+
+def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]:
+    """Return the table of what was played by which command, where and how fast."""
+    body = []
+    for each in played:
+        names = (recipe.methods[m].label or m for m in each.methods if m in recipe.methods)
+        rate = each.updates / each.seconds if each.seconds else 0.0
+        body.append(
+            (", ".join(names) or each.law, f"{each.episodes:,}", f"{each.updates:,}",
+             f"{each.seconds:,.1f}", f"{rate:,.0f}", each.executor, each.machine, each.started,
+             each.command)
+        )  # fmt: skip
+    columns = ("methods", "episodes", "decisions", "seconds", "decisions / s", "executor",
+               "machine", "started (UTC)", "command")  # fmt: skip
+    notes = ("wall clock of each call, measuring and loading of weights included",)
+    return [Table("What was played", columns, tuple(body), notes)] if body else []
 
 
 def _page(title: str, made: Sequence[Table], drawn: Sequence[Figure], meta: Sequence[str]) -> str:
     head = "".join(f"<p class='meta'>{escape(line)}</p>" for line in meta)
     body = "".join(tables.html(table) for table in made)
-    body += "".join(figure.html(each) for each in drawn)
+    pictures = "".join(figure.html(each) for each in drawn)
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
-        f"<body><h1>{escape(title)}</h1>{head}{body}</body></html>\n"
+        f"<body><main><h1>{escape(title)}</h1>{head}{pictures}{body}</main></body></html>\n"
     )

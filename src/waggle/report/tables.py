@@ -1,12 +1,35 @@
-"""A table and its three faces: Markdown, LaTeX, HTML. Knows numbers and labels, not experiments."""
+"""A table and its three faces: Markdown, LaTeX, HTML. Knows numbers and labels, not experiments.
+
+A cell may hold several numbers apart by " / "; a column that says which way is better, in as many
+parts, has its first and second of each part marked, as the paper's tables do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from waggle.evaluate.stats import Interval
+
+SPLIT = " / "
+Mark: TypeAlias = Literal[1, 2]
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+
+
+class Span(NamedTuple):
+    """A heading over neighbouring columns."""
+
+    text: str
+    columns: int
+
+
+class Group(NamedTuple):
+    """A heading over the rows from one on."""
+
+    row: int
+    text: str
 
 
 class Table(NamedTuple):
@@ -16,6 +39,13 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    """Headings over columns; together as wide as the table, empty texts where there is none."""
+    groups: tuple[Group, ...] = ()
+    better: tuple[str, ...] = ()
+    """For each column `higher`, `lower` or nothing, in parts like its cells."""
+    unranked: frozenset[int] = frozenset()
+    """Rows that are shown for reference and take no mark."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -23,26 +53,90 @@ def number(value: float | None, digits: int = 3) -> str:
     return "—" if value is None else f"{value:.{digits}f}"
 
 
+def percent(value: float | None, digits: int = 1) -> str:
+    """Format a share in per cent, without the sign."""
+    return number(None if value is None else 100.0 * value, digits)
+
+
 def interval(value: Interval, digits: int = 3) -> str:
     """Format a mean with its interval."""
     return f"{value.mean:.{digits}f} [{value.low:+.{digits}f}, {value.high:+.{digits}f}]"
 
 
+def marks(table: Table) -> dict[tuple[int, int, int], Mark]:
+    """Return first and second by (row, column, part); equal numbers share a mark."""
+    found: dict[tuple[int, int, int], Mark] = {}
+    for column, ways in enumerate(table.better):
+        for part, way in enumerate(ways.split(SPLIT)):
+            values = dict(_values(table, column, part)) if way else {}
+            order = sorted(set(values.values()), reverse=way == "higher")[:2]
+            if len(set(values.values())) > 1:
+                for row, value in values.items():
+                    if value in order:
+                        found[row, column, part] = 1 if value == order[0] else 2
+    return found
+
+
+def _values(table: Table, column: int, part: int) -> Iterator[tuple[int, float]]:
+    """Yield the leading number of one part of a column, as it is printed, for every ranked row."""
+    for index, row in enumerate(table.rows):
+        parts = row[column].split(SPLIT)
+        match = _NUMBER.match(parts[part]) if part < len(parts) else None
+        if match and index not in table.unranked:
+            yield index, float(match.group())
+
+
+def _faced(
+    table: Table, plain: Callable[[str], str], marked: Mapping[Mark, Callable[[str], str]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the rows with every part escaped and marked for one face."""
+    found = marks(table)
+    for index, row in enumerate(table.rows):
+        cells = []
+        for column, cell in enumerate(row):
+            parts = []
+            for place, part in enumerate(cell.split(SPLIT)):
+                mark = found.get((index, column, place))
+                text = plain(part)
+                parts.append(text if mark is None else marked[mark](text))
+            cells.append(SPLIT.join(parts))
+        yield tuple(cells)
+
+
+def _headings(table: Table) -> list[str]:
+    """Return the column names with the heading over them, for faces that have one line."""
+    if not table.spans:
+        return list(table.columns)
+    over = [span.text for span in table.spans for _ in range(span.columns)]
+    return [f"{a}: {b}" if a and b else a or b for a, b in zip(over, table.columns, strict=True)]
+
+
 def markdown(table: Table) -> str:
-    """Return a table as Markdown."""
-    lines = [f"### {table.title}", "", _row(table.columns), _row(["---"] * len(table.columns))]
-    lines += [_row(row) for row in table.rows]
+    """Return a table as Markdown; first is bold, second underlined by emphasis."""
+    faced = _faced(
+        table,
+        lambda text: text.replace("|", "\\|"),
+        {1: lambda text: f"**{text}**", 2: lambda text: f"_{text}_"},
+    )
+    heads = [head.replace("|", "\\|") for head in _headings(table)]
+    lines = [f"### {table.title}", "", _row(heads), _row(["---"] * len(table.columns))]
+    over = dict(table.groups)
+    for index, row in enumerate(faced):
+        if index in over:
+            lines.append(_row([f"*{over[index]}*", *[""] * (len(row) - 1)]))
+        lines.append(_row(row))
     lines += ["", *(f"_{note}_  " for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cells) + " |"
 
 
 _LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-          "—": "---", "±": r"$\pm$", "≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$"}  # fmt: skip
+          "—": "---", "±": r"$\pm$", "≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$",
+          "Δ": r"$\Delta$"}  # fmt: skip
 
 
 def _latex_text(text: str) -> str:
@@ -50,31 +144,75 @@ def _latex_text(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    """Return a table as LaTeX in the paper's layout (booktabs)."""
+    """Return a table as LaTeX in the paper's layout (booktabs; first bold, second underlined)."""
     spec = "l" + "r" * (len(table.columns) - 1)
-
-    def line(cells: Sequence[str]) -> str:
-        return " & ".join(_latex_text(cell) for cell in cells) + r" \\"
-
-    body = "\n".join(line(row) for row in table.rows)
+    faced = _faced(
+        table,
+        _latex_text,
+        {1: lambda text: rf"\textbf{{{text}}}", 2: lambda text: rf"\underline{{{text}}}"},
+    )
     notes = "\n".join(rf"\par\footnotesize {_latex_text(note)}" for note in table.notes)
     return (
         "\\begin{table}[t]\n\\centering\n"
-        f"\\caption{{{_latex_text(table.title)}}}\n"
-        f"\\begin{{tabular}}{{{spec}}}\n\\toprule\n{line(table.columns)}\n\\midrule\n"
-        f"{body}\n\\bottomrule\n\\end{{tabular}}\n{notes}\n\\end{{table}}\n"
+        f"\\caption{{{_latex_text(table.title)}}}\n\\resizebox{{\\textwidth}}{{!}}{{%\n"
+        f"\\begin{{tabular}}{{{spec}}}\n\\toprule\n{_latex_head(table)}\n\\midrule\n"
+        f"{_latex_body(table, faced)}\n\\bottomrule\n\\end{{tabular}}}}\n{notes}\n\\end{{table}}\n"
     )
+
+
+def _latex_head(table: Table) -> str:
+    names = " & ".join(map(_latex_text, table.columns)) + r" \\"
+    if not table.spans:
+        return names
+    cells, rules, at = [], [], 1
+    for span in table.spans:
+        cells.append(rf"\multicolumn{{{span.columns}}}{{c}}{{{_latex_text(span.text)}}}")
+        if span.text:
+            rules.append(rf"\cmidrule(lr){{{at}-{at + span.columns - 1}}}")
+        at += span.columns
+    return " & ".join(cells) + r" \\" + "\n" + "".join(rules) + "\n" + names
+
+
+def _latex_body(table: Table, faced: Iterator[tuple[str, ...]]) -> str:
+    over, lines = dict(table.groups), []
+    for index, row in enumerate(faced):
+        if index in over:
+            text = _latex_text(over[index])
+            lines.append(rf"\multicolumn{{{len(row)}}}{{l}}{{\textit{{{text}}}}} \\")
+        lines.append(" & ".join(row) + r" \\")
+    return "\n".join(lines)
 
 
 def html(table: Table) -> str:
     """Return a table as an HTML fragment."""
-    head = "".join(f"<th>{escape(c)}</th>" for c in table.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n"
-        for row in table.rows
-    )
     notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in table.notes)
     return (
         f"<section><h2>{escape(table.title)}</h2><div class='scroll'><table>"
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{notes}</section>\n"
+        f"<thead>{_html_head(table)}</thead>\n<tbody>{_html_body(table)}</tbody></table></div>"
+        f"{notes}</section>\n"
     )
+
+
+def _html_head(table: Table) -> str:
+    over = "".join(
+        f"<th colspan='{span.columns}'{' class=over' if span.text else ''}>{escape(span.text)}</th>"
+        for span in table.spans
+    )
+    names = "".join(f"<th>{escape(c)}</th>" for c in table.columns)
+    return (f"<tr>{over}</tr>" if over else "") + f"<tr>{names}</tr>"
+
+
+def _html_body(table: Table) -> str:
+    faced = _faced(
+        table,
+        escape,
+        {1: lambda text: f"<b>{text}</b>", 2: lambda text: f"<u>{text}</u>"},
+    )
+    over, lines = dict(table.groups), []
+    for index, row in enumerate(faced):
+        if index in over:
+            text = escape(over[index])
+            lines.append(f"<tr class='group'><td colspan='{len(row)}'>{text}</td></tr>")
+        kind = " class='aside'" if index in table.unranked else ""
+        lines.append(f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
+    return "\n".join(lines)

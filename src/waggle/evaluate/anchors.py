@@ -1,0 +1,102 @@
+"""Frozen N = 8 anchors of the expert, by which SwarmBench scores are normalized.
+
+    waggle eval recipes/tables/anchors.toml --methods expert
+    waggle report runs/anchors --freeze src/waggle/evaluate/anchors.json
+
+Paper, "Population summaries": the task-normalized aggregate is the mean over Pursuit, Foraging and
+Synchronization of score / anchor. Ours are the expert's means on anchor seeds; the paper's are kept
+beside them for print. Invariant: the file is written by the command in it, never by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from waggle.core.errors import ConfigError
+from waggle.core.seeds import Split
+from waggle.evaluate.rows import Row
+
+FILE = Path(__file__).with_name("anchors.json")
+LAW = "expert"
+N = 8
+NORMALIZED = ("pursuit", "foraging", "synchronization")
+"""Tasks of the aggregate."""
+PAPER: Mapping[str, float] = {"pursuit": 6.20, "foraging": 3.80, "synchronization": 6.40}
+"""What the paper divides by: its own law's means at N = 8."""
+
+
+class Anchors(msgspec.Struct, frozen=True, kw_only=True):
+    """The expert's mean native score on every SwarmBench task at N = 8."""
+
+    command: str
+    law: str
+    n: int
+    seeds: tuple[int, ...]
+    scores: Mapping[str, float]
+
+
+@cache
+def load() -> Anchors:
+    """Return the frozen anchors.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    try:
+        return msgspec.json.decode(FILE.read_bytes(), type=Anchors)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{FILE} holds no anchors ({error}); freeze them again") from None
+
+
+def freeze(rows: Sequence[Row], command: str) -> Anchors:
+    """Return the anchors that a run on anchor seeds gives.
+
+    Raises:
+        ConfigError: if a task has no or unequal seeds, or seeds of another split.
+    """
+    own = [r for r in rows if r.substrate == "swarmbench" and r.n == N and not r.error]
+    own = [r for r in own if r.method == LAW and not r.shock]
+    tasks = sorted({row.task for row in own})
+    seeds = {task: tuple(sorted(r.seed for r in own if r.task == task)) for task in tasks}
+    if not set(NORMALIZED) <= set(tasks) or len(set(seeds.values())) != 1:
+        raise ConfigError(
+            "anchors need the expert at N = 8 on the same seeds of every SwarmBench task; "
+            "run `waggle eval recipes/tables/anchors.toml --methods expert`"
+        )
+    shared = seeds[tasks[0]]
+    if any(Split.of(seed) is not Split.ANCHOR for seed in shared):
+        raise ConfigError("anchors are frozen on anchor seeds (21000 up) only")
+    means = {t: fmean(r.scores["score"] for r in own if r.task == t) for t in tasks}
+    return Anchors(command=command, law=LAW, n=N, seeds=shared, scores=means)
+
+
+def write(anchors: Anchors, path: Path) -> None:
+    """Write an anchors file."""
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(anchors), indent=1) + b"\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path} ({error.strerror}); choose another file") from None
+
+
+def normalized(row: Row) -> float | None:
+    """Return a SwarmBench score over its task's anchor; None for anything else."""
+    if row.substrate != "swarmbench":
+        return None
+    anchor = load().scores.get(row.task)
+    return row.scores["score"] / anchor if anchor else None
+
+
+def describe() -> str:
+    """Say what was divided by, for the notes of a table."""
+    found = load()
+    ours = ", ".join(f"{task} {found.scores[task]:.2f}" for task in NORMALIZED)
+    theirs = " / ".join(f"{PAPER[task]:.2f}" for task in NORMALIZED)
+    return (
+        f"normalized = score / frozen N = {found.n} anchor of the {found.law} "
+        f"({ours}; seeds {found.seeds[0]} to {found.seeds[-1]}; the paper's: {theirs})"
+    )

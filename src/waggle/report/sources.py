@@ -1,0 +1,116 @@
+"""Decision sources under one runtime, and what inference cost.
+
+The paper's "Same-Runtime Decision-Law Ablation" and "Inference accounting".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waggle.core.record import STAGES
+from waggle.evaluate import anchors
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval
+from waggle.report import reading
+from waggle.report.reading import mean, metric
+from waggle.report.scale import PURSUIT_FORAGING
+from waggle.report.tables import Table, number, percent
+
+Rows = Sequence[Row]
+
+
+def same_runtime(rows: Rows, recipe: Recipe) -> Table:
+    """Quality, traffic and reorganization of every decision source, at the largest population."""
+    plain = [row for row in rows if not row.shock]
+    largest = max((row.n for row in plain), default=0)
+    names = reading.methods_of(rows, recipe)
+    body = []
+    for name in names:
+        own = [row for row in plain if row.method == name and row.n == largest]
+        silo = [row for row in own if row.substrate == "silo"]
+        swarm = reading.normalized(own, PURSUIT_FORAGING)
+        body.append(
+            (
+                reading.label(recipe, name),
+                _bracketed(reading.spread(silo, metric("score"))),
+                number(mean(silo, metric("messages")), 2),
+                _bracketed(reading.spread(swarm, anchors.normalized)),
+                *_reorganized([row for row in rows if row.method == name and row.shock]),
+            )
+        )
+    columns = ("decision source", f"Silo mean S, N={largest}", "Silo msg. / agent",
+               f"P/F normalized, N={largest}", "late-conflict recovery", "re-synthesis latency",
+               )  # fmt: skip
+    notes = ("brackets: 95 % bootstrap over seeds within tasks; latency in round-equivalents over "
+             "recovered settings", anchors.describe())  # fmt: skip
+    return Table(
+        "Decision sources under one runtime", columns, tuple(body),
+        (*notes, *reading.provenance(rows, recipe)), (), reading.groups_of(names, recipe),
+        ("", "higher", "lower", "higher", "", "lower"), reading.unranked(names, recipe),
+    )  # fmt: skip
+
+
+def _bracketed(found: Interval | None) -> str:
+    if found is None:
+        return number(None)
+    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _reorganized(rows: Rows) -> tuple[str, str]:
+    if not rows:
+        return number(None), number(None)
+    hits = [row for row in rows if row.metrics.get("recovery") == 1.0]
+    share = f"{len(hits)}/{len(rows)} ({len(hits) / len(rows):.1%})"
+    return share, number(mean(hits, metric("resynthesis_latency")), 1)
+
+
+def accounting(rows: Rows, recipe: Recipe) -> Table:
+    """Calls, tokens and messages per episode on Silo at the largest population."""
+    silo = [row for row in rows if row.substrate == "silo" and not row.shock]
+    largest = max((row.n for row in silo), default=0)
+    chosen = [row for row in silo if row.n == largest]
+    names = reading.methods_of(chosen, recipe)
+    body = []
+    for name in names:
+        own = [row for row in chosen if row.method == name]
+        usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
+        body.append(
+            (
+                reading.label(recipe, name),
+                percent(mean(own, metric("score"))),
+                *(number(value, 0) if value else "—" for value in usage),
+                number(mean(own, metric("messages")), 2),
+                number(mean(own, metric("attempted")), 2),
+            )
+        )
+    columns = ("method", "mean S (%)", "model calls / episode", "input tokens / episode",
+               "output tokens / episode", "delivered / agent", "sent / agent")  # fmt: skip
+    notes = ("no model is called by the rules; tokens are those of each law's own tokenizer",)
+    return Table(
+        f"Deployment inference and communication on Silo, N = {largest}", columns, tuple(body),
+        (*notes, *reading.provenance(chosen, recipe)), (), reading.groups_of(names, recipe),
+        ("", "higher", "lower", "lower", "lower", "lower", "lower"),
+        reading.unranked(names, recipe),
+    )  # fmt: skip
+
+
+def inference(rows: Rows, recipe: Recipe) -> Table:
+    """Calls, tokens and how decodes became executable, over everything that was played."""
+    body = []
+    names = reading.methods_of(rows, recipe)
+    for name in names:
+        own = [row for row in rows if row.method == name]
+        total = sum(row.counters.get("updates", 0) for row in own)
+        counts = [sum(row.counters.get(f"stage.{s}", 0) for row in own) for s in STAGES]
+        usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
+        first = f"{counts[0] / total:.2%}" if total else "—"
+        body.append(
+            (
+                reading.label(recipe, name), f"{total:,}", *(number(v, 1) for v in usage),
+                first, *(f"{count:,}" for count in counts),
+            )
+        )  # fmt: skip
+    columns = ("method", "updates", "calls/ep.", "input tok./ep.", "output tok./ep.",
+               "executable first", *STAGES)  # fmt: skip
+    return Table("Inference accounting", columns, tuple(body), reading.provenance(rows, recipe))

@@ -13,7 +13,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 .PHONY: help demo test test-all lint format bench clean
 
 help:
-	@echo "make demo      set up and run a swarm of 16 on the teaching substrate"
+	@echo "make demo      set up and watch the shipped law organise a swarm of 16"
 	@echo "make test      set up, lint, run the standard suite (WORKERS=$(WORKERS))"
 	@echo "make test-all  the same with the slow tests"
 	@echo "make lint      ruff, mypy --strict, import-linter"
@@ -31,13 +31,18 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	@$(PIP) -e .
 	@touch $@
 
+$(VENV)/.installed-law: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing waggle-swarm with what its law runs on (torch is the large part)"
+	@$(PIP) -e '.[law]'
+	@touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing waggle-swarm with what the tests need (torch is the large part)"
 	@$(PIP) -e '.[dev,all]'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-law
 
-demo: $(VENV)/.installed
-	@$(BIN)/waggle run beacon -n 16 --seed 7 --law heuristic --shock --out runs/demo --watch
+demo: $(VENV)/.installed-law
+	@$(BIN)/waggle demo
 
 test: $(VENV)/.installed-dev lint
 	$(PYTEST)

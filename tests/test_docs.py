@@ -1,4 +1,4 @@
-"""What the README says is true: its code runs, its commands exist, its picture is the demo's."""
+"""What the README says is true: its code runs, its commands exist, its picture is a run's."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ def _alternatives(text: str) -> list[str]:
     return [f"{head} {name}".strip() for name in last.split("|")]
 
 
-def test_the_picture_is_what_the_demo_shows(
+def test_the_picture_is_what_its_command_shows(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    line = next(text for text in makefile.splitlines() if "waggle run" in text)
+    line = next(text for block in blocks("sh") for text in block.splitlines() if "--watch" in text)
     words = shlex.split(line.partition("waggle ")[2])
     words[words.index("--out") + 1] = str(tmp_path)
     assert main(words) == 0

@@ -21,7 +21,7 @@ from waggle.core.errors import ConfigError, WaggleError, suggest
 
 HELP = """One anonymous local law for self-organizing LLM swarms.
 
-Start with `waggle run beacon`; `waggle list` shows what else can be run. Every command explains
+Start with `waggle demo`; `waggle list` shows what else can be run. Every command explains
 itself with `--help`. Nothing uses the network unless the command says so."""
 
 EPILOGUE = "Exit codes: 0 done, 1 a check failed, 2 not possible as asked."
@@ -35,6 +35,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "demo": Command("waggle.cli.demo:demo", "Watch a shipped law organise a swarm."),
     "run": Command("waggle.cli.run:run", "Run one episode and keep its record."),
     "list": Command("waggle.cli.listing:show", "List substrates, tasks, laws and metrics."),
     "eval": Command("waggle.cli.evaluate:evaluate", "Run a recipe: many episodes, resumable."),

@@ -39,19 +39,62 @@ def show(*, json: Flag = False) -> None:
         rows = {
             s.name: {"ready": ready, "about": s.about, "licence": s.licence} for s, ready in found
         }
-        console.dump({"models": rows, "cache": str(weights.cache_dir())})
+        laws = {row["name"]: row for row in _laws()}
+        console.dump({"models": rows, "laws": laws, "cache": str(weights.cache_dir())})
         return
     table = [(s.name, "yes" if ready else "no", s.licence, s.about) for s, ready in found]
     console.table("Models", ("name", "ready", "licence", "what it is"), table)
     console.say(f"cache: {weights.cache_dir()}; any Hugging Face id or folder works as well")
+    console.say("")
+    columns = ("name", "ready", "order", "teacher", "backbone", "size")
+    console.table("Laws that ship", columns, [tuple(row.values()) for row in _laws()], right=9)
 
 
-def path(name: str, /) -> None:
+def _laws() -> list[dict[str, str]]:
+    """Say of every law that ships whether it is ready and what it is."""
+    from waggle import shipped
+
+    return [_law(name) for name in shipped.NAMES]
+
+
+def _law(name: str) -> dict[str, str]:
+    from waggle import shipped
+
+    if not shipped.present(name):
+        absent = dict.fromkeys(("order", "teacher", "backbone", "size"), "-")
+        return {"name": name, "ready": "no", **absent}
+    law = shipped.manifest(shipped.folder(name))
+    return {
+        "name": name,
+        "ready": _readiness(law.kind, law.backbone),
+        "order": law.order,
+        "teacher": law.teacher,
+        "backbone": law.backbone,
+        "size": f"{law.bytes / 1e6:.1f} MB",
+    }
+
+
+def _readiness(kind: str, backbone: str) -> str:
+    """A whole model is ready as it is; an adapter needs its backbone fetched."""
+    from waggle.engine import weights
+
+    ready = {source.name for source, here in weights.listing() if here}
+    return "yes" if kind == "full" or backbone in ready else f"fetch {backbone}"
+
+
+def path(name: str, /, *, law: Flag = False) -> None:
     """Print the folder of a model that is ready.
 
     Args:
         name: A name of `waggle models list`, a Hugging Face id, or a folder.
+        law: Take the name for a law that ships: `nano` is a backbone as well, before training.
     """
-    from waggle.engine import weights
+    from waggle import shipped
+    from waggle.engine import catalog, weights
 
+    if law or (name in shipped.NAMES and name not in catalog.SOURCES):
+        place = shipped.folder(name)
+        shipped.manifest(place)
+        console.say(str(place))
+        return
     console.say(str(weights.path(name)))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
+from waggle.engine.adapters import adapt
 from waggle.engine.catalog import SOURCES, Source, source
 from waggle.engine.wheels import convert, publish
 
@@ -155,13 +156,7 @@ def load(
 
 
 def _adapt(model: Any, adapter: str | None, merge: bool) -> Any:
-    if adapter is None:
-        return model
-    if not (Path(adapter).expanduser() / "adapter_config.json").is_file():
-        raise ConfigError(f"{adapter!r} is no PEFT adapter; give a folder with adapter_config.json")
-    peft: Any = import_module("peft")
-    adapted = peft.PeftModel.from_pretrained(model, str(Path(adapter).expanduser())).eval()
-    return adapted.merge_and_unload() if merge else adapted
+    return model if adapter is None else adapt(model, adapter, merge)
 
 
 def pick_device(device: str) -> str:

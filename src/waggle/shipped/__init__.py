@@ -1,0 +1,127 @@
+"""The laws that come with the package: what each folder beside this file holds, and its digests.
+
+A folder named after its law holds weights in bfloat16 (`nano`: a whole model; `smollm2`: a PEFT
+adapter on a base that is fetched by name), the model card, the results the card was made from, and
+`law.json`. Invariant: nothing is loaded whose digest is not the one in `law.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from waggle.core.errors import ConfigError, suggest
+
+ROOT = Path(__file__).parent
+"""Where the folders lie."""
+NAMES = ("nano", "smollm2")
+"""Laws that ship, or will when their weights are in place."""
+LAW = "law.json"
+RESULTS = "results.json"
+CARD = "README.md"
+FORMAT = 1
+MAX_LAW = 1 << 20
+"""Bytes of a law.json."""
+MAX_FILE = 15 << 20
+"""Bytes of one file of a shipped law."""
+MAX_WHOLE = 25_000_000
+"""Bytes of a whole shipped law."""
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Size and digest of one file."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What `law.json` says."""
+
+    format: int = FORMAT
+    name: str
+    kind: Literal["lora", "dense", "full"]
+    """`full`: a model of its own; otherwise an adapter on the backbone."""
+    backbone: str
+    order: Literal["shuffled", "canonical"]
+    """The canon order it was trained in and is used with."""
+    teacher: str
+    parameters: int
+    """Weights that ship."""
+    seeds: Mapping[str, Any]
+    corpus: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    training: Mapping[str, Any] = {}
+    """What the trainer wrote down: selected update, losses, phase times."""
+    files: Mapping[str, Stamp] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(stamp.bytes for stamp in self.files.values())
+
+
+def folder(name: str) -> Path:
+    """Return where a shipped law lies, whether or not its weights are there."""
+    if name not in NAMES:
+        hint = suggest(name, list(NAMES))
+        raise ConfigError(f"no law {name!r} ships{hint}; there are {', '.join(NAMES)}")
+    return ROOT / name
+
+
+def present(name: str) -> bool:
+    """Whether the weights of a shipped law are in this installation."""
+    return (folder(name) / LAW).is_file()
+
+
+def manifest(place: Path) -> Manifest:
+    """Read the `law.json` of a folder.
+
+    Raises:
+        ConfigError: one line with the fix.
+    """
+    path = place / LAW
+    try:
+        if path.stat().st_size > MAX_LAW:
+            raise ConfigError(f"{path} is too long to describe a law; {_FIX}")
+        found = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        raise ConfigError(f"the weights of {place.name!r} are not here; {_FIX}") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path} does not describe a law ({error}); {_FIX}") from None
+    if found.format != FORMAT:
+        raise ConfigError(f"{path} has format {found.format}, not {FORMAT}; upgrade waggle-swarm")
+    if any(Path(name).name != name for name in found.files):
+        raise ConfigError(f"{path} names files outside its folder; {_FIX}")
+    return found
+
+
+def verify(place: Path) -> Manifest:
+    """Check every file that a law is loaded from against its digest, and return its manifest.
+
+    The card is for people and may be edited; everything else must be what was shipped.
+
+    Raises:
+        ConfigError: naming the first file that is missing or changed.
+    """
+    found = manifest(place)
+    for name, stamp in found.files.items():
+        if name != CARD and stamp_of(place / name) != stamp:
+            raise ConfigError(f"{place / name} is not the file that was shipped; {_FIX}")
+    return found
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return size and digest of a file, or None where there is none."""
+    try:
+        with path.open("rb") as file:
+            return Stamp(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError:
+        return None
+
+
+_FIX = "install waggle-swarm again, or use another law of `waggle list laws`"

@@ -1,0 +1,186 @@
+"""From the folder that training exported to the folder that ships.
+
+Weights are cast to bfloat16 and cut into files of bounded size with an index, as transformers has
+it; what is needed to load them is copied; everything gets a digest in `law.json`. Invariant: a
+folder under its final name is complete and within the size limits.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from waggle.core.errors import ConfigError
+from waggle.shipped import CARD, LAW, MAX_FILE, MAX_WHOLE, RESULTS, Manifest, stamp_of
+
+EXPORTED = "waggle.json"
+"""What training writes beside the weights."""
+_CONFIG = {"full": "config.json", "lora": "adapter_config.json", "dense": "adapter_config.json"}
+_TOKENIZER = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+)  # fmt: skip
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """What a packing came to."""
+
+    folder: Path
+    manifest: Manifest
+
+
+def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "") -> Packed:
+    """Write a shippable folder from an exported law.
+
+    Args:
+        source: the `law` folder of a training run.
+        target: the folder to make; its name becomes the law's. One that is there is replaced.
+        results: measured results by name, kept as `results.json`.
+        card: text of the model card.
+
+    Raises:
+        ConfigError: when the source is no exported law or is too large to ship.
+    """
+    about = _exported(source)
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        parameters = _write(source, partial, about["kind"])
+        (partial / RESULTS).write_text(_text(results), encoding="utf-8")
+        (partial / CARD).write_text(card, encoding="utf-8")
+        found = stamped(partial, _described(target.name, about, results, parameters))
+        _small_enough(found)
+        (partial / LAW).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Packed(target, found)
+
+
+def rewrite(folder: Path, manifest: Manifest, results: Mapping[str, Any], card: str) -> Manifest:
+    """Replace results and card of a shippable folder; the weights stay as they are."""
+    (folder / RESULTS).write_text(_text(results), encoding="utf-8")
+    (folder / CARD).write_text(card, encoding="utf-8")
+    found = stamped(folder, manifest)
+    (folder / LAW).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    return found
+
+
+def stamped(folder: Path, manifest: Manifest) -> Manifest:
+    """Return a manifest with the digest of every file of a folder."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != LAW)
+    stamps = {name: stamp for name in names if (stamp := stamp_of(folder / name))}
+    return msgspec.structs.replace(manifest, files=stamps)
+
+
+def _exported(source: Path) -> dict[str, Any]:
+    try:
+        about = json.loads((source / EXPORTED).read_text(encoding="utf-8"))
+        if about["kind"] not in _CONFIG or about["order"] not in ("shuffled", "canonical"):
+            raise ValueError("kind or order is unknown")
+        return {"card": {}, "recipe": {}, **about}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{source} is no exported law ({error}); give the `law` folder of `waggle train`"
+        ) from None
+
+
+def _described(
+    name: str, about: Mapping[str, Any], results: Mapping[str, Any], parameters: int
+) -> Manifest:
+    card, recipe = dict(about["card"]), dict(about["recipe"])
+    corpus = {**recipe.get("corpus", {}), **results.get("corpus", {}).get("sizes", {})}
+    seeds = {"training": card.get("training seed"), "corpus": recipe.get("corpus", {}).get("seed"),
+             "transitions": recipe.get("transitions", {}).get("seed")}  # fmt: skip
+    return Manifest(
+        name=name,
+        kind=about["kind"],
+        backbone=str(about["backbone"]),
+        order=about["order"],
+        teacher=str(card.get("teacher", "unknown")),
+        parameters=parameters,
+        seeds={key: value for key, value in seeds.items() if value is not None},
+        corpus=corpus,
+        recipe=recipe,
+        training=card,
+    )
+
+
+def _write(source: Path, target: Path, kind: str) -> int:
+    """Write weights, configuration and tokenizer; return how many weights there are."""
+    import torch
+    from safetensors.torch import load_file
+
+    stem = "model" if kind == "full" else "adapter_model"
+    tensors: dict[str, Any] = {}
+    for path in sorted(source.glob(f"{stem}*.safetensors")):
+        tensors |= load_file(path)
+    if not tensors:
+        raise ConfigError(f"{source} holds no {stem}.safetensors; export the law again")
+    _shards({k: _narrow(v, torch) for k, v in sorted(tensors.items())}, target, stem)
+    config = json.loads((source / _CONFIG[kind]).read_text(encoding="utf-8"))
+    if kind == "full":
+        config["dtype"] = "bfloat16"
+        for name in _TOKENIZER:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, target / name)
+    (target / _CONFIG[kind]).write_text(_text(config), encoding="utf-8")
+    return sum(int(tensor.numel()) for tensor in tensors.values())
+
+
+def _narrow(tensor: Any, torch: Any) -> Any:
+    return tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
+
+
+def _shards(tensors: Mapping[str, Any], target: Path, stem: str) -> None:
+    """Write tensors into files of bounded size with an index."""
+    from safetensors.torch import save_file
+
+    groups = list(_groups(tensors))
+    names: dict[str, str] = {}
+    for number, group in enumerate(groups, start=1):
+        name = f"{stem}-{number:05d}-of-{len(groups):05d}.safetensors"
+        save_file(group, target / name, metadata={"format": "pt"})
+        names |= dict.fromkeys(group, name)
+    size = sum(_size(tensor) for tensor in tensors.values())
+    index = {"metadata": {"total_size": size}, "weight_map": names}
+    (target / f"{stem}.safetensors.index.json").write_text(_text(index), encoding="utf-8")
+
+
+def _groups(tensors: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Deal tensors into groups that stay under the size of a file, header included."""
+    room = MAX_FILE - (256 << 10)
+    group: dict[str, Any] = {}
+    used = 0
+    for name, tensor in tensors.items():
+        if group and used + _size(tensor) > room:
+            yield group
+            group, used = {}, 0
+        group[name] = tensor.contiguous()
+        used += _size(tensor)
+    yield group
+
+
+def _size(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def _small_enough(manifest: Manifest) -> None:
+    large = [name for name, stamp in manifest.files.items() if stamp.bytes > MAX_FILE]
+    if large:
+        raise ConfigError(f"{large[0]} is over {MAX_FILE >> 20} MiB; train a smaller law")
+    if manifest.bytes > MAX_WHOLE:
+        raise ConfigError(
+            f"the law has {manifest.bytes / 1e6:.1f} MB, over {MAX_WHOLE / 1e6:.0f}; "
+            "lower the rank or train a smaller law"
+        )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"

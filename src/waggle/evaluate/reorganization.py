@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from waggle.core.record import EpisodeRecord
+from waggle.core.record import EpisodeRecord, RoundRecord
 from waggle.evaluate.shocks import activity, shares
 
 Course: TypeAlias = dict[str, list[float]]
@@ -44,6 +44,7 @@ def course(episode: EpisodeRecord) -> Course:
         "none": [s.none for s in held],
         "challenge": [b[1] / n for b in busy],
         "synthesize": [b[2] / n for b in busy],
+        "reopened": [_reopened(entry) / n for entry in episode.rounds],
         "mass": [m[0] / n for m in masses],
         "stale": [m[1] / n for m in masses],
         "conflict": [m[2] / n for m in masses],
@@ -52,6 +53,10 @@ def course(episode: EpisodeRecord) -> Course:
     }
     made = {name: [round(v, _DIGITS) for v in column] for name, column in columns.items()}
     return {"injection": [float(shock.round)], **made}
+
+
+def _reopened(entry: RoundRecord) -> int:
+    return sum(update.reopened is not None for update in entry.updates)
 
 
 def after(course: Mapping[str, Sequence[float]], name: str) -> float | None:

@@ -1,0 +1,154 @@
+"""Matched settings of late counterevidence: rates and paired effects over them.
+
+Methods are contrasted on matched settings (task, N, horizon, seed) only; strata are the (task, N)
+cells of the matrix, which weigh equally. A method's reference is its own law in the unchanged
+runtime.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import TypeAlias
+
+from waggle.evaluate.plan import MethodSpec, Recipe
+from waggle.evaluate.reorganization import after
+from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval, paired
+from waggle.report.tables import number
+
+Setting: TypeAlias = tuple[str, str, int, int, int]
+Value: TypeAlias = Callable[[Row], "float | None"]
+POOLED = "pooled"
+
+
+def setting(row: Row) -> Setting:
+    """Return what makes rows of two methods one matched setting."""
+    return (row.substrate, row.task, row.n, row.rounds, row.seed)
+
+
+def task_of(row: Row) -> str:
+    """Name the task of a row."""
+    return f"{row.substrate}/{row.task}"
+
+
+def cell_of(row: Row) -> str:
+    """Name the cell of the matrix a row lies in."""
+    return f"{task_of(row)} N={row.n}"
+
+
+def metric(name: str) -> Value:
+    """Return the reader of a metric."""
+    return lambda row: row.metrics.get(name)
+
+
+def since(name: str) -> Value:
+    """Return the reader of a series' sum from the injection on."""
+    return lambda row: after(row.course, name)
+
+
+def recovered(value: Value) -> Value:
+    """Restrict a reader to recovered settings, as the paper's process metrics are."""
+    return lambda row: value(row) if row.metrics.get("recovery") == 1.0 else None
+
+
+def methods(rows: Sequence[Row], recipe: Recipe) -> list[str]:
+    """Return the methods that have rows, in the recipe's order."""
+    present = {row.method for row in rows}
+    return [name for name in recipe.methods if name in present]
+
+
+def label(recipe: Recipe, name: str) -> str:
+    """Return what tables call a method."""
+    return recipe.methods[name].label or name
+
+
+def of(rows: Sequence[Row], method: str, *, shock: bool = True) -> list[Row]:
+    """Return the rows of a method with late counterevidence, or those without."""
+    return [row for row in rows if row.method == method and row.shock == shock]
+
+
+def _law(spec: MethodSpec) -> tuple[str, str]:
+    return spec.law, repr(sorted(spec.options.items()))
+
+
+def _plain(spec: MethodSpec) -> bool:
+    return not spec.switches and not spec.perturbation and spec.engine == "sync"
+
+
+def is_reference(recipe: Recipe, name: str) -> bool:
+    """Whether a method runs in the unchanged runtime."""
+    return _plain(recipe.methods[name])
+
+
+def reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None:
+    """Return the method of the same law in the unchanged runtime, where it has rows."""
+    own = _law(recipe.methods[name])
+    same = (m for m in among if _law(recipe.methods[m]) == own and is_reference(recipe, m))
+    return next(same, None)
+
+
+def mean(rows: Sequence[Row], value: Value) -> float | None:
+    """Return the mean of a value over the rows that have it."""
+    found = [v for row in rows if (v := value(row)) is not None]
+    return fmean(found) if found else None
+
+
+def macro(rows: Sequence[Row], value: Value) -> float | None:
+    """Return the mean over cells of a value's mean, so that every cell weighs the same."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[cell_of(row)].append(row)
+    means = [m for some in groups.values() if (m := mean(some, value)) is not None]
+    return fmean(means) if means else None
+
+
+def rate(rows: Sequence[Row], value: Value) -> Interval | None:
+    """Return the mean of a value with its interval over settings within cells."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if (found := value(row)) is not None:
+            groups[cell_of(row)].append(found)
+    return paired(groups) if groups else None
+
+
+def effect(mine: Sequence[Row], other: Sequence[Row], value: Value) -> Interval | None:
+    """Return the paired difference mine - other of a value over matched settings within cells."""
+    theirs = {setting(row): value(row) for row in other}
+    groups: dict[str, list[float]] = defaultdict(list)
+    for row in mine:
+        left, right = value(row), theirs.get(setting(row))
+        if left is not None and right is not None:
+            groups[cell_of(row)].append(left - right)
+    return paired(groups) if groups else None
+
+
+def hits(rows: Sequence[Row], name: str) -> str:
+    """Format how many settings a zero-or-one metric holds in."""
+    found = [v for row in rows if (v := row.metrics.get(name)) is not None]
+    if not found:
+        return number(None)
+    count = sum(v == 1.0 for v in found)
+    return f"{count}/{len(found)} ({100 * count / len(found):.1f} %)"
+
+
+def ratio(mine: float | None, other: float | None, digits: int = 2) -> str:
+    """Format a value relative to its reference."""
+    if mine is None or not other:
+        return number(None)
+    return f"{mine / other:.{digits}f}×"
+
+
+def points(found: Interval | None) -> str:
+    """Format a difference of shares in percentage points."""
+    if found is None:
+        return number(None)
+    return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def signed(found: Interval | None, digits: int = 2) -> str:
+    """Format a difference with its sign and interval."""
+    if found is None:
+        return number(None)
+    return f"{found.mean:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"

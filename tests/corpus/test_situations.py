@@ -11,11 +11,17 @@ from waggle.core.admit import violations
 from waggle.core.canon import check_view
 from waggle.core.modes import Mode, mode
 from waggle.core.orbit import stabiliser_trivial
+from waggle.core.protocols import Case
 from waggle.core.schema import MAX_TRACES, View
 from waggle.corpus.draw import Draw
 from waggle.corpus.frames import made_up_frame, native_frame
 from waggle.corpus.situations import SITUATIONS, make
 from waggle.laws.expert import rules
+from waggle.laws.expert_generic import decide
+from waggle.plugins import get_law
+from waggle.runtime.replay import view_of
+from waggle.substrates.silo.adapter import Silo
+from waggle.testing.episodes import play
 
 SHAPES: tuple[Literal["spatial", "ports"], ...] = ("spatial", "ports")
 
@@ -50,6 +56,51 @@ def test_classes_are_told_apart_where_they_exclude_each_other() -> None:
              ("fresh-evidence", "precommit-conflict")]  # fmt: skip
     for one, other in apart:
         assert not any(SITUATIONS[other].holds(view) for view in some(one, 30)), (one, other)
+
+
+ASKED = {
+    "private-only": {Mode.EXPLORE},
+    "unresolved": {Mode.EXPLORE},
+    "fresh-evidence": {Mode.DEPOSIT},
+    "relay": {Mode.RELAY},
+    "precommit-conflict": {Mode.CHALLENGE},
+    "reopening": {Mode.CHALLENGE},
+    "synthesis": {Mode.SYNTHESIZE},
+    "wait": {Mode.ABSTAIN},
+}
+"""The modes that the classes of the paper ask for."""
+
+
+def overlaps(name: str, view: View) -> bool:
+    """Whether a view is of another class too, whose mode has precedence."""
+    nearly = (view.private.coverage or 0) >= 3 or view.proposal.action == view.contract.response
+    if name == "fresh-evidence":
+        return nearly
+    return name == "relay" and (nearly or SITUATIONS["fresh-evidence"].holds(view))
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_generic_expert_does_what_the_class_asks_for(name: str) -> None:
+    plain = [view for view in some(name, 200) if not overlaps(name, view)]
+    found = Counter(mode(view, decide(view)) for view in plain)
+    asked = sum(found[m] for m in ASKED[name])
+    # Ports that nothing tells apart leave a few views without a legal equivariant write.
+    assert len(plain) >= 100 and asked >= 0.95 * len(plain), found
+
+
+@pytest.mark.parametrize("name", ["precommit-conflict", "reopening", "synthesis", "wait"])
+def test_the_silo_expert_does_so_in_silo_frames(name: str) -> None:
+    case = Case("silo", "I-05", 16, 0)
+    seen = play(Silo(), get_law("expert"), case)
+    natives = [view_of(seen.header, u) for entry in seen.rounds for u in entry.updates]
+    found: Counter[Mode] = Counter()
+    for i in range(100):
+        draw = Draw(5, "silo views", name, i)
+        frame = native_frame(draw.choice(natives), draw)
+        assert frame is not None
+        view = make(name, frame, draw)
+        found[mode(view, rules(view.contract.task)(view))] += 1
+    assert sum(found[m] for m in ASKED[name]) >= 95, found
 
 
 def test_all_modes_but_none_other_come_out() -> None:

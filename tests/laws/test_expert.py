@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.laws.views import episode_views, view
@@ -32,8 +33,31 @@ def test_it_replaces_a_refuted_commitment_in_one_update() -> None:
 
 def test_it_does_not_commit_provisionally_without_coverage() -> None:
     assert expert_generic.decide(view(traces=(NEWS,))).commit is None
-    assert expert_generic.decide(view(traces=(NEWS,), coverage=0)).commit is None
-    assert expert_generic.decide(view(traces=(NEWS,), coverage=2)).commit == Commitment("zb", 2)
+    assert expert_generic.decide(view(traces=(NEWS,), coverage=2)).commit is None
+    assert expert_generic.decide(view(traces=(NEWS,), coverage=3)).commit == Commitment("zb", 3)
+
+
+def test_it_challenges_a_refuted_candidate_where_it_was_told() -> None:
+    told = Trace("hb", "za", 2, 3, 0, 5)
+    decision = expert_generic.decide(view(evidence=(AGAINST,), traces=(NEWS, told)))
+    (challenge,) = decision.deposits
+    assert (challenge.channel, challenge.claim, challenge.conflict) == ("hb", "za", 4)
+
+
+def test_it_does_not_challenge_what_nobody_supports_or_what_is_no_news() -> None:
+    dead = Trace("hb", "za", 2, 0, 0, 5)
+    stale = msgspec.structs.replace(AGAINST, novelty=0)
+    told = Trace("hb", "za", 2, 3, 0, 5)
+    for against, trace in ((AGAINST, NEWS), (AGAINST, dead), (stale, told)):
+        decision = expert_generic.decide(view(evidence=(against,), traces=(trace,)))
+        assert not any(deposit.conflict for deposit in decision.deposits)
+
+
+def test_it_tells_what_no_neighbour_told_before_it_passes_anything_on() -> None:
+    own = Evidence("zc", 1, 1, 0)
+    assert expert_generic.decide(view(evidence=(own,), traces=(NEWS,))).deposits[0].claim == "zc"
+    spent = Evidence("zc", 0, 1, 0)
+    assert expert_generic.decide(view(evidence=(spent,), traces=(NEWS,))).deposits[0].claim == "zb"
 
 
 def test_it_firms_up_a_provisional_commitment_once_ready() -> None:

@@ -1,9 +1,9 @@
 """Expert rules for a substrate that brings none of its own: sound, and never worse than silence.
 
 One decision does everything the view justifies at once: it challenges a refuted commitment and
-replaces it in the same update, commits provisionally where the contract allows it, and writes what
-neighbours are least likely to know. Invariant: every write and commitment is admissible by
-construction, and ties fall to lots.
+replaces it in the same update, challenges a refuted candidate where it was told, commits where a
+claim is ready or nearly so, and else writes what neighbours are least likely to know. Invariant:
+every write and commitment is admissible by construction, and ties fall to lots.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from __future__ import annotations
 from waggle.core.schema import MAX_BIN, Commitment, Decision, Evidence, Trace, View
 from waggle.laws import moves
 
+_PROVISIONAL = 3
+"""The coverage from which a claim that is not ready is held until evidence refutes it."""
+
 
 def decide(view: View) -> Decision:
     """Challenge or inform, and commit to the best claim that own evidence does not refute."""
     against = moves.held_contradiction(view)
     if against is not None:
-        return _reopen(view, against)
+        challenge = _challenge(view, against)
+        if challenge is not None:
+            return moves.act(view, challenge, commitment(view))
+    candidate = moves.candidate_contradiction(view)
+    deposit = None if candidate is None else _challenge(view, candidate)
     free = view.commitment is None
-    return moves.act(view, write(view), commitment(view) if free else _firmer(view))
+    return moves.act(view, deposit or write(view), commitment(view) if free else _firmer(view))
 
 
 def commitment(view: View) -> Commitment | None:
@@ -27,19 +34,20 @@ def commitment(view: View) -> Commitment | None:
     ready = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
     if ready is not None:
         return Commitment(ready, MAX_BIN)
-    if not view.private.coverage:
+    coverage = view.private.coverage
+    if coverage is None or coverage < _PROVISIONAL:
         return None
     told = {t.claim for t in view.traces if t.conflict == 0 and t.support > 0}
     known = told | {e.claim for e in view.private.evidence}
     claim = moves.best_claim(view, known - refuted)
-    return None if claim is None else Commitment(claim, view.private.coverage)
+    return None if claim is None else Commitment(claim, coverage)
 
 
 def write(view: View) -> Trace | None:
-    """Return the most newsworthy write: own evidence unless a trace is fresher than it."""
-    evidence = moves.best_evidence(view)
-    trace = moves.best_trace(view, moves.relayable(view))
-    if evidence is not None and (trace is None or evidence.novelty >= trace.novelty):
+    """Return the most newsworthy write: untold evidence, then a trace or what is as new as it."""
+    trace = moves.best_trace(view, [t for t in moves.relayable(view) if t.novelty + t.support])
+    evidence = _untold(view) or moves.best_evidence(view)
+    if evidence is not None and _first(view, evidence, trace):
         channel = moves.by_lot(view, avoid=_informed(view, evidence.claim))
         if channel is not None:
             return moves.fresh(evidence, channel)
@@ -49,21 +57,34 @@ def write(view: View) -> Trace | None:
     return None if channel is None else moves.relay(trace, channel)
 
 
-def _reopen(view: View, against: Evidence) -> Decision:
-    """Challenge the held claim and take its replacement in the same update."""
-    told = {trace.channel for trace in view.traces if trace.claim == against.claim}
-    wrong = [port.channel for port in view.private.channels if port.channel not in told]
-    channel = moves.by_lot(view, avoid=wrong) or moves.by_lot(view)
-    if channel is None:
-        return moves.act(view, write(view))
-    replacement = commitment(view)
-    return moves.act(view, moves.fresh(against, channel), replacement)
+def _untold(view: View) -> Evidence | None:
+    """Return the strongest new evidence on a claim that no neighbour has told."""
+    told = {trace.claim for trace in view.traces}
+    return moves.best_evidence(view, lambda e: e.novelty > 0 and e.claim not in told)
+
+
+def _first(view: View, evidence: Evidence, trace: Trace | None) -> bool:
+    """Whether own evidence goes before a trace."""
+    if not evidence.novelty:
+        return trace is None and evidence.support > 0
+    fresher = trace is None or evidence.novelty >= trace.novelty
+    return fresher or not _informed(view, evidence.claim)
+
+
+def _challenge(view: View, against: Evidence) -> Trace | None:
+    """Write verified conflict to a neighbour that supports the claim, or to any other."""
+    told = _informed(view, against.claim)
+    others = [port.channel for port in view.private.channels if port.channel not in told]
+    channel = moves.by_lot(view, avoid=others) or moves.by_lot(view)
+    return None if channel is None else moves.fresh(against, channel)
 
 
 def _firmer(view: View) -> Commitment | None:
     """Return the held claim at full confidence once it is ready, else None (keep)."""
     held = view.commitment
     if held is None or held.confidence_bin == MAX_BIN or held.claim not in view.private.ready:
+        return None
+    if moves.contradiction(view, held.claim) is not None:
         return None
     return Commitment(held.claim, MAX_BIN)
 

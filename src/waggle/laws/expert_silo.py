@@ -13,7 +13,7 @@ Invariant: one view, one decision; ties fall to lots.
 
 from __future__ import annotations
 
-from waggle.core.schema import MAX_BIN, Commitment, Decision, Port, Trace, View
+from waggle.core.schema import MAX_BIN, WAIT, Commitment, Decision, Port, Trace, View
 from waggle.laws import moves
 
 _NEVER = 9
@@ -42,23 +42,33 @@ _STANDING = (
 
 def decide(view: View) -> Decision:
     """Reopen what is refuted, hold what is vouched for, tell whoever lacks most, answer in time."""
-    against = moves.held_contradiction(view)
+    if view.proposal.action == WAIT:
+        return Decision(WAIT, None, (), None)
     vouched = None if view.private.ready else _vouched(view)
-    ports = _listeners(view, least=1)
-    if against is not None:
-        ports = ports or _listeners(view, least=0)
-        deposits = tuple(moves.fresh(against, port.channel) for port in ports)
-    elif vouched is not None and vouched.ttl > 1:
-        deposits = tuple(moves.relay(vouched, port.channel) for port in ports)
-    else:
-        deposits = _own_news(view, ports)
+    deposits = _challenges(view) or _news(view, vouched)
     return _answering(view, deposits, _commitment(view, deposits, vouched))
 
 
-def _own_news(view: View, ports: list[Port]) -> tuple[Trace, ...]:
-    """Write the evidence for the node's own proposal."""
+def _challenges(view: View) -> tuple[Trace, ...]:
+    """Challenge what is held and refuted, else such a candidate; the data goes along."""
+    against = moves.held_contradiction(view) or moves.candidate_contradiction(view)
+    if against is None:
+        return ()
+    ports = _listeners(view, least=1) or _listeners(view, least=0)
+    return tuple(moves.fresh(against, port.channel) for port in ports)
+
+
+def _news(view: View, vouched: Trace | None) -> tuple[Trace, ...]:
+    """Pass on a vouched-for answer, else write own evidence, else pass on what was told."""
+    ports = _listeners(view, least=1)
     own = [e for e in view.private.evidence if e.claim == view.proposal.claim and not e.conflict]
-    return tuple(moves.fresh(own[0], port.channel) for port in ports) if own else ()
+    best = own[0] if own else moves.best_evidence(view, lambda e: e.novelty > 0)
+    if best is not None and (vouched is None or vouched.ttl == 1):
+        return tuple(moves.fresh(best, port.channel) for port in ports)
+    trace = vouched or moves.best_trace(view, moves.relayable(view))
+    if trace is None or trace.ttl == 1:
+        return ()
+    return tuple(moves.relay(trace, port.channel) for port in ports)
 
 
 def _vouched(view: View) -> Trace | None:

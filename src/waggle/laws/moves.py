@@ -102,6 +102,24 @@ def held_contradiction(view: View) -> Evidence | None:
     return None if view.commitment is None else contradiction(view, view.commitment.claim)
 
 
+def candidate_contradiction(view: View) -> Evidence | None:
+    """Return the verified conflict that is news against a candidate, or None.
+
+    A candidate is a claim that some channel supports while the node holds none. Of several refuted
+    ones the best-supported counts.
+    """
+    if view.commitment is not None:
+        return None
+    told = {t.claim for t in view.traces if t.support > 0 and not t.conflict}
+    against = [e for e in view.private.evidence if e.conflict and e.novelty and e.claim in told]
+    ports = port_keys(view) if against else {}
+    return distinguished(
+        against,
+        lambda e: claim_key(view, e.claim, ports),
+        lambda e: (e.conflict, e.novelty, e.direction or ""),
+    )
+
+
 def relayable(view: View) -> list[Trace]:
     """Return the traces worth passing on: alive after the hop, and not refuted by own evidence.
 
@@ -163,9 +181,11 @@ def relay(trace: Trace, channel: str) -> Trace:
     )
 
 
-def best_evidence(view: View) -> Evidence | None:
-    """Return the strongest evidence for a claim (without conflict), or None."""
-    own = [e for e in view.private.evidence if e.conflict == 0]
+def best_evidence(
+    view: View, wanted: Callable[[Evidence], bool] = lambda _: True
+) -> Evidence | None:
+    """Return the strongest wanted evidence for a claim (without conflict), or None."""
+    own = [e for e in view.private.evidence if e.conflict == 0 and wanted(e)]
     return distinguished(
         own,
         lambda e: (e.support, e.novelty, e.direction or ""),

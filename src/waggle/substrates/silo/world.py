@@ -135,7 +135,7 @@ class SiloWorld(WorldBase):
             refuted = {z for z in heard if z != claim and self._outdated(node, z)}
         if held is not None and held != claim and self._superseded(node, held):
             refuted.add(held)
-        return [Evidence(z, MAX_BIN, 0, MAX_BIN) for z in refuted]
+        return [Evidence(z, MAX_BIN, 0, MAX_BIN) for z in sorted(refuted)]
 
     def _outdated(self, node: int, claim: str) -> bool:
         """Whether a claim rests on a version of a shard of which the node knows a later one."""

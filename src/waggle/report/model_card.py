@@ -21,7 +21,6 @@ from waggle.shipped import Manifest
 
 EXPERT, GOAL = "expert", 0.95
 """The law to be measured against, and the share of its score below which a task is a failure."""
-_RECIPE = ("stage_one", "stage_two", "adaptation", "transitions")
 
 
 def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, Any]:
@@ -107,14 +106,18 @@ def _weight_bytes(law: Manifest) -> int:
 def _settings(law: Manifest) -> Table:
     rows = tuple(
         (f"{part}.{name}", _plain(value))
-        for part in _RECIPE
-        for name, value in _flat(law.recipe.get(part, {}))
+        for part, settings in law.recipe.items()
+        if isinstance(settings, Mapping)
+        for name, value in _flat(settings)
     )
     return Table("Training settings", ("setting", "value"), rows)
 
 
 def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:
     """Counts of the corpus; the fine aspects stay with `waggle corpus stats`."""
+    told = {k: v for k, v in sheet.items() if k not in ("decisions", "transitions", "settings")}
+    if told:
+        yield Table("Corpus", ("", ""), tuple((k, _plain(v)) for k, v in _flat(told)))
     for part in ("decisions", "transitions"):
         splits: Mapping[str, Mapping[str, Mapping[str, int]]] = sheet.get(part, {})
         keys = dict.fromkeys(

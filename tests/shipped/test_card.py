@@ -1,0 +1,179 @@
+"""The model card: every number from results, the same results the same card, failures named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command, refused, waggle
+from tests.shipped.conftest import Export
+from waggle import plugins, shipped
+from waggle.report.model_card import card, failures
+from waggle.shipped.pack import pack
+
+__all__ = ["waggle"]
+
+RECIPE = """
+title = "A small run"
+[methods.nano]
+law = "nano"
+[methods.expert]
+law = "expert"
+[[blocks]]
+methods = ["expert"]
+tasks = ["beacon"]
+n = [4]
+seeds = [10000, 10001]
+"""
+DIAGNOSIS = {
+    "order": "canonical", "synthetic views": 800, "synthetic executable": 0.9875,
+    "equivariance canonical decoded": 1.0, "equivariance shuffled decoded": 0.903,
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(waggle: Command, tmp_path: Path) -> Path:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+    said = waggle("eval", recipe, "--out", tmp_path / "small", "--executor", "inline")
+    assert said.code == 0, said.err
+    return tmp_path / "small"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> dict[str, Path]:
+    files = {
+        "diagnosis": ("scd.json", json.dumps(DIAGNOSIS)),
+        "stats": ("stats.json", json.dumps({"decisions": {"train": {"records": {"all": 4321}}}})),
+        "notes": ("notes.txt", "Long texts confuse it.\n\nSo do riddles.\n"),
+    }
+    for name, text in files.values():
+        (tmp_path / name).write_text(text)
+    return {option: tmp_path / name for option, (name, _) in files.items()}
+
+
+def flags(results: dict[str, Path]) -> list[object]:
+    return [word for name, path in results.items() for word in (f"--{name}", path)]
+
+
+def test_pack_and_card_put_every_result_in(
+    waggle: Command, exported: Export, root: Path, run: Path, results: dict[str, Path]
+) -> None:
+    words = ("law", "pack", exported("full"), "nano", "--out", root)
+    assert waggle(*words, *flags(results)).code == 0
+    said = waggle("law", "card", root / "nano", "--run", run)
+    assert said.code == 0, said.err
+    text = (root / "nano" / "README.md").read_text()
+    for part in ("teacher | expert", "canon order | canonical", "seed: training | 3", "4,321",
+                 "synthetic executable | 0.9875", "A small run", "seeds 10000 to 10001 (2)",
+                 "1.25% of 800 synthetic views get no executable record",
+                 "in shuffled order, 90.30% of orbit pairs", "Long texts confuse it.",
+                 "So do riddles.", "stage_one.updates | 864"):  # fmt: skip
+        assert part in text, part
+    assert "100.00% of orbit" not in text
+    law = shipped.verify(root / "nano")
+    assert text == card(law, json.loads((root / "nano" / "results.json").read_text()))
+
+
+def test_a_second_result_of_one_name_replaces_the_first(
+    waggle: Command, exported: Export, root: Path, results: dict[str, Path]
+) -> None:
+    waggle("law", "pack", exported("full"), "nano", "--out", root, *flags(results))
+    results["diagnosis"].write_text(json.dumps({**DIAGNOSIS, "synthetic executable": 1.0}))
+    said = waggle("law", "card", root / "nano", "--diagnosis", results["diagnosis"])
+    assert said.code == 0, said.err
+    text = (root / "nano" / "README.md").read_text()
+    assert "synthetic executable | 1 |" in text and "no executable record" not in text
+    assert "Long texts confuse it." in text
+
+
+def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, root: Path) -> None:
+    law = pack(exported("full"), root / "nano", {}).manifest
+
+    def cell(task: str, method: str, score: float) -> dict[str, Any]:
+        stages = dict.fromkeys(("first", "normalized", "regenerated", "projected", "fallback"), 2)
+        return {"task": task, "n": 16, "method": method, "episodes": 1, "updates": 10,
+                "score": score, "messages": 1.0, "stages": stages}  # fmt: skip
+
+    cells = [cell("good", "mine", 0.96), cell("good", "expert", 1.0), cell("good", "plain", 0.9),
+             cell("bad", "mine", 0.94), cell("bad", "expert", 1.0),
+             cell("bad", "plain", 0.95)]  # fmt: skip
+    run = {"title": "t", "command": "c", "seeds": [1], "failed": 0, "cells": cells,
+           "laws": {"mine": "nano", "expert": "expert", "plain": "heuristic"}}  # fmt: skip
+    named = failures(law, {"runs": [run]})
+    assert named == [
+        "bad, N = 16: mine 0.940, expert 1.000.",
+        "bad, N = 16: mine 0.940, plain 0.950.",
+    ]
+    assert "| t | mine | 20 | 20.00% |" in card(law, {"runs": [run]})
+    assert failures(law, {}) == [
+        "None measured yet: no diagnosis and no run is part of the results."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["law", "pack", ".", "nanno"], "no law that ships"),
+        (["law", "pack", ".", "nano"], "no exported law"),
+        (["law", "card", "nowhere"], "are not here"),
+        (["models", "path", "nano", "--law"], "are not here"),
+        (["models", "path", "smollm2"], "are not here"),
+        (["run", "beacon", "-n", "4", "--law", "nano", "--out", "."], "are not here"),
+    ],
+)
+def test_mistakes_are_one_line(
+    waggle: Command, root: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], hint: str
+) -> None:
+    monkeypatch.chdir(root)
+    assert hint in refused(waggle(*words))
+    assert list(root.iterdir()) == []
+
+
+def test_commands_know_a_law_that_ships(waggle: Command, exported: Export, root: Path) -> None:
+    pack(exported("full"), root / "nano", {})
+    assert waggle("models", "path", "nano", "--law").out.strip() == str(root / "nano")
+    shown = waggle("models", "list", "--json").data["laws"]
+    assert shown["nano"]["ready"] == "yes" and shown["nano"]["order"] == "canonical"
+    assert shown["nano"]["teacher"] == "expert" and shown["smollm2"]["ready"] == "no"
+    assert "Laws that ship" in waggle("models", "list").out
+
+
+def test_a_shipped_law_runs_in_its_own_order(
+    waggle: Command, exported: Export, root: Path, tmp_path: Path
+) -> None:
+    pack(exported("full"), root / "nano", {})
+    words = ("run", "beacon", "-n", 2, "--rounds", 1, "--law", "nano", "--law.mode", "constrained",
+             "--law.device", "cpu", "--out", tmp_path / "r", "--json")  # fmt: skip
+    assert waggle(*words).data["order"] == "canonical"
+    assert waggle(*words, "--order", "shuffled").data["order"] == "shuffled"
+
+
+def test_a_recipe_takes_order_and_origin_from_the_law(
+    exported: Export, root: Path, tmp_path: Path
+) -> None:
+    from waggle.evaluate import plan
+
+    pack(exported("full"), root / "nano", {})
+    path = tmp_path / "recipe.toml"
+    told_otherwise = '[methods.told]\nlaw = "nano"\norder = "shuffled"\nteacher = "me"\n'
+    path.write_text(RECIPE.replace('["expert"]', '["expert", "nano"]') + told_otherwise)
+    recipe = plan.load(path)
+    nano, told, expert = (recipe.methods[name] for name in ("nano", "told", "expert"))
+    assert (nano.order, nano.teacher) == ("canonical", "expert")
+    assert (told.order, told.teacher) == ("shuffled", "me")
+    assert (expert.order, expert.teacher, expert.backbone) == ("shuffled", "none", "none")
+    assert {c.order for c in plan.cells(recipe) if c.method == "nano"} == {"canonical"}
+
+
+def test_the_listing_says_what_ships(exported: Export, root: Path) -> None:
+    from waggle.laws.shipped import Shipped
+
+    assert "not in this installation" in str(Shipped("nano", "A law.").__doc__)
+    pack(exported("full"), root / "nano", {})
+    said = str(Shipped("nano", "A law.").__doc__)
+    assert "Teacher expert" in said and "order canonical" in said and "MB" in said
+    assert {"nano", "smollm2"} <= set(plugins.names("law"))

@@ -52,7 +52,7 @@ def evaluate(
     Args:
         recipe: A TOML file as in `recipes/`.
         out: Run directory; `runs/NAME` of the recipe file if unset.
-        methods: Play these methods only, e.g. `expert,nano`.
+        methods: Play these methods only, e.g. `expert,nano*`.
         tasks: Play these tasks only, e.g. `silo/*,swarmbench/pursuit`.
         n: Play these population sizes only, e.g. `16,32`.
         seeds: Play only so many seeds of every setting, the smallest first.

@@ -27,7 +27,7 @@ def select(
 
     Args:
         plan: the cells.
-        methods: names of methods.
+        methods: names of methods, or patterns of them such as `expert*`.
         tasks: task names, or patterns of them such as `silo/*`.
         n: population sizes.
         seeds: how many seeds of each setting, the smallest first.
@@ -37,7 +37,7 @@ def select(
     """
     known = list(dict.fromkeys(cell.method for cell in plan))
     for name in methods:
-        if name not in known:
+        if not any(fnmatchcase(method, name) for method in known):
             raise ConfigError(
                 f"--methods: {name!r} is not in the plan{suggest(name, known)}; "
                 f"use some of {', '.join(known)}"
@@ -45,7 +45,7 @@ def select(
     chosen = [
         cell
         for cell in plan
-        if (not methods or cell.method in methods)
+        if (not methods or any(fnmatchcase(cell.method, name) for name in methods))
         and (not n or cell.case.n in n)
         and (not tasks or any(fnmatchcase(_task(cell), pattern) for pattern in tasks))
     ]

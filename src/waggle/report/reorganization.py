@@ -12,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.matrix import labels
-from waggle.report.settings import effect, hits, label, macro, mean, metric, of, recovered, since
+from waggle.report.reading import Value, label, mean, methods_of, metric, provenance, reference
+from waggle.report.settings import effect, hits, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
-ANCHORS = {"pursuit": 6.20, "foraging": 3.80}
-"""The paper's frozen N = 8 scores that normalize SwarmBench."""
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
 
 
@@ -38,7 +36,7 @@ def _scopes(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
 def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Every cell of the late-counterevidence matrix, by method, with task and pooled lines."""
     body = []
-    for method in settings.methods(rows, recipe):
+    for method in methods_of(rows, recipe):
         for task, n, found in _scopes(of(rows, method)):
             body.append(
                 (
@@ -61,63 +59,16 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
     notes = (
         "latency over recovered settings; everything else over all settings of the line",
         "challenges, syntheses and messages from the injection on",
-        *labels(recipe, settings.methods(rows, recipe)),
+        *provenance(rows, recipe),
     )
     return Table("Late counterevidence by cell", columns, tuple(body), notes)
 
 
-def sources(rows: Sequence[Row], recipe: Recipe) -> Table:
-    """Decision sources under one runtime: conventional quality beside reorganization."""
-    body = []
-    for method in settings.methods(rows, recipe):
-        plain, late = of(rows, method, shock=False), of(rows, method)
-        silo = [row for row in plain if row.substrate == "silo"]
-        spatial = [row for row in plain if row.task in ANCHORS and row.n == 64]
-        body.append(
-            (
-                label(recipe, method),
-                _with_interval(silo, "score"),
-                number(mean(silo, metric("messages")), 2),
-                _normalized(spatial),
-                hits(late, "recovery"),
-                number(mean(late, recovered(LATENCY)), 1),
-            )
-        )
-    columns = (
-        "decision source", "Silo success", "Silo messages/agent",
-        "SwarmBench P/F N=64 normalized", "late-conflict recovery", "re-synthesis latency",
-    )  # fmt: skip
-    notes = (
-        "brackets: 95 % bootstrap over matched settings within cells, 10,000 resamples",
-        f"normalized by the paper's N=8 anchors {ANCHORS}; latency over recovered settings",
-        *labels(recipe, settings.methods(rows, recipe)),
-    )
-    return Table("Decision sources under one runtime", columns, tuple(body), notes)
-
-
-def _with_interval(rows: Sequence[Row], name: str) -> str:
-    found = settings.rate(rows, metric(name))
-    return (
-        number(None) if found is None else f"{found.mean:.3f} [{found.low:.2f}, {found.high:.2f}]"
-    )
-
-
-def _normalized(rows: Sequence[Row]) -> str:
-    def value(row: Row) -> float | None:
-        score = row.metrics.get("score")
-        return None if score is None else score / ANCHORS[row.task]
-
-    found = settings.rate(rows, value)
-    return (
-        number(None) if found is None else f"{found.mean:.2f} [{found.low:.2f}, {found.high:.2f}]"
-    )
-
-
 def process(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Late-counterevidence outcomes of decision sources; process metrics on recovered settings."""
-    names = [m for m in settings.methods(rows, recipe) if of(rows, m)]
-    base = mean(of(rows, names[0]), recovered(STALE)) if names else None
-    base_all = macro(of(rows, names[0]), STALE) if names else None
+    names = [m for m in methods_of(rows, recipe) if of(rows, m)]
+    first = reference([row for row in rows if row.shock], recipe)
+    base, base_all = mean(of(rows, first), recovered(STALE)), macro(of(rows, first), STALE)
     body = []
     for method in names:
         late = of(rows, method)
@@ -136,17 +87,17 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
         "re-synthesis latency", "relative stale AUC", "… over all settings",
         "post-conflict messages/agent",
     )  # fmt: skip
-    first = label(recipe, names[0]) if names else ""
     notes = (
-        f"latency and relative stale AUC over recovered settings, relative to {first}",
-        "over all settings: mean of the cells' means",
+        "latency and relative stale AUC over recovered settings; over all settings: mean of the "
+        f"cells' means; relative to {label(recipe, first)}",
+        *provenance(rows, recipe),
     )
     return Table("Late-counterevidence outcomes by decision source", columns, tuple(body), notes)
 
 
 def components(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Runtime components under one law: what each of them brings, by task and pooled."""
-    names = settings.methods(rows, recipe)
+    names = methods_of(rows, recipe)
     body = []
     for method in names:
         whole = settings.reference(recipe, method, names)
@@ -166,13 +117,13 @@ def components(rows: Sequence[Row], recipe: Recipe) -> Table:
         "Δ: the whole runtime minus the variant on matched settings, 95 % paired bootstrap within "
         "cells, 10,000 resamples; positive Δ recovery means the component helps",
         "latency over recovered settings, its Δ over settings that both recover",
-        *labels(recipe, names),
+        *provenance(rows, recipe),
     )
     return Table("Runtime components under one law", columns, tuple(body), notes)
 
 
 def _component(mine: Sequence[Row], whole: Sequence[Row], same: bool) -> tuple[str, ...]:
-    def gain(value: settings.Value, percent: bool = False) -> str:
+    def gain(value: Value, percent: bool = False) -> str:
         if same:
             return number(None)
         found = effect(whole, mine, value)
@@ -192,11 +143,12 @@ def _component(mine: Sequence[Row], whole: Sequence[Row], same: bool) -> tuple[s
 
 def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Paired effects on reorganization: the reference minus every other method."""
-    names = [m for m in settings.methods(rows, recipe) if of(rows, m)]
+    first = reference([row for row in rows if row.shock], recipe)
+    names = [m for m in methods_of(rows, recipe) if of(rows, m)]
     body = []
     for method in names:
         whole = settings.reference(recipe, method, names)
-        base = names[0] if whole in (None, method) else whole
+        base = first if whole in (None, method) else whole
         if base is None or base == method:
             continue
         for task, n, mine in _scopes(of(rows, method)):

@@ -14,9 +14,10 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
+from waggle.report.reading import Value, label, methods_of, metric
 from waggle.report.reorganization import LATENCY, STALE
 from waggle.report.reorganization_runtime import completed, relative
-from waggle.report.settings import Value, label, metric, of, rate, recovered
+from waggle.report.settings import of, rate, recovered
 
 Bar: TypeAlias = "tuple[float, float, float] | None"
 """Height, and how far the error reaches below and above."""
@@ -70,7 +71,7 @@ def _dots(axis: Any, names: Sequence[str], groups: Sequence[tuple[str, list[Bar]
 
 
 def _named(rows: Sequence[Row], recipe: Recipe) -> tuple[list[str], list[str]]:
-    methods = [m for m in settings.methods(rows, recipe) if of(rows, m)]
+    methods = [m for m in methods_of(rows, recipe) if of(rows, m)]
     return methods, [label(recipe, m) for m in methods]
 
 

@@ -16,7 +16,8 @@ from waggle.evaluate.reorganization import around
 from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.settings import label, of
+from waggle.report.reading import label, methods_of
+from waggle.report.settings import of
 from waggle.report.story import told
 
 OLD, NEW, NONE = PALETTE[1], PALETTE[0], PALETTE[6]
@@ -32,7 +33,7 @@ def _late(rows: Sequence[Row], recipe: Recipe) -> tuple[list[str], list[str], li
     if not late:
         raise ConfigError("no episode with late counterevidence to draw; set `shock = true`")
     tasks = sorted({settings.task_of(row) for row in late}, reverse=True)
-    return settings.methods(late, recipe), tasks, late
+    return methods_of(late, recipe), tasks, late
 
 
 def _span(rows: Sequence[Row]) -> tuple[int, int]:

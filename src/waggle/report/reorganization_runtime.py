@@ -13,21 +13,9 @@ from statistics import fmean
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.matrix import labels
+from waggle.report.reading import Value, label, mean, methods_of, metric, provenance
 from waggle.report.reorganization import LATENCY, STALE
-from waggle.report.settings import (
-    Value,
-    cell_of,
-    effect,
-    hits,
-    label,
-    macro,
-    mean,
-    metric,
-    of,
-    recovered,
-    since,
-)
+from waggle.report.settings import cell_of, effect, hits, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
 
@@ -50,7 +38,7 @@ def relative(mine: Sequence[Row], other: Sequence[Row], value: Value) -> float |
 
 def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Execution perturbations over the matched settings, relative to the synchronous engine."""
-    names = settings.methods(rows, recipe)
+    names = methods_of(rows, recipe)
     body = []
     for method in names:
         sync = settings.reference(recipe, method, names)
@@ -79,14 +67,14 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
         "quality relative to the synchronous engine in each cell, averaged over cells; "
         "stale AUC over all settings; latency over recovered settings; messages from the injection",
         "Δ: regime minus synchronous on matched settings, 95 % paired bootstrap within cells",
-        *labels(recipe, names),
+        *provenance(rows, recipe),
     )
     return Table("Execution perturbations", columns, tuple(body), notes)
 
 
 def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Runtime parameters one at a time: quality and traffic relative to the default, recovery."""
-    names = settings.methods(rows, recipe)
+    names = methods_of(rows, recipe)
     body = []
     for method in names:
         default = settings.reference(recipe, method, names)
@@ -115,7 +103,7 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
         "quality and messages relative to the default within each task and population, averaged",
         "recovery and stale AUC: Pursuit with late counterevidence",
         "a refresh interval is Pursuit's own: those configurations share the default's other runs",
-        *labels(recipe, names),
+        *provenance(rows, recipe),
     )
     return Table("Runtime-parameter sensitivity", columns, tuple(body), notes)
 

@@ -8,24 +8,17 @@ runtime.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TypeAlias
 
 from waggle.evaluate.plan import MethodSpec, Recipe
 from waggle.evaluate.reorganization import after
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, paired
+from waggle.report.reading import Value, mean, unit
 from waggle.report.tables import number
 
-Setting: TypeAlias = tuple[str, str, int, int, int]
-Value: TypeAlias = Callable[[Row], "float | None"]
 POOLED = "pooled"
-
-
-def setting(row: Row) -> Setting:
-    """Return what makes rows of two methods one matched setting."""
-    return (row.substrate, row.task, row.n, row.rounds, row.seed)
 
 
 def task_of(row: Row) -> str:
@@ -38,11 +31,6 @@ def cell_of(row: Row) -> str:
     return f"{task_of(row)} N={row.n}"
 
 
-def metric(name: str) -> Value:
-    """Return the reader of a metric."""
-    return lambda row: row.metrics.get(name)
-
-
 def since(name: str) -> Value:
     """Return the reader of a series' sum from the injection on."""
     return lambda row: after(row.course, name)
@@ -51,17 +39,6 @@ def since(name: str) -> Value:
 def recovered(value: Value) -> Value:
     """Restrict a reader to recovered settings, as the paper's process metrics are."""
     return lambda row: value(row) if row.metrics.get("recovery") == 1.0 else None
-
-
-def methods(rows: Sequence[Row], recipe: Recipe) -> list[str]:
-    """Return the methods that have rows, in the recipe's order."""
-    present = {row.method for row in rows}
-    return [name for name in recipe.methods if name in present]
-
-
-def label(recipe: Recipe, name: str) -> str:
-    """Return what tables call a method."""
-    return recipe.methods[name].label or name
 
 
 def of(rows: Sequence[Row], method: str, *, shock: bool = True) -> list[Row]:
@@ -89,12 +66,6 @@ def reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None:
     return next(same, None)
 
 
-def mean(rows: Sequence[Row], value: Value) -> float | None:
-    """Return the mean of a value over the rows that have it."""
-    found = [v for row in rows if (v := value(row)) is not None]
-    return fmean(found) if found else None
-
-
 def macro(rows: Sequence[Row], value: Value) -> float | None:
     """Return the mean over cells of a value's mean, so that every cell weighs the same."""
     groups: dict[str, list[Row]] = defaultdict(list)
@@ -115,10 +86,10 @@ def rate(rows: Sequence[Row], value: Value) -> Interval | None:
 
 def effect(mine: Sequence[Row], other: Sequence[Row], value: Value) -> Interval | None:
     """Return the paired difference mine - other of a value over matched settings within cells."""
-    theirs = {setting(row): value(row) for row in other}
+    theirs = {unit(row): value(row) for row in other}
     groups: dict[str, list[float]] = defaultdict(list)
     for row in mine:
-        left, right = value(row), theirs.get(setting(row))
+        left, right = value(row), theirs.get(unit(row))
         if left is not None and right is not None:
             groups[cell_of(row)].append(left - right)
     return paired(groups) if groups else None

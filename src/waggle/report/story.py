@@ -12,6 +12,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
+from waggle.report.reading import label, reference
 from waggle.report.tables import Table
 
 _BEFORE, _AFTER = 3, 16
@@ -27,7 +28,7 @@ def told(rows: Sequence[Row], recipe: Recipe) -> Row:
     late = [row for row in rows if row.course]
     if not late:
         raise ConfigError("no episode with late counterevidence to tell; set `shock = true`")
-    own = settings.of(late, settings.methods(late, recipe)[0])
+    own = settings.of(late, reference(late, recipe))
     own = [row for row in own if row.task == "pursuit"] or own
     own = [row for row in own if row.n == min(r.n for r in own)]
     good = [row for row in own if row.metrics.get("recovery") == 1.0] or own
@@ -45,7 +46,7 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Table:
         "round", "old claim", "new claim", "none", "challenges", "reopened", "syntheses",
         "field mass", "stale mass", "messages",
     )  # fmt: skip
-    who = settings.label(recipe, row.method)
+    who = label(recipe, row.method)
     title = f"A representative reorganization: {who}, {settings.cell_of(row)}, seed {row.seed}"
     return Table(title, columns, body, (" ".join(sentences(row)),))
 

@@ -15,7 +15,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, read_rows
-from waggle.report import catalog, figure, held_out, reading, tables
+from waggle.report import catalog, factorial, figure, held_out, reading, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.tables import Table
 
@@ -30,10 +30,10 @@ section{background:#fff;border:1px solid var(--line);border-radius:10px;padding:
 margin:1.2rem 0}
 .scroll{overflow-x:auto}img{display:block;max-width:100%;margin:0 auto}
 table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
-th,td{padding:.24rem .62rem;text-align:right;white-space:nowrap}
-th{font-weight:600;color:#39424e}th:first-child,td:first-child{text-align:left}
+th,td{padding:.24rem .55rem;text-align:right;white-space:nowrap}
+th{font-weight:600;color:#39424e}th.text,td.text{text-align:left}
 thead tr:last-child th{border-bottom:1.5px solid var(--ink)}
-th.over{text-align:center;border-bottom:1px solid var(--line)}
+th.over{text-align:center;white-space:normal;border-bottom:1px solid var(--line)}
 tbody tr:hover{background:#f3f5f9}tr.group td{color:var(--soft);font-style:italic;padding-top:.6rem}
 tr.aside td{color:#5b6472}td b{background:var(--first);padding:0 .22em;border-radius:3px}
 td u{background:var(--second);padding:0 .22em;border-radius:3px;text-decoration:none}
@@ -68,6 +68,7 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
         rows = read_rows(folder) if recipe.blocks else []
     counted = reading.whole([row for row in rows if not row.error], recipe)
     made = [*build(recipe, counted.rows), *held_out.tables(folder)]
+    made += factorial.tables(folder, counted.rows)
     meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes)
     played = _sessions(sessions.read(folder), recipe)
     if not made:

@@ -1,0 +1,218 @@
+"""Tables of the four-arm factorial: the arms, their paired effects, conventional quality.
+
+The paper's four-arm table, paired-effects table and matched conventional quality, from
+`arms/ARM-SEED.json` and the closed-loop rows of a run directory (see `evaluate.factorial`):
+
+    waggle eval recipes/reorganization/factorial.toml && waggle report runs/factorial --records
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from waggle.evaluate.factorial import (
+    ARMS,
+    Effect,
+    Trained,
+    behavioural,
+    of_arm,
+    read_arms,
+    structural,
+)
+from waggle.evaluate.rows import Row
+from waggle.report.reading import Value, mean, metric
+from waggle.report.settings import cell_of
+from waggle.report.tables import Span, Table, number
+
+TITLES = {
+    "decision": "Decision only",
+    "orbit": "+ Orbit",
+    "field": "+ Field",
+    "scd": "Waggle (SCD)",
+}
+
+
+class Column(NamedTuple):
+    """A structural column of the four-arm table."""
+
+    text: str
+    key: str
+    scale: float = 1.0
+    digits: int = 3
+    relative: bool = False
+    """Divided by Decision only of the same seed."""
+
+
+def _columns(order: str) -> tuple[Column, ...]:
+    return (
+        Column("NLL", "nll", digits=4),
+        Column("orbit-head acc. (%)", "train head orbit_accuracy", 100.0, 1),
+        Column("train-head loss, all", "train head field"),
+        Column("train-head loss, event", "train head field_eventful"),
+        Column("summary agree. (%)", f"equivariance {order} summary", 100.0, 1),
+        Column("exact, decoded (%)", f"equivariance {order} decoded", 100.0, 1),
+        Column("exact, admitted (%)", f"equivariance {order} admitted", 100.0, 1),
+        Column("probe, all (norm.)", "probe all", relative=True),
+        Column("probe, event (norm.)", "probe eventful", relative=True),
+    )
+
+
+_BEHAVIOUR: tuple[tuple[str, str, float, int, str], ...] = (
+    ("recovery (%)", "recovery", 100.0, 1, ""),
+    ("event recovery (%)", "event_recovery", 100.0, 1, ""),
+    ("outcome recovery (%)", "outcome_recovery", 100.0, 1, ""),
+    ("stale AUC", "stale_auc", 1.0, 3, ""),
+    ("post msg./agent", "post_messages", 1.0, 3, ""),
+    ("Silo msg./agent", "post_messages", 1.0, 3, "silo"),
+)
+"""Closed-loop columns: heading, metric, scale, digits, substrate."""
+
+
+def tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
+    """Return the factorial tables of a run directory; none where there are no arms."""
+    found = read_arms(folder)
+    if not found:
+        return []
+    return [arms(found, rows), effects(found, rows), conventional(found, rows)]
+
+
+def _order(found: Sequence[Trained]) -> str:
+    return found[0].order
+
+
+def arms(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
+    """The four arms: imitation, training heads, deployed structure, closed loop."""
+    columns = _columns(_order(found))
+    base = of_arm(found, "decision")
+    body = []
+    for arm in ARMS:
+        own = of_arm(found, arm)
+        if own:
+            cells = [_structure(column, own, base) for column in columns]
+            cells += [_behaviour(entry, own, rows) for entry in _BEHAVIOUR]
+            body.append((TITLES[arm], str(len(own)), *cells))
+    heads = ("objective", "seeds", *(c.text for c in columns), *(e[0] for e in _BEHAVIOUR))
+    spans = (
+        Span("", 2), Span("Imitation", 1), Span("Training objective", 3),
+        Span("Deployed structure", 5), Span("Closed-loop reorganization", len(_BEHAVIOUR)),
+    )  # fmt: skip
+    notes = (
+        f"mean ± sample s.d. over training seeds; canon order {_order(found)}; probe losses over "
+        "Decision only of the same seed; closed loop: late counterevidence, one value per seed",
+        "training heads are gone at deployment: their columns are optimization diagnostics",
+    )
+    return Table("Four-arm SCD factorial", heads, tuple(body), notes, spans)
+
+
+def _spread(values: Sequence[float], scale: float, digits: int) -> str:
+    if not values:
+        return number(None)
+    middle = number(scale * fmean(values), digits)
+    return f"{middle} ± {number(scale * stdev(values), digits)}" if len(values) > 1 else middle
+
+
+def _structure(column: Column, own: dict[int, Trained], base: dict[int, Trained]) -> str:
+    found = []
+    for seed, each in sorted(own.items()):
+        value = each.values.get(column.key)
+        below = base[seed].values.get(column.key) if seed in base else None
+        if value is not None and column.relative:
+            value = value / below if below else None
+        if value is not None:
+            found.append(value)
+    return _spread(found, column.scale, column.digits)
+
+
+def _late(rows: Sequence[Row], substrate: str) -> list[Row]:
+    return [row for row in rows if row.shock and substrate in ("", row.substrate)]
+
+
+def _behaviour(
+    entry: tuple[str, str, float, int, str], own: dict[int, Trained], rows: Sequence[Row]
+) -> str:
+    _, name, scale, digits, substrate = entry
+    late = _late(rows, substrate)
+    means = [mean([r for r in late if r.method == t.method], metric(name)) for t in own.values()]
+    return _spread([m for m in means if m is not None], scale, digits)
+
+
+_STRUCTURE = (
+    ("summary agreement (pp)", "equivariance {} summary", "summary", 100.0, 1, False),
+    ("exact decoded equivariance (pp)", "equivariance {} decoded", "decoded", 100.0, 1, False),
+    ("exact admitted equivariance (pp)", "equivariance {} admitted", "admitted", 100.0, 1, False),
+    ("frozen-probe loss, all", "probe all", "probe all", 1.0, 3, True),
+    ("frozen-probe loss, eventful", "probe eventful", "probe eventful", 1.0, 3, True),
+)
+"""Endpoint, key, units, scale, digits, relative to Decision only."""
+
+
+def effects(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
+    """Paired effects of every arm against Decision only, complete SCD first."""
+    body = []
+    for arm in ("scd", "orbit", "field"):
+        for text, key, unit, scale, digits, relative in _STRUCTURE:
+            made = structural(found, arm, key.format(_order(found)), unit, relative)
+            body += _effect_row(arm, text, made, scale, digits)
+        for text, name, scale, digits, substrate in _BEHAVIOUR:
+            made = behavioural(_late(rows, substrate), found, arm, metric(name), cell_of)
+            body += _effect_row(arm, text.replace("(%)", "(pp)"), made, scale, digits)
+    columns = ("arm", "endpoint", "Decision only", "arm's value", "paired Δ", "paired 95 % CI",
+               "excludes 0", "seeds", "resampled")  # fmt: skip
+    notes = (
+        "Δ: arm minus Decision only; 10,000 hierarchical paired resamples: training seeds first, "
+        "then matched views or transitions, or matched cases within task and population",
+        "probe losses are divided by Decision only of the same seed",
+    )
+    return Table("Paired effects of the SCD terms", columns, tuple(body), notes)
+
+
+def _effect_row(
+    arm: str, text: str, made: Effect | None, scale: float, digits: int
+) -> list[tuple[str, ...]]:
+    if made is None:
+        return []
+    delta = made.delta
+    apart = "yes" if delta.low > 0 or delta.high < 0 else "no"
+    span = f"[{scale * delta.low:+.{digits}f}, {scale * delta.high:+.{digits}f}]"
+    return [
+        (
+            TITLES[arm], text, number(scale * made.base, digits), number(scale * made.arm, digits),
+            f"{scale * delta.mean:+.{digits}f}", span, apart, str(made.seeds),
+            "seeds and units" if made.cases else "seeds only",
+        )
+    ]  # fmt: skip
+
+
+def conventional(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
+    """Conventional quality of the two endpoint arms: by benchmark, then by task and population."""
+    plain = [row for row in rows if not row.shock]
+    scopes: list[tuple[str, list[Row]]] = []
+    for substrate in sorted({row.substrate for row in plain}):
+        own = [row for row in plain if row.substrate == substrate]
+        scopes.append((substrate, own))
+        if substrate != "silo":
+            cells = sorted({cell_of(row) for row in own})
+            scopes += [(cell, [row for row in own if cell_of(row) == cell]) for cell in cells]
+    body = []
+    value: Value = metric("score")
+    for text, own in scopes:
+        made = behavioural(own, found, "scd", value, cell_of)
+        if made is not None:
+            ratio = number(made.arm / made.base if made.base else None)
+            body.append(
+                (
+                    text, number(made.base), number(made.arm), f"{made.delta.mean:+.3f}",
+                    f"{made.delta.low:+.3f}", f"{made.delta.high:+.3f}", ratio, str(made.seeds),
+                    str(made.delta.units),
+                )
+            )  # fmt: skip
+    columns = ("benchmark", "Decision only quality", "SCD quality", "Δ quality", "95 % lower bound",
+               "95 % upper bound", "SCD / Decision only", "seeds", "pairs")  # fmt: skip
+    notes = (
+        "Δ: SCD minus Decision only; 10,000 hierarchical paired resamples over training seeds, "
+        "then matched cases within task and population; cells weigh equally",
+    )
+    return Table("Matched conventional quality", columns, tuple(body), notes)

@@ -54,6 +54,7 @@ def build(
     scale: int | None = None,
     bundles: int | None = None,
     native: int | None = None,
+    workers: int = 1,
 ) -> None:
     """Generate the views of a decision corpus, unlabelled.
 
@@ -68,14 +69,26 @@ def build(
         scale: Multiplies the training split.
         bundles: Bundles in the training split.
         native: Native views in the training split.
+        workers: Processes that share the work; the corpus is the same whatever their number.
     """
     given = {"tasks": tasks, "seed": seed, "scale": scale, "bundles": bundles, "native": native}
     settings = _settings(CorpusSettings, recipe, "corpus", given)
     with telling() as tell:
-        examples = Curriculum(settings, tell).examples()
+        examples = Curriculum(settings, tell).examples(workers)
     Store(out).write("views", examples, settings.model_dump(mode="json"))
     sizes = ", ".join(f"{split} {len(some):,}" for split, some in examples.items())
     console.say(f"views: {sizes} in {out}; label them with `waggle corpus label {out}`")
+
+
+def make_corpus(out: Path, settings: CorpusSettings, workers: int = 1) -> None:
+    """Build a corpus and let the expert label it."""
+    from waggle.corpus.teacher import label, make_teacher
+
+    store = Store(out)
+    if not (store.exists() and store.manifest().parts.get("views")):
+        examples = Curriculum(settings).examples(workers)
+        store.write("views", examples, settings.model_dump(mode="json"))
+    label(store, make_teacher("expert", {}))
 
 
 def label(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +15,7 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from waggle.cli import console
-from waggle.cli.corpus import player_of, telling
+from waggle.cli.corpus import make_corpus, player_of, telling
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.store import Store
@@ -30,34 +34,107 @@ def train(
     *,
     arm: Literal["decision", "orbit", "field", "scd", "warm-start"] = "scd",
     seed: int = 0,
-    corpus: Path = Path("corpus"),
+    corpus: Path | None = None,
     out: Path = Path("runs/train"),
+    workers: int = 1,
+    views: int = 0,
+    native: int = 0,
 ) -> None:
-    """Train a law by a recipe.
+    """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
 
-    Stage one (the decision-supervised warm start) is trained once per seed and shared by the four
-    arms; transitions are collected with it if the corpus has none; stage two follows. The same
-    command resumes an interrupted run from its newest checkpoint, to the same trajectory. For
-    several GPUs: `accelerate launch --no-python waggle train ...`.
+    What is there already is not made again. A recipe with [harvest] first makes its token corpus
+    with all workers; the decision corpus of stage two is built beside stage one. Stage one (the
+    decision-supervised warm start) is trained once per seed and shared by the four arms;
+    transitions are collected with it if the corpus has none; stage two follows. The same command
+    resumes an interrupted run from its newest checkpoint, to the same trajectory. For several
+    GPUs: `accelerate launch --no-python waggle train ...`.
 
     Args:
         recipe: A recipe file, such as recipes/tiny.toml.
         arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one.
         seed: Training seed; arms of one seed share everything but the weights of the losses.
-        corpus: Folder of the corpus, labelled.
+        corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
         out: Folder of the run.
+        workers: Processes that make the corpus.
+        views: Diagnose the law on so many held-out synthetic views.
+        native: And on so many native views of evaluation seeds.
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.stages import Stages
 
     settings = read_recipe(recipe)
-    with watching() as watch:
-        stages = Stages(settings, corpus, out, seed, watch=watch)
-        law = stages.warm_start()
+    phases = Phases()
+    folder = corpus or out / "corpus"
+    with watching() as watch, telling() as tell:
+        stages = Stages(settings, folder, out, seed, watch=watch, workers=workers)
+        if stages.harvested:
+            with phases("tokens"):
+                stages.tokens(tell)
+        with _corpus_beside(stages, phases), phases("stage one"):
+            law = stages.warm_start()
         if arm != "warm-start":
-            _transitions(stages, settings.transitions.law, law)
-            law = stages.arm(arm)
+            with phases("transitions"):
+                _transitions(stages, settings.transitions.law, law)
+            with phases("stage two"):
+                law = stages.arm(arm)
+    if views or native:
+        with phases("diagnosis"):
+            _diagnosed(law, stages, views, native)
+    phases.show(out)
     console.say(f"law: {law}")
+
+
+class Phases:
+    """How long each part of a run took."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Time a part."""
+        start = time.perf_counter()
+        yield
+        self._seconds[name] = round(time.perf_counter() - start, 1)
+        console.note(f"{name}: {self._seconds[name]} s")
+
+    def show(self, out: Path) -> None:
+        """Print the table and keep it beside the run."""
+        rows = [*self._seconds.items(), ("all", round(sum(self._seconds.values()), 1))]
+        console.table("Seconds per phase", ("phase", "seconds"), rows, right=1)
+        (out / "phases.json").write_text(json.dumps(self._seconds, indent=1), encoding="utf-8")
+
+
+@contextmanager
+def _corpus_beside(stages: Stages, phases: Phases) -> Iterator[None]:
+    """Make the decision corpus if there is none: beside stage one where that does not need it."""
+    parts = stages.store.manifest().parts if stages.store.exists() else {}
+    if parts.get("decisions"):
+        yield
+        return
+    if not stages.harvested:
+        with phases("corpus"):
+            make_corpus(stages.store.path, stages.recipe.corpus, stages.workers)
+        yield
+        return
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        made = pool.submit(make_corpus, stages.store.path, stages.recipe.corpus, 1)
+        yield
+        with phases("corpus, after stage one"):
+            made.result()
+
+
+def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
+    """Measure the law on held-out decisions and write the result beside it."""
+    from waggle.scd.findings import Findings, diagnose_law
+
+    findings = Findings(
+        stages.store, views=views, native=native, seed=0,
+        evaluation_seed=Split.EVALUATION.value.start,
+    )  # fmt: skip
+    result = diagnose_law(findings, player_of(str(law), {}), stages.recipe.order)
+    (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))
 
 
 def _transitions(stages: Stages, player: str, warm_start: Path) -> None:

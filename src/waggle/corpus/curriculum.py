@@ -8,6 +8,10 @@ settings give the same corpus.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from multiprocessing import get_context
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,6 +35,8 @@ EPISODES = 24
 """Episodes per family and split that views are taken from, at least two per task."""
 FRAMES = 64
 """Native views per task and split that give frames."""
+UNIT = 50
+"""Bundles that are made together."""
 _TRIES = 20
 
 Progress = Callable[[str, int, int], None]
@@ -57,6 +63,15 @@ def assign(settings: CorpusSettings) -> dict[str, list[int]]:
     return splits
 
 
+class Unit(NamedTuple):
+    """A piece of work: some (place, bundle) numbers, or native views of one task."""
+
+    split: str
+    bundles: tuple[tuple[int, int], ...]
+    task: plugins.Task | None
+    views: int
+
+
 class Curriculum:
     """Generates every example of a corpus, unlabelled."""
 
@@ -69,20 +84,46 @@ class Curriculum:
         self.families = list(dict.fromkeys(task.substrate for task in self._tasks))
         self._frames: dict[tuple[str, str], list[View]] = {}
 
-    def examples(self) -> dict[str, list[Example]]:
-        """Return all splits."""
-        dealt = assign(self.settings)
-        made: dict[str, list[Example]] = {}
-        for split in SPLITS:
-            made[split] = [*self._synthetic(split, dealt[split]), *self._native(split)]
+    def examples(self, workers: int = 1) -> dict[str, list[Example]]:
+        """Return all splits; the same ones however many processes make them."""
+        units = [unit for split in SPLITS for unit in self._units(split)]
+        made: dict[str, list[Example]] = {split: [] for split in SPLITS}
+        for number, (unit, some) in enumerate(zip(units, self._done(units, workers), strict=True)):
+            made[unit.split] += some
+            self._progress("corpus", number + 1, len(units))
         return made
 
-    def _synthetic(self, split: str, bundles: Sequence[int]) -> Iterator[Example]:
-        for place, bundle in enumerate(bundles):
-            family = self.families[place % len(self.families)]
-            for situation in SITUATIONS:
-                yield self._one(split, bundle, family, situation)
-            self._progress(f"bundles {split}", place + 1, len(bundles))
+    def _done(self, units: Sequence[Unit], workers: int) -> Iterator[list[Example]]:
+        if workers <= 1:
+            yield from map(self.make, units)
+            return
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            yield from pool.map(_make, [self.settings] * len(units), units)
+
+    def _units(self, split: str) -> Iterator[Unit]:
+        """Cut a split into pieces that do not depend on one another."""
+        bundles = list(enumerate(assign(self.settings)[split]))
+        for start in range(0, len(bundles), UNIT):
+            yield Unit(split, tuple(bundles[start : start + UNIT]), None, 0)
+        wanted = self.settings.native * self.settings.scale
+        total = wanted if split == "train" else self.settings.native_held_out
+        for place, family in enumerate(self.families):
+            share = _share(total, len(self.families), place)
+            tasks = [task for task in self._tasks if task.substrate == family]
+            for index, task in enumerate(tasks):
+                if count := _share(share, len(tasks), index):
+                    yield Unit(split, (), task, count)
+
+    def make(self, unit: Unit) -> list[Example]:
+        """Make one piece: native views of a task, or some bundles."""
+        if unit.task is not None:
+            found = self._gather(unit.split, unit.task, unit.views)
+            return [_native_example(unit.task.substrate, sight) for sight in found]
+        return [
+            self._one(unit.split, bundle, self.families[place % len(self.families)], situation)
+            for place, bundle in unit.bundles
+            for situation in SITUATIONS
+        ]
 
     def _one(self, split: str, bundle: int, family: str, situation: str) -> Example:
         """Make one view; a frame in which the class cannot be had is drawn again."""
@@ -115,23 +156,6 @@ class Curriculum:
             self._frames[key] = [decode_view(s.data) for s in self._gather(split, task, FRAMES)]
         return self._frames[key]
 
-    def _native(self, split: str) -> list[Example]:
-        """Return native views, as many per family, spread evenly over the tasks of a family."""
-        train = split == "train"
-        wanted = self.settings.native * self.settings.scale
-        total = wanted if train else self.settings.native_held_out
-        made: list[Example] = []
-        for place, family in enumerate(self.families):
-            share = _share(total, len(self.families), place)
-            tasks = [task for task in self._tasks if task.substrate == family]
-            for index, task in enumerate(tasks):
-                count = _share(share, len(tasks), index)
-                if count:
-                    found = self._gather(split, task, count)
-                    made += [_native_example(family, sight) for sight in found]
-                self._progress(f"native {split} {family}", index + 1, len(tasks))
-        return made
-
     def _gather(self, split: str, task: plugins.Task, count: int) -> list[Sight]:
         root = derive(self.settings.seed, "native", split, task.name)
         pool = SEEDS[split]
@@ -142,6 +166,16 @@ class Curriculum:
             task, count, root=root, seeds=seeds, laws=self.settings.laws, n=self.settings.n,
             rounds=self.settings.rounds,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def _curriculum(settings: CorpusSettings) -> Curriculum:
+    """Keep a worker's curriculum: its native frames serve many pieces."""
+    return Curriculum(settings)
+
+
+def _make(settings: CorpusSettings, unit: Unit) -> list[Example]:
+    return _curriculum(settings).make(unit)
 
 
 def _native_example(family: str, sight: Sight) -> Example:

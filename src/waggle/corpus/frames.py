@@ -91,8 +91,8 @@ def word(draw: Draw) -> str:
 def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
     """Make up a list of legal actions: plain words, arguments, sometimes one that takes a port."""
     style = draw.choice((str.upper, str.upper, str.upper, str.lower, str.capitalize))
-    names = {style(word(draw)) for _ in range(draw.between(1, 7))} - {WAIT}
-    actions = sorted(names, key=lambda _: draw.bits())
+    names = dict.fromkeys(style(word(draw)) for _ in range(draw.between(1, 7)))
+    actions = [name for name in names if name != WAIT]
     if draw.chance(40):
         verb, join = style(word(draw)), draw.choice(("_", "_", " "))
         actions += [f"{verb}{join}{i}" for i in range(1, draw.between(3, 8))]

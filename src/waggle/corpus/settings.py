@@ -43,6 +43,31 @@ class CorpusSettings(BaseModel):
     """Rounds of those episodes; by default the task's own horizon."""
 
 
+class HarvestSettings(BaseModel):
+    """A corpus of very many views for stage one, kept as tokens; off while `native` is 0."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    seed: int = 0
+    """Names every draw of the harvest."""
+    tasks: tuple[str, ...] = TRAINING
+    """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
+    native: Count = 0
+    """Views that the planned episodes show, as many per substrate; doubles are then left out."""
+    synthetic: Count = 0
+    """Synthetic views, in bundles of the eight situation classes."""
+    held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
+    """Views of the validation split, native and synthetic each."""
+    made_up: Annotated[int, Field(ge=0, le=100)] = 70
+    """Percent of synthetic views with made-up task and action vocabularies."""
+    laws: tuple[str, ...] = ("expert", "noisy-expert", "noisy-expert", "heuristic", "random-legal")
+    """Laws that steer episodes; `noisy-expert` replaces some of the expert's choices."""
+    n: tuple[Annotated[int, Field(ge=2, le=1024)], ...] = (8, 16, 32, 64)
+    """Swarm sizes; each gets about the same number of views."""
+    rounds: int | None = None
+    """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
+
+
 class TransitionSettings(BaseModel):
     """The transition corpus; the defaults are the paper's."""
 
@@ -70,6 +95,10 @@ class TransitionSettings(BaseModel):
     """Rounds of an episode; by default the task's own horizon."""
     episodes: Annotated[int, Field(ge=1, le=10_000)] = 400
     """At most so many episodes per split; the collection ends earlier when it is full."""
+    spread: Annotated[int, Field(ge=1, le=1_000)] = 24
+    """Episodes that a split is drawn from at least: no episode gives more than its share."""
+    together: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Episodes played side by side, for laws that decide in batches."""
 
 
 def one_line(error: ValidationError, where: str) -> ConfigError:

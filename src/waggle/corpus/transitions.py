@@ -14,20 +14,25 @@ import msgspec
 from waggle import plugins
 from waggle.core.canon import decode_view
 from waggle.core.modes import Mode
-from waggle.core.protocols import Law
+from waggle.core.protocols import Case, Law
 from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.core.schema import View
-from waggle.core.seeds import derive
+from waggle.core.seeds import Split, derive, require
 from waggle.corpus.curriculum import Progress, quiet
-from waggle.corpus.native import play, training_tasks, view_head, whole_view
+from waggle.corpus.native import open_case, training_tasks, view_head, whole_view
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import CorpusError, Store, Transition
+from waggle.runtime.lockstep import play_together
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine
 
 SEEDS: Mapping[str, range] = {
     "train": range(6_000), "validation": range(6_000, 7_000), "probe": range(8_000, 9_000),
     "test": range(9_000, 10_000),
 }  # fmt: skip
 """Episode seeds by split, all of them training seeds."""
+WIDTH = 4096
+"""Requests that one batch of episodes played together may hold."""
 EVENTS = ("conflict", "challenge", "commitment", "reopening", "expiry")
 
 
@@ -94,10 +99,12 @@ class _Split:
         self._found: dict[bool, list[Transition]] = {True: [], False: []}
 
     def fill(self, law: Law, order: str, progress: Progress) -> list[Transition]:
-        for episode in range(self._settings.episodes):
+        wave = self._settings.together
+        for first in range(0, self._settings.episodes, wave):
             if self._full():
                 break
-            self._play(law, order, episode)
+            last = min(first + wave, self._settings.episodes)
+            self._play(law, order, range(first, last))
             done = sum(min(len(self._found[k]), self._room[k]) for k in self._room)
             progress(f"transitions {self._split}", done, self._size)
         chosen = [t for stratum, room in self._room.items() for t in self._found[stratum][:room]]
@@ -111,22 +118,34 @@ class _Split:
     def _full(self) -> bool:
         return all(len(self._found[k]) >= room for k, room in self._room.items())
 
-    def _play(self, law: Law, order: str, episode: int) -> None:
-        """Play one episode and keep a bounded draw of each stratum, so that many episodes count."""
-        s = self._settings
-        families = list(self._by_family)
+    def _play(self, law: Law, order: str, episodes: Sequence[int]) -> None:
+        """Play some episodes side by side; records come in their order, whichever ends first."""
+        engines, memories = [], []
+        for episode in episodes:
+            case, world = open_case(self._case(episode))
+            memories.append(Memory())
+            engines.append(Engine(world, law, case, order=order, sinks=[memories[-1]]))  # type: ignore[arg-type]
+        for _ in play_together(engines, law, width=WIDTH):
+            pass
+        for memory in memories:
+            self._keep(memory.record())
+
+    def _case(self, episode: int) -> Case:
+        s, families = self._settings, list(self._by_family)
         family = families[episode % len(families)]
         tasks = self._by_family[family]
         task = tasks[(episode // len(families)) % len(tasks)]
         pool = SEEDS[self._split]
-        seed = pool[derive(self._root, "seed", episode) % len(pool)]
+        seed = require(pool[derive(self._root, "seed", episode) % len(pool)], Split.TRAIN)
         n = s.n[derive(self._root, "n", episode) % len(s.n)]
-        shock = episode % 4 >= 2
-        record = play(task, law, n, seed, order=order, rounds=s.rounds, shock=shock)
+        return Case(task.substrate, task.task, n, seed, s.rounds, shock=episode % 4 >= 2)
+
+    def _keep(self, record: EpisodeRecord) -> None:
+        """Keep a bounded draw of each stratum of an episode, so that many episodes count."""
         found = sorted(adjacent(record), key=lambda t: derive(self._root, "pick", t.key))
         for stratum in (True, False):
             some = [t for t in found if bool(t.events) == stratum]
-            self._found[stratum] += some[: max(16, self._room[stratum] // 24)]
+            self._found[stratum] += some[: max(16, self._room[stratum] // self._settings.spread)]
 
 
 def write(

@@ -36,6 +36,8 @@ class Progress(NamedTuple):
     best_update: int
     best_loss: float
     """Smallest validation decision loss so far, and when."""
+    seconds: float = 0.0
+    """Time spent, for stages with a time budget."""
 
 
 class Checkpoints:

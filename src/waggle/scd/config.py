@@ -14,7 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
-from waggle.corpus.settings import CorpusSettings, TransitionSettings, one_line
+from waggle.corpus.settings import (
+    CorpusSettings,
+    HarvestSettings,
+    TransitionSettings,
+    one_line,
+)
 
 Arm: TypeAlias = Literal["decision", "orbit", "field", "scd"]
 ARMS: tuple[Arm, ...] = ("decision", "orbit", "field", "scd")
@@ -50,7 +55,11 @@ class Stage(_Settings):
     """What both stages have: length, batch and learning rate."""
 
     updates: Positive = 648
-    """Optimizer updates."""
+    """Optimizer updates; with `seconds` the most there may be."""
+    seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Time budget: the stage ends when it is spent, and the learning rate follows the share that is
+    gone. The clock starts after the first update, which may compile. Without it the stage is a pure
+    function of its seed."""
     batch: Positive = 16
     """Decision records per update."""
     rate: Rate = 2e-6
@@ -114,6 +123,11 @@ class Run(_Settings):
     """Updates between two measurements of validation loss."""
     validation_records: Positive = 800
     """Validation records that count."""
+    log_every: Positive = 1
+    """Updates between two readings of the losses: each makes the processor wait for the GPU."""
+    flat: bool = False
+    """Stage one on a token corpus: sequences end to end, without shared prefixes; for short
+    prompts. Otherwise a shared prefix is computed once per pass."""
     save_every: Positive = 72
     """Updates between two checkpoints."""
     tracker: str = "none"
@@ -135,6 +149,8 @@ class Recipe(_Settings):
     """Token loss of a record: mean over its tokens (the scale of the reported NLL) or their sum
     (the letter of Eq. token-loss)."""
     corpus: CorpusSettings = CorpusSettings()
+    harvest: HarvestSettings = HarvestSettings()
+    """A token corpus for stage one, in canonical order only."""
     transitions: TransitionSettings = TransitionSettings()
     adaptation: Adaptation = Adaptation()
     stage_one: StageOne = StageOne()

@@ -6,6 +6,7 @@ weights. Invariant: what is shipped holds nothing of the training heads.
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from waggle.scd.checkpoint import publishing, write_tensors
 from waggle.scd.config import Adaptation, Recipe
 from waggle.scd.model import Student
 
+SHARD = "14MB"
+"""Largest file of a law that is shipped as weights."""
 FOLDER = "law"
 """Name of the folder a stage ships its law in."""
 
@@ -39,10 +42,7 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
         elif recipe.adaptation.kind == "dense":
             _factorised(student, folder)
         else:
-            packing.uninstall(student.model)
-            student.model.save_pretrained(str(folder))
-            packing.install(student.model)
-            student.tokenizer.save_pretrained(str(folder))
+            _whole(student, folder)
         about = {"backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind}
         (folder / "waggle.json").write_text(
             json.dumps(
@@ -52,6 +52,25 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
         )
         (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
     return target
+
+
+def _whole(student: Student, folder: Path) -> None:
+    """Write all weights in bfloat16, in files small enough to be kept anywhere."""
+    model = _plain(student.model).to("cpu", torch.bfloat16)
+    packing.uninstall(model)
+    model.save_pretrained(str(folder), max_shard_size=SHARD)
+    student.tokenizer.save_pretrained(str(folder))
+
+
+def _plain(model: Any) -> Any:
+    """Rebuild a model without what training put on it (compiled layers, fused norms)."""
+    with torch.device("meta"):
+        plain = type(model)(copy.deepcopy(model.config))
+    plain = plain.to_empty(device="cpu")
+    weights_now = {k.replace("._orig_mod", ""): v for k, v in model.state_dict().items()}
+    plain.load_state_dict(weights_now)
+    plain.tie_weights()
+    return plain
 
 
 def _factorised(student: Student, folder: Path) -> None:

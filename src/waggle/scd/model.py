@@ -15,6 +15,7 @@ from torch import nn
 
 from waggle.core.errors import ConfigError
 from waggle.engine import weights
+from waggle.engine.nano import nano, nano_tokenizer
 from waggle.scd import lean, packing
 from waggle.scd.config import Adaptation, Recipe
 
@@ -67,8 +68,22 @@ def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
     dtype = recipe.run.dtype if recipe.adaptation.kind == "lora" else "float32"
     if name in SHAPES:
         return _random_shape(name, device, dtype), _measuring_tokenizer()
-    model, tokenizer = weights.load(name, device, dtype)
-    return model, tokenizer
+    if name == "nano":
+        # Made afresh: a copy in the cache may be of another tokenizer.
+        model, tokenizer = nano()
+        return model.to(device), tokenizer
+    return weights.load(name, device, dtype)
+
+
+def tokenizer_of(recipe: Recipe) -> Any:
+    """Return the tokenizer of a recipe's backbone without loading its weights."""
+    from transformers import AutoTokenizer
+
+    if recipe.backbone == "nano":
+        return nano_tokenizer()
+    if recipe.backbone in SHAPES:
+        return _measuring_tokenizer()
+    return AutoTokenizer.from_pretrained(str(weights.path(recipe.backbone)))
 
 
 def _random_shape(name: str, device: str, dtype: str) -> Any:

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from waggle.core.errors import ConfigError
+from waggle.scd.flat import Flat
 
 NAME = "waggle_packed"
 GRID = (4, 64)
@@ -124,7 +125,7 @@ def packed_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    packed: Layout | None = None,
+    packed: Layout | Flat | None = None,
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
@@ -137,6 +138,8 @@ def packed_attention(
             f"packed training does not fit {type(module).__name__} (soft cap or attention "
             "dropout); choose another backbone"
         )
+    if isinstance(packed, Flat):
+        return packed.attend(query, key, value, scaling)[None], None
     p = packed.prefix
     tails = _tails(packed, query, key, value, scaling, sliding_window)
     if p == 0:

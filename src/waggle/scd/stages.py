@@ -12,14 +12,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from waggle.core.errors import ConfigError
 from waggle.core.seeds import derive
+from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import CorpusError, Store
-from waggle.scd import checkpoint, export
+from waggle.scd import checkpoint, export, tokenstore
 from waggle.scd.config import Arm, Recipe, weights
 from waggle.scd.data import Decisions, Labelled, Moves, Pair, labelled, within
 from waggle.scd.heads import Heads
-from waggle.scd.model import Student
+from waggle.scd.model import Student, tokenizer_of
 from waggle.scd.processes import Processes
+from waggle.scd.sprint import Sprint
+from waggle.scd.stored import Stored
 from waggle.scd.tokens import Coder
 from waggle.scd.trainer import Plan, Trainer, Watch, nobody, restore
 
@@ -30,8 +34,10 @@ class Stages:
     """Runs the stages of one recipe, corpus and seed."""
 
     def __init__(
-        self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody
-    ) -> None:
+        self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody,
+        workers: int = 1,
+    ) -> None:  # fmt: skip
+        self.workers = workers
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
         self._watch = watch
@@ -43,6 +49,8 @@ class Stages:
         law = folder / export.FOLDER
         if law.exists():
             return law
+        if self.harvested:
+            return self._from_tokens(folder, until)
         stage = self.recipe.stage_one
         student, coder = self._student()
         records, validation = self._decisions(coder)
@@ -57,6 +65,40 @@ class Stages:
             name=f"{self.recipe.name}-{WARM_START}-{self.seed}",
         )  # fmt: skip
         trainer = Trainer(student, None, plan, folder, watch=self._watch, processes=self._processes)
+        return self._finish(trainer, folder, None, until)
+
+    @property
+    def harvested(self) -> bool:
+        """Whether stage one reads a token corpus."""
+        return bool(self.recipe.harvest.native or self.recipe.harvest.synthetic)
+
+    def tokens(self, tell: tokenstore.Tell = quiet) -> dict[str, tokenstore.Tokens]:
+        """Return the token corpus of stage one, which all seeds share; harvest it if need be."""
+        if self.recipe.order != "canonical":
+            raise ConfigError("[harvest] is for canonical order: shuffled views need fresh images")
+        return tokenstore.make(
+            self.folder.parent / "tokens", self.recipe.harvest, tokenizer_of(self.recipe),
+            self.recipe.order, longest=self.recipe.max_context, workers=self.workers, tell=tell,
+        )  # fmt: skip
+
+    def _from_tokens(self, folder: Path, until: int | None) -> Path:
+        """Train stage one on the token corpus."""
+        found, recipe = self.tokens(), self.recipe
+        stage, seed = recipe.stage_one, derive(self.seed, "stage one")
+        student, _ = self._student()
+        held = Stored(found["validation"], seed, 1)
+        count = min(len(found["validation"]), recipe.run.validation_records)
+        plan = Plan(
+            stage, recipe.run, seed, self._identity("one", None),
+            None if recipe.run.flat else Stored(found["train"], seed, stage.batch),
+            [] if recipe.run.flat else [held.pair(i) for i in range(count)],
+            mean=recipe.reduction == "mean", name=f"{recipe.name}-{WARM_START}-{self.seed}",
+        )  # fmt: skip
+        trainer = (
+            Sprint(student, plan, found["train"], found["validation"], folder, watch=self._watch)
+            if recipe.run.flat
+            else Trainer(student, None, plan, folder, watch=self._watch, processes=self._processes)
+        )
         return self._finish(trainer, folder, None, until)
 
     def arm(self, arm: Arm, until: int | None = None) -> Path:
@@ -98,7 +140,7 @@ class Stages:
     def _identity(self, stage: str, arm: Arm | None) -> dict[str, Any]:
         settings = self.recipe.model_dump(mode="json", exclude={"run", "corpus", "transitions"})
         settings["run"] = {"dtype": self.recipe.run.dtype}
-        shards = self.store.manifest().parts
+        shards = self.store.manifest().parts if stage == "two" or not self.harvested else {}
         used = {p: [s.sha256 for some in shards[p].values() for s in some] for p in _parts(stage)
                 if p in shards}  # fmt: skip
         return {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm, "corpus": used}
@@ -129,7 +171,7 @@ class Stages:
 
     def _finish(self, trainer: Trainer, folder: Path, arm: Arm | None, until: int | None) -> Path:
         progress = trainer.train(until)
-        if progress.update < trainer.plan.stage.updates:
+        if not trainer.finished:
             return folder
         self._processes.wait()
         best = folder / "best" / "trainable.safetensors"
@@ -139,13 +181,14 @@ class Stages:
         return folder / export.FOLDER
 
     def _card(self, progress: checkpoint.Progress, arm: Arm | None) -> Mapping[str, Any]:
-        made = self.store.manifest().settings
+        made = self.store.manifest().settings if self.store.exists() else {}
         return {
             "objective": arm or "decision (warm start)",
             "training seed": self.seed,
             "selected update": progress.best_update,
             "validation NLL per token": round(progress.best_loss, 5),
-            "teacher": made.get("decisions", {}).get("teacher", "unknown"),
+            "teacher": made.get("decisions", {}).get("teacher", "expert"),
+            "updates": progress.update,
             "transitions played by": made.get("transitions", {}).get("law", "none"),
         }
 

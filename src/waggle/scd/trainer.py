@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -23,7 +23,7 @@ from waggle.core.seeds import derive
 from waggle.scd import checkpoint, losses, trackers
 from waggle.scd.checkpoint import Checkpoints, Progress, TrainError
 from waggle.scd.config import Run, Stage, StageTwo
-from waggle.scd.data import Decisions, Move, Moves, Pair
+from waggle.scd.data import Move, Moves, Pair
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
 from waggle.scd.passes import Record, Result, Sums, Totals, Weights, add, grouped, scd_pass
@@ -37,6 +37,14 @@ def nobody(_update: int, _updates: int, _values: Mapping[str, float]) -> None:
     """Watch nothing."""
 
 
+class Batches(Protocol):
+    """Makes the decision records of every update."""
+
+    def batch(self, update: int) -> list[Pair]:
+        """Return the records of an update."""
+        ...
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a stage trains on, with which weights."""
@@ -46,7 +54,8 @@ class Plan:
     seed: int
     identity: Mapping[str, Any]
     """Settings that a checkpoint must share to be resumed from."""
-    decisions: Decisions
+    decisions: Batches | None
+    """None where a trainer has batches of its own."""
     validation: Sequence[Pair]
     moves: Moves | None = None
     orbit: float = 0.0
@@ -76,6 +85,7 @@ class Trainer:
         self._optimizer = self._make_optimizer()
         self._checkpoints = Checkpoints(folder / "checkpoints", plan.identity)
         self.progress = Progress(0, -1, math.inf)
+        self._last: float | None = None
 
     def _make_optimizer(self) -> torch.optim.AdamW:
         stage, heads = self.plan.stage, self._heads
@@ -96,21 +106,40 @@ class Trainer:
         try:
             for update, batch in self._batches(self.progress.update, last):
                 values = self._update(update, batch)
-                self.progress = self.progress._replace(update=update + 1)
-                if self._due(self.plan.run.evaluate_every, last):
+                self._tick(update + 1)
+                final = update + 1 == last or self.finished
+                if final or self._due(self.plan.run.evaluate_every):
                     values |= self._validate()
-                if self._due(self.plan.run.save_every, last):
+                if final or self._due(self.plan.run.save_every):
                     self._save()
-                for sink in sinks:
-                    sink.log(update, values)
+                if values:
+                    for sink in sinks:
+                        sink.log(update, values)
                 self._watch(update, self.plan.stage.updates, values)
+                if final:
+                    break
         finally:
             for sink in sinks:
                 sink.close()
         return self.progress
 
-    def _due(self, every: int, last: int) -> bool:
-        return self.progress.update % every == 0 or self.progress.update == last
+    def _due(self, every: int) -> bool:
+        return self.progress.update % every == 0
+
+    def _tick(self, done: int) -> None:
+        """Count an update and the time since the last one; the first of a run may compile."""
+        now = time.perf_counter()
+        spent = 0.0 if self._last is None else now - self._last
+        self._last = now
+        seconds = self.progress.seconds + spent
+        self.progress = self.progress._replace(update=done, seconds=seconds)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all updates are done, or the time is up."""
+        stage, progress = self.plan.stage, self.progress
+        spent = stage.seconds is not None and progress.seconds >= stage.seconds
+        return spent or progress.update >= stage.updates
 
     def _sinks(self) -> list[trackers.Tracker]:
         if not self._processes.main:
@@ -131,6 +160,7 @@ class Trainer:
 
     def _batch(self, update: int) -> Batch:
         moves = self.plan.moves
+        assert self.plan.decisions is not None
         return Batch(self.plan.decisions.batch(update), moves.batch(update) if moves else [])
 
     def _update(self, update: int, batch: Batch) -> dict[str, float]:
@@ -174,8 +204,10 @@ class Trainer:
         torch.manual_seed(derive(self.plan.seed, "dropout", update, rank) % 2**63)
 
     def _set_rates(self, update: int) -> None:
+        stage = self.plan.stage
+        share = None if stage.seconds is None else self.progress.seconds / stage.seconds
         for group in self._optimizer.param_groups:
-            group["lr"] = group["base"] * rate_factor(self.plan.stage, update)
+            group["lr"] = group["base"] * rate_factor(stage, update, share)
 
     def _step(self) -> dict[str, float]:
         """Add gradients up, clip backbone and heads apart, and step."""
@@ -249,14 +281,21 @@ def restore(trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, tor
             parameter.copy_(weights[name])
 
 
-def rate_factor(stage: Stage, update: int) -> float:
-    """Return the factor on learning rates: linear warm-up, then constant or cosine."""
+def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
+    """Return the factor on learning rates: linear warm-up, then constant or cosine.
+
+    Args:
+        stage: the schedule.
+        update: the update, from 0.
+        share: how much of a time budget is gone; by default the share of updates counts.
+    """
     if update < stage.rate_warm_up:
         return (update + 1) / stage.rate_warm_up
     if stage.decay == "constant":
         return 1.0
-    left = max(1, stage.updates - stage.rate_warm_up)
-    return 0.5 * (1 + math.cos(math.pi * (update - stage.rate_warm_up) / left))
+    if share is None:
+        share = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
 
 def _averages(sums: Mapping[str, float], seconds: float) -> dict[str, float]:

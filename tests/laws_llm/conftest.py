@@ -103,6 +103,9 @@ class Unruly(BaseHTTPRequestHandler):
     def good(self) -> None:
         self._send(200, reply(RECORD))
 
+    def prose(self) -> None:
+        self._send(200, reply("Gladly! I would wait, since {nothing} here is urgent."))
+
     def busy(self) -> None:
         self._send(429, b'{"error":{"message":"slow down"}}', Retry_After="1")
 

@@ -1,0 +1,150 @@
+"""A chat endpoint as the teacher: sampled at 0.2, kept, resumed, and refused when it babbles."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("openai", reason="needs the chat extra")
+
+from waggle.cli.main import main
+from waggle.core.schema import Decision
+from waggle.corpus.curriculum import Curriculum
+from waggle.corpus.settings import CorpusSettings
+from waggle.corpus.store import Store
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    settings = CorpusSettings(
+        tasks=("beacon",), bundles=1, validation=1, test=1, native=3, n=(4,), rounds=3
+    )
+    store = Store(tmp_path / "corpus")
+    store.write("views", Curriculum(settings).examples(), settings.model_dump(mode="json"))
+    return tmp_path / "corpus"
+
+
+def size(corpus: Path) -> int:
+    store = Store(corpus)
+    return sum(len(list(store.examples("views", split))) for split in store.splits("views"))
+
+
+def labels(corpus: Path) -> dict[str, tuple[Decision | None, str]]:
+    store = Store(corpus)
+    return {e.key: (e.decision, e.teacher) for split in store.splits("decisions")
+            for e in store.examples("decisions", split)}  # fmt: skip
+
+
+def label(corpus: Path, url: str, *more: str) -> int:
+    quick = ("--law.timeout", "5", "--law.retries", "0", "--law.concurrency", "1")
+    return main(["corpus", "label", str(corpus), "--teacher", "chat", "--law.base-url", url,
+                 "--law.patience", "9999", *quick, *more])  # fmt: skip
+
+
+def test_the_teacher_is_sampled_at_a_fifth_and_asked_once_per_view(
+    corpus: Path, unruly: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = unruly("good")
+    assert label(corpus, server.url) == 0
+    assert {body["temperature"] for body in server.seen} == {0.2}
+    assert len(server.seen) == size(corpus) == len(labels(corpus))
+    assert {teacher for _, teacher in labels(corpus).values()} == {"chat"}
+    assert "0 answers refused" in capsys.readouterr().out
+    assert label(corpus, server.url, "--law.temperature", "0.7", "--fresh") == 0
+    assert {body["temperature"] for body in server.seen[size(corpus) :]} == {0.7}
+
+
+def test_an_interrupted_labelling_asks_only_for_what_is_missing(
+    corpus: Path, unruly: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = 5
+    dying = unruly(*["good"] * kept, "broken")
+    assert label(corpus, dying.url) == 2
+    said = capsys.readouterr().err
+    assert "gave no admissible record" in said and said.count("\n") == 1
+    assert "decisions" not in Store(corpus).manifest().parts
+    server = unruly("good")
+    assert label(corpus, server.url) == 0
+    assert len(server.seen) == size(corpus) - kept
+    before = labels(corpus)
+    dead = unruly("hangup")
+    assert label(corpus, dead.url) == 0
+    assert dead.seen == [] and labels(corpus) == before
+
+
+def test_a_question_that_was_answered_is_never_paid_for_again(
+    corpus: Path, unruly: Any, tmp_path: Path
+) -> None:
+    server = unruly("good")
+    memory = ("--law.cache", str(tmp_path / "replies.sqlite"))
+    assert label(corpus, server.url, *memory) == 0
+    asked = len(server.seen)
+    assert label(corpus, server.url, *memory, "--fresh") == 0
+    assert len(server.seen) == asked
+
+
+def test_prose_never_enters_the_corpus(
+    corpus: Path, unruly: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    views = size(corpus)
+    assert label(corpus, unruly(*["good", "prose"] * views).url) == 0
+    held = labels(corpus)
+    assert len(held) == -(-views // 2)
+    assert all(decision is not None for decision, _ in held.values())
+    assert f"{views - len(held)} answers refused" in capsys.readouterr().out
+
+
+def test_a_teacher_of_prose_alone_is_one_line(
+    corpus: Path, unruly: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert label(corpus, unruly("prose").url) == 2
+    said = capsys.readouterr().err
+    assert "gave no admissible record" in said and said.count("\n") == 1
+    assert "decisions" not in Store(corpus).manifest().parts
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """`waggle serve --law expert` in a process of its own."""
+    pytest.importorskip("uvicorn", reason="needs the serve extra")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "waggle", "serve", "--law", "expert", "--port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait(f"http://127.0.0.1:{port}/v1/models")
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            server.terminate()
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def test_a_live_endpoint_teaches_what_its_law_teaches(corpus: Path, served: str) -> None:
+    assert label(corpus, served) == 0
+    told = labels(corpus)
+    assert main(["corpus", "label", str(corpus), "--teacher", "expert"]) == 0
+    own = labels(corpus)
+    assert {key: decision for key, (decision, _) in told.items()} == {
+        key: decision for key, (decision, _) in own.items()
+    }
+    assert len({decision for decision, _ in own.values()}) > 3

@@ -21,6 +21,9 @@ from waggle.core.schema import (
 )
 from waggle.laws import moves
 
+YOUNG = 3
+"""Rounds for which word of a prey is worth passing on."""
+
 
 def decide(view: View) -> Decision:
     """Dispatch on the task of the contract."""
@@ -90,8 +93,8 @@ def _news(view: View) -> Trace | None:
     refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
     traces = [t for t in moves.relayable(view) if t.claim not in refuted and t.support > 0]
     if view.contract.task.endswith("/pursuit"):
-        # A prey moves on: word of it is passed on once, fresh from whoever saw it.
-        traces = [t for t in traces if t.ttl == MAX_TTL]
+        # A prey moves on: word of it is passed on while it is young.
+        traces = [t for t in traces if t.ttl > MAX_TTL - YOUNG]
     trace = moves.best_trace(view, traces)
     if trace is not None:
         return moves.relay(trace, BROADCAST)

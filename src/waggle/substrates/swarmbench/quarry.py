@@ -1,14 +1,13 @@
 """Pursuit as sites: one moving target, forgotten soon after it was told of.
 
 The claim names the block the prey is in and which prey it is, so a captured or relocated prey is
-another claim. A prey that moved within its block is news.
+another claim. A prey that moved within its block is news. One that slipped out of sight is not yet
+refuted: only after a refresh period without a newer word does an empty place speak against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import msgspec
 
 from waggle.core.protocols import Local, Shock, Write
 from waggle.core.schema import MAX_BIN, Json
@@ -17,7 +16,8 @@ from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import octant, sub
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.relocate import relocate_prey
+from waggle.substrates.swarmbench.relocate import PREY_DUE, relocate_prey
+from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sites import BLOCK, Sites
 
 
@@ -27,12 +27,20 @@ class PursuitSites(Sites):
     refresh: int | None = 12
     certain = 1
     memory_span: int | None = 5
+    patience = 12
+    doubt: int | None = 16
     symbols: Mapping[str, str] = {"prey": "P"}
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._named: set[str] = set()
 
     def claim(self, kind: str, cell: Cell) -> str:
         """Name the block the prey is in, and which prey it is."""
         captures = int(self.scene.world.score) + self.incarnation
-        return f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{captures}"
+        claim = f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{captures}"
+        self._named.add(claim)
+        return claim
 
     def plan(self, node: int) -> Plan:
         """Hunt."""
@@ -86,10 +94,13 @@ class PursuitSites(Sites):
         return hunt.approach(scene.windows[node], offset, scene.draw(node))
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Relocate the prey far away once a quarter of the nodes is committed."""
-        shock = relocate_prey(self.scene, round, committed, self.claim)
-        if shock is not None:
-            self.incarnation += 1
-            cell = self.scene.world.rules.prey  # type: ignore[attr-defined]
-            shock = msgspec.structs.replace(shock, new_claims=(self.claim("prey", cell),))
-        return shock
+        """Relocate the prey once half of the nodes are committed, or late in the episode.
+
+        Every claim named so far is refuted. A claim named later is of the relocated prey or of its
+        successors, so it rests on what was seen after the relocation; no list can name them all.
+        """
+        if not PREY_DUE.now(self.scene, round, committed) or not relocate_prey(self.scene):
+            return None
+        self.incarnation += 1
+        note = "the prey was moved to the farthest empty cell in sight of three nodes"
+        return Shock(round, tuple(sorted(self._named)), (), (), note)

@@ -1,28 +1,49 @@
-"""Late counterevidence: move the target far away once a quarter of the swarm is committed to it.
+"""Late counterevidence: move the target far away once enough of the swarm is committed to it.
 
-It enters through native windows only (adapter spec, section 5). The round is the first from 20 on
-with enough commitment, else the 50th.
+It enters through native windows only (adapter spec, section 5). Food moves at the first round from
+20 on with a quarter of the nodes committed, else at the 50th. Commitments to a prey come and go
+with it; it moves once half of the nodes hold one, else at the 70th round, so that what is refuted
+is what dominates also where commitments cannot be undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import NamedTuple
 
 from waggle.core.protocols import Shock
-from waggle.substrates.swarmbench.compass import taxi
+from waggle.substrates.swarmbench.compass import reach, taxi
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.level import EMPTY, FOOD
 from waggle.substrates.swarmbench.pursuit import Pursuit
 from waggle.substrates.swarmbench.scene import Scene
 
-EARLIEST, LATEST = 20, 50
+SEERS = 3
+"""Nodes in whose windows a relocated prey must be: two that tell of it, and one that hears both."""
 Namer = Callable[[str, Cell], str]
 
 
-def is_due(scene: Scene, round: int, committed: Mapping[int, str], kind: str) -> bool:
-    """Whether enough nodes hold a claim of this kind, or the latest round has come."""
-    held = sum(claim.startswith(f"{kind}:") for claim in committed.values())
-    return round >= LATEST or (round >= EARLIEST and 4 * held >= scene.world.n)
+class Due(NamedTuple):
+    """When the counterevidence comes."""
+
+    kind: str
+    """Kind of site the nodes must be committed to."""
+    share: Fraction
+    """Share of the nodes that must be."""
+    latest: int
+    """Round at which it comes anyway."""
+    earliest: int = 20
+
+    def now(self, scene: Scene, round: int, committed: Mapping[int, str]) -> bool:
+        """Whether enough nodes hold a claim of the kind, or the latest round has come."""
+        held = sum(claim.startswith(f"{self.kind}:") for claim in committed.values())
+        enough = held >= self.share * scene.world.n
+        return round >= self.latest or (round >= self.earliest and enough)
+
+
+PREY_DUE = Due("prey", Fraction(1, 2), 70)
+FOOD_DUE = Due("food", Fraction(1, 4), 50)
 
 
 def refuted(committed: Mapping[int, str], kind: str, present: str) -> tuple[str, ...]:
@@ -31,13 +52,13 @@ def refuted(committed: Mapping[int, str], kind: str, present: str) -> tuple[str,
     return tuple(sorted(held | {present}))
 
 
-def relocate_prey(
-    scene: Scene, round: int, committed: Mapping[int, str], name: Namer
-) -> Shock | None:
-    """Teleport the prey to the farthest empty cell; ties: lowest row, then column."""
+def relocate_prey(scene: Scene) -> bool:
+    """Teleport the prey to the farthest empty cell in sight; ties: lowest row, then column.
+
+    In sight, so that the counterevidence is in native views when it is injected; where too few see
+    any empty cell, the farthest of all. Return whether there was a cell to go to.
+    """
     world = scene.world
-    if not is_due(scene, round, committed, "prey"):
-        return None
     assert isinstance(world.rules, Pursuit)
     old = world.rules.prey
     inner = [
@@ -47,11 +68,10 @@ def relocate_prey(
         if world.is_empty((i, j))
     ]
     if not inner:
-        return None
-    cell = min(inner, key=lambda c: (-taxi(c, old), c))
-    gone = refuted(committed, "prey", name("prey", old))
-    world.relocate_prey(cell)
-    return Shock(round, gone, (), (), "the prey was moved to the farthest empty cell")
+        return False
+    seen = [c for c in inner if sum(reach(c, at) <= scene.half for at in scene.cells) >= SEERS]
+    world.relocate_prey(min(seen or inner, key=lambda c: (-taxi(c, old), c)))
+    return True
 
 
 def relocate_food(
@@ -59,7 +79,7 @@ def relocate_food(
 ) -> Shock | None:
     """Move the food to the other corner on its side of the walls, once those cells are empty."""
     world = scene.world
-    if not is_due(scene, round, committed, "food"):
+    if not FOOD_DUE.now(scene, round, committed):
         return None
     terrain = world.terrain
     cells = [(i, j) for i, row in enumerate(terrain) for j, s in enumerate(row) if s == FOOD]

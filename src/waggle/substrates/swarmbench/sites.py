@@ -47,6 +47,10 @@ class Sites:
     """How near a told place must be before its emptiness refutes the claim."""
     memory_span: int | None = None
     """Rounds after which a told site is forgotten; None: never."""
+    patience = 0
+    """Rounds without newer word after which a target missed in its place refutes the claim."""
+    doubt: int | None = None
+    """Rounds after which a miss is forgotten and refutes nothing any more; None: never."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -139,15 +143,17 @@ class Sites:
     def _refuted_since(self, memory: Memory, claim: str) -> int | None:
         """Return how many rounds ago own eyes refuted a claim, or None.
 
-        The target in sight elsewhere, or the named place found empty and the target not seen since.
+        The target in sight elsewhere, or the named place found empty and no newer word of the
+        target since, for as long as the task's patience lasts.
         """
         own = memory.seen.get(claim.partition(":")[0])
         if own is not None and own.claim != claim:
             return memory.age(own)
         gone = memory.claims_gone.get(claim)
-        if gone is None or (self.memory_span and memory.clock - gone > self.memory_span):
+        if gone is None or claim in memory.told:
             return None
-        return memory.clock - gone
+        age = memory.clock - gone
+        return None if age < self.patience or (self.doubt and age > self.doubt) else age
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
         memory = self.scene.memories[node]
@@ -190,7 +196,7 @@ class Sites:
         """Send along where the target was and when it was seen, or when it was missed."""
         memory = self.scene.memories[write.sender]
         if write.conflict:
-            return Cue(None, memory.claims_gone.get(write.claim, memory.clock))
+            return Cue(None, memory.clock - (self._refuted_since(memory, write.claim) or 0))
         site = self._source(write)
         if site is None:
             return Cue(None, memory.clock)
@@ -229,6 +235,8 @@ class Sites:
         """Keep the newest word on a claim; equally new ones are ranked by content alone."""
         if self._is_stale(memory, site):
             return
+        if memory.claims_gone.get(site.claim, site.round) < site.round:
+            del memory.claims_gone[site.claim]
         known = memory.told.get(site.claim)
         kept = memory.routes.get(site.claim, [])
         if known is None or _rank(site, route) < _rank(known, kept):

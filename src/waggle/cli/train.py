@@ -118,7 +118,8 @@ def _corpus_beside(stages: Stages, phases: Phases) -> Iterator[None]:
         yield
         return
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        made = pool.submit(make_corpus, stages.store.path, stages.recipe.corpus, 1)
+        spare = max(1, stages.workers // 2)
+        made = pool.submit(make_corpus, stages.store.path, stages.recipe.corpus, spare)
         yield
         with phases("corpus, after stage one"):
             made.result()

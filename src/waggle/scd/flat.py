@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flat:
     """One pass over some sequences."""
 
@@ -45,7 +46,7 @@ class Flat:
         if groups > 1:
             key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
         q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
-        if q.is_cuda and value.dtype in (torch.bfloat16, torch.float16):
+        if q.is_cuda and v.dtype in (torch.bfloat16, torch.float16) and _varlen_works(v.dtype):
             q, k = q.to(v.dtype), k.to(v.dtype)
             return _varlen(q, k, v, self.bounds, self.longest, scaling)
         return self._on_grid(q, k, v, scaling)
@@ -67,6 +68,20 @@ class Flat:
         )
         flat = found.transpose(1, 2).reshape(rows * self.longest, *q.shape[1:])
         return flat.index_select(0, place)
+
+
+@lru_cache(maxsize=2)
+def _varlen_works(dtype: torch.dtype) -> bool:
+    """Try variable-length attention once, both ways; it is young, and not in every build."""
+    try:
+        with torch.enable_grad():
+            states = torch.randn(8, 1, 64, dtype=dtype, device="cuda", requires_grad=True)
+            bounds = torch.tensor([0, 3, 8], dtype=torch.int32, device="cuda")
+            found = _varlen(states, states, states, bounds, 5, None)
+            torch.autograd.backward(found.sum())
+    except (ImportError, AttributeError, RuntimeError, TypeError, NotImplementedError, ValueError):
+        return False
+    return True
 
 
 def _varlen(

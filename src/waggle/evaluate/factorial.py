@@ -19,6 +19,7 @@ intervals resample seeds and units, without them seeds alone; the tables say whi
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
@@ -73,9 +74,10 @@ def _read(path: Path) -> Trained:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path} is too long for the results of an arm; remove it")
-        data = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        # The standard reader: what could not be measured is written as NaN.
+        data = msgspec.convert(json.loads(path.read_bytes()), dict[str, Any])
         units = msgspec.convert(data.get("units", {}), dict[str, list[float]])
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ConfigError(
             f"{path} holds no results of an arm ({error}); diagnose it again"
         ) from None

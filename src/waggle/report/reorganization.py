@@ -13,7 +13,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.reading import Value, label, mean, methods_of, metric, provenance, reference
-from waggle.report.settings import effect, hits, macro, of, recovered, since
+from waggle.report.settings import effect, flag, hits, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
@@ -131,9 +131,9 @@ def _component(mine: Sequence[Row], whole: Sequence[Row], same: bool) -> tuple[s
 
     return (
         hits(mine, "recovery"),
-        gain(metric("recovery"), percent=True),
+        gain(flag("recovery"), percent=True),
         hits(mine, "outcome_recovery"),
-        gain(metric("outcome_recovery"), percent=True),
+        gain(flag("outcome_recovery"), percent=True),
         number(mean(mine, recovered(LATENCY)), 2),
         gain(recovered(LATENCY)),
         number(mean(mine, STALE), 2),
@@ -170,9 +170,9 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
 
 def _effects(mine: Sequence[Row], other: Sequence[Row]) -> tuple[str, ...]:
     kinds = ("recovery", "event_recovery", "outcome_recovery")
-    matched = effect(mine, other, metric("recovery"))
+    matched = effect(mine, other, flag("recovery"))
     return (
-        *(settings.points(effect(mine, other, metric(kind))) for kind in kinds),
+        *(settings.points(effect(mine, other, flag(kind))) for kind in kinds),
         *(
             settings.signed(effect(mine, other, value))
             for value in (recovered(LATENCY), STALE, metric("post_messages"))

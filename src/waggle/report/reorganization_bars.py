@@ -17,7 +17,7 @@ from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
 from waggle.report.reading import Value, label, methods_of, metric
 from waggle.report.reorganization import LATENCY, STALE
 from waggle.report.reorganization_runtime import completed, relative
-from waggle.report.settings import of, rate, recovered
+from waggle.report.settings import flag, of, rate, recovered
 
 Bar: TypeAlias = "tuple[float, float, float] | None"
 """Height, and how far the error reaches below and above."""
@@ -25,7 +25,7 @@ _KINDS = (("recovery", "recovery"), ("event", "event_recovery"), ("outcome", "ou
 
 
 def _rate(rows: Sequence[Row], name: str) -> Bar:
-    found = rate(rows, metric(name))
+    found = rate(rows, flag(name))
     return None if found is None else (found.mean, found.mean - found.low, found.high - found.mean)
 
 

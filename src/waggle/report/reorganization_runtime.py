@@ -15,7 +15,7 @@ from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.reading import Value, label, mean, methods_of, metric, provenance
 from waggle.report.reorganization import LATENCY, STALE
-from waggle.report.settings import cell_of, effect, hits, macro, of, recovered, since
+from waggle.report.settings import cell_of, effect, flag, hits, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
 
@@ -45,7 +45,7 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
         if sync is None:
             continue
         mine, other = of(rows, method), of(rows, sync)
-        lost = None if method == sync else effect(mine, other, metric("recovery"))
+        lost = None if method == sync else effect(mine, other, flag("recovery"))
         body.append(
             (
                 label(recipe, method),

@@ -95,13 +95,17 @@ def effect(mine: Sequence[Row], other: Sequence[Row], value: Value) -> Interval 
     return paired(groups) if groups else None
 
 
+def flag(name: str) -> Value:
+    """Return the reader of a zero-or-one metric; a setting without an injection did not recover."""
+    return lambda row: float(row.metrics.get(name) == 1.0)
+
+
 def hits(rows: Sequence[Row], name: str) -> str:
-    """Format how many settings a zero-or-one metric holds in."""
-    found = [v for row in rows if (v := row.metrics.get(name)) is not None]
-    if not found:
+    """Format in how many settings a zero-or-one metric holds."""
+    if not rows:
         return number(None)
-    count = sum(v == 1.0 for v in found)
-    return f"{count}/{len(found)} ({100 * count / len(found):.1f} %)"
+    count = sum(flag(name)(row) == 1.0 for row in rows)
+    return f"{count}/{len(rows)} ({100 * count / len(rows):.1f} %)"
 
 
 def ratio(mine: float | None, other: float | None, digits: int = 2) -> str:

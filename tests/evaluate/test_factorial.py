@@ -1,0 +1,97 @@
+"""Results of training arms: what is read, what is refused, and what the effects are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.sheets import row
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case
+from waggle.evaluate.factorial import Trained, behavioural, read_arms, structural
+from waggle.evaluate.plan import Cell
+from waggle.evaluate.rows import Row
+
+
+def arm(name: str, seed: int, probe: float = 2.0, units: list[float] | None = None) -> Trained:
+    return Trained(name, seed, {"probe all": probe}, {"probe all": units or []}, "shuffled")
+
+
+def late(method: str, seed: int, recovered: float, n: int = 32) -> Row:
+    case = Case("silo", "III-26", n, seed, None, True)
+    return row(Cell(method, "local", {}, case, "shuffled", "sync", {}, {}), 0.5, recovery=recovered)
+
+
+def write(folder: Path, name: str, content: Any) -> None:
+    (folder / "arms").mkdir(exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "arms" / name).write_text(text)
+
+
+def test_arms_are_read_in_order(tmp_path: Path) -> None:
+    assert read_arms(tmp_path) == []
+    result = {"order": "shuffled", "nll": 0.02, "probe all": 1.5, "units": {"summary": [1, 0]}}
+    write(tmp_path, "scd-0.json", result)
+    write(tmp_path, "decision-11.json", {**result, "probe eventful": float("nan")})
+    write(tmp_path, "decision-2.json", result)
+    found = read_arms(tmp_path)
+    assert [each.method for each in found] == ["decision-2", "decision-11", "scd-0"]
+    assert found[2].values == {"nll": 0.02, "probe all": 1.5}
+    assert found[2].units == {"summary": [1.0, 0.0]}
+    assert "probe eventful" not in found[1].values
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("both-0.json", {}, "ARM-SEED.json"),
+        ("scd-x.json", {}, "ARM-SEED.json"),
+        ("scd-0.json", "[1]", "no results"),
+        ("scd-0.json", "{", "no results"),
+        ("scd-0.json", {"units": {"summary": ["a"]}}, "no results"),
+    ],
+)
+def test_anything_else_is_refused(tmp_path: Path, name: str, content: Any, says: str) -> None:
+    write(tmp_path, name, content)
+    with pytest.raises(ConfigError, match=says):
+        read_arms(tmp_path)
+
+
+def test_structural_effect_over_seeds_alone() -> None:
+    found = [arm("decision", 0), arm("decision", 1), arm("scd", 0, 1.0), arm("scd", 1, 1.5)]
+    made = structural(found, "scd", "probe all", "probe all", relative=True)
+    assert made is not None and not made.cases
+    assert (made.base, made.arm, made.delta.mean) == (1.0, 0.625, -0.375)
+    assert (made.delta.low, made.delta.high) == (-0.5, -0.25)
+
+
+def test_structural_effect_resamples_units_where_all_seeds_have_them() -> None:
+    base = [arm("decision", s, 2.0, [1.0, 3.0]) for s in (0, 1)]
+    whole = [*base, *(arm("orbit", s, 1.0, [1.0, 1.0]) for s in (0, 1))]
+    made = structural(whole, "orbit", "probe all", "probe all", relative=False)
+    assert made is not None and made.cases and made.delta.units == 4
+    assert made.delta.mean == -1.0 and made.delta.low < -1.0 < made.delta.high
+    cut = [*base, arm("orbit", 0, 1.0, [1.0, 1.0]), arm("orbit", 1, 1.0, [1.0])]
+    made = structural(cut, "orbit", "probe all", "probe all", relative=False)
+    assert made is not None and not made.cases
+
+
+def test_structural_effect_needs_a_pair() -> None:
+    lonely = [arm("decision", 0), arm("scd", 1)]
+    assert structural(lonely, "scd", "probe all", "probe all", relative=False) is None
+
+
+def test_behavioural_effect_pairs_cases_within_cells() -> None:
+    found = [arm(a, s) for a in ("decision", "scd") for s in (0, 1)]
+    rows = [late(f"scd-{s}", case, 1.0) for s in (0, 1) for case in (1, 2, 3)]
+    rows += [late(f"decision-{s}", case, float(case == 1)) for s in (0, 1) for case in (1, 2)]
+    rows += [late("scd-0", 1, 0.0, n=64), late("decision-0", 1, 1.0, n=64)]
+    made = behavioural(rows, found, "scd", lambda r: r.metrics["recovery"], lambda r: f"N={r.n}")
+    # The cell N=64 has no rows of seed 1, the third case no partner: both are left out.
+    assert made is not None
+    assert (made.base, made.arm, made.delta.mean, made.delta.units) == (0.5, 1.0, 0.5, 4)
+    assert made.seeds == 2 and (made.delta.low, made.delta.high) == (0.0, 1.0)
+    assert behavioural([], found, "scd", lambda r: 1.0, lambda r: "") is None

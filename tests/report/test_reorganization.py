@@ -1,0 +1,217 @@
+"""Reorganization tables and figures from rows made by hand; recipes that plan what they say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.sheets import row
+from waggle.core.errors import ConfigError
+from waggle.evaluate import plan
+from waggle.evaluate.plan import Cell, Recipe, cells
+from waggle.evaluate.rows import Row
+from waggle.report import catalog, factorial, settings, story
+from waggle.report import reorganization as tables
+from waggle.report import reorganization_runtime as runtime
+
+RECIPES = Path(__file__).parents[2] / "recipes" / "reorganization"
+METHODS: dict[str, dict[str, Any]] = {
+    "whole": {"law": "expert"},
+    "no-decay": {"law": "expert", "switches": {"decay": False}, "label": "no decay"},
+    "lossy": {"law": "expert", "engine": "event", "perturbation": {"loss": 0.1}},
+    "other": {"law": "heuristic"},
+}
+BLOCK = {"n": [32, 64], "tasks": ["swarmbench/pursuit", "silo/III-26"], "shock": True,
+         "methods": list(METHODS), "seeds": {"start": 22_000, "count": 2}}  # fmt: skip
+
+
+def course(shift: int = 0, stale: float = 1.0) -> dict[str, list[float]]:
+    """A swarm of which half holds the old claim, challenges it and takes the new one."""
+    names = ("none", "conflict", "reopened", "attempted")
+    old = [0.5, 0.5, 0.5, *[0.25] * (1 + shift), 0.0]
+    quiet = [0.0] * len(old)
+    new = [0.0, 0.0, 0.0, *[0.125] * (1 + shift), 0.75]
+    busy = [0.0, 0.0, 0.125, 0.25, *[0.0] * (len(old) - 4)]
+    mass = [1.0, 1.0, 2.0, *[3.0] * (1 + shift), 1.0]
+    return {
+        "injection": [2.0], **dict.fromkeys(names, quiet), "old": old, "new": new,
+        "challenge": busy, "synthesize": list(reversed(busy)), "mass": mass,
+        "stale": [stale] * len(old), "delivered": [2.0] * len(old),
+    }  # fmt: skip
+
+
+def late(cell: Cell, *, hit: bool, latency: float | None, stale: float) -> Row:
+    given = {"recovery": float(hit), "event_recovery": 1.0, "outcome_recovery": float(hit),
+             "stale_auc": stale, "post_messages": 4.0}  # fmt: skip
+    made = row(cell, 0.5 if cell.method == "lossy" else 1.0, **given)
+    metrics = {**made.metrics, "resynthesis_latency": latency}
+    data = {name: getattr(made, name) for name in made.__struct_fields__}
+    return Row(**{**data, "metrics": metrics, "course": course(stale=stale)})
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Recipe:
+    base = {"title": "T", "methods": METHODS, "blocks": [BLOCK]}
+    return Recipe.model_validate(base)
+
+
+@pytest.fixture(scope="module")
+def rows(recipe: Recipe) -> list[Row]:
+    made = []
+    for cell in cells(recipe):
+        first = cell.case.seed == 22_000
+        hit = {"whole": True, "no-decay": first, "lossy": True, "other": False}[cell.method]
+        latency = {"whole": 2.0, "no-decay": 5.0, "lossy": 3.0, "other": None}[cell.method]
+        made.append(
+            late(cell, hit=hit, latency=latency, stale=9.0 if "decay" in cell.method else 3.0)
+        )
+    return made
+
+
+def test_cells_pool_upwards(rows: list[Row], recipe: Recipe) -> None:
+    table = tables.cells(rows, recipe)
+    mine = [line for line in table.rows if line[0] == "no decay"]
+    assert [(line[1], line[2]) for line in mine] == [
+        ("swarmbench/pursuit", "32"), ("swarmbench/pursuit", "64"), ("swarmbench/pursuit", "all"),
+        ("silo/III-26", "32"), ("silo/III-26", "64"), ("silo/III-26", "all"), ("pooled", "all"),
+    ]  # fmt: skip
+    assert [line[3] for line in mine][-2:] == ["2/4 (50.0 %)", "4/8 (50.0 %)"]
+    assert mine[-1][4] == "8/8 (100.0 %)"
+    assert mine[-1][6] == "5.00"
+
+
+def test_components_are_read_against_their_own_law(rows: list[Row], recipe: Recipe) -> None:
+    lines = {line[:2]: line for line in tables.components(rows, recipe).rows}
+    assert lines["whole", "pooled"][3] == "—"
+    ablated = lines["no decay", "pooled"]
+    assert ablated[2] == "4/8 (50.0 %)" and ablated[3].startswith("+50.0 [+")
+    assert ablated[7] == "-3.00 [-3.00, -3.00]"
+    assert ablated[9] == "-6.00 [-6.00, -6.00]"
+    assert lines["other", "pooled"][3] == "—"
+
+
+def test_process_counts_a_source_that_never_recovers(rows: list[Row], recipe: Recipe) -> None:
+    lines = {line[0]: line for line in tables.process(rows, recipe).rows}
+    assert lines["other"][1] == "0/8 (0.0 %)" and lines["other"][4:6] == ("—", "—")
+    assert lines["no decay"][5] == "3.00×"
+
+
+def test_effects_name_their_contrast(rows: list[Row], recipe: Recipe) -> None:
+    found = {(line[0], line[1]): line for line in tables.effects(rows, recipe).rows}
+    assert found["whole − other", "pooled"][2] == "+100.0 [+100.0, +100.0]"
+    assert found["whole − other", "pooled"][-1] == "8"
+    assert ("whole − whole", "pooled") not in found
+
+
+def test_perturbations_are_relative_to_the_synchronous_engine(
+    rows: list[Row], recipe: Recipe
+) -> None:
+    lines = {line[0]: line for line in runtime.perturbations(rows, recipe).rows}
+    assert lines["whole"][1] == "1.000" and lines["whole"][5] == "—"
+    assert lines["lossy"][1] == "0.500"
+    assert lines["lossy"][5] == "+0.0 [+0.0, +0.0]"
+    assert lines["lossy"][8] == "0.0 / 6.0"
+
+
+def test_sensitivity_shares_runs_that_cannot_differ(recipe: Recipe) -> None:
+    plain = {**BLOCK, "shock": False, "methods": ["whole"], "tasks": ["swarmbench/foraging"]}
+    own = {**BLOCK, "shock": False, "methods": ["whole", "no-decay"],
+           "tasks": ["swarmbench/pursuit"]}  # fmt: skip
+    made = Recipe.model_validate({"title": "T", "methods": METHODS, "blocks": [plain, own]})
+    rows = [row(c, 3.0 if c.method == "no-decay" else 2.0) for c in cells(made)]
+    lines = {line[0]: line for line in runtime.sensitivity(rows, made).rows}
+    assert lines["no decay"][1] == "1.250"
+    assert [lines[m][-1] for m in ("whole", "no decay")] == ["8", "8"]
+
+
+def test_a_setting_without_injection_did_not_recover(rows: list[Row]) -> None:
+    data = {name: getattr(rows[0], name) for name in rows[0].__struct_fields__}
+    silent = Row(**{**data, "metrics": {"recovery": None}, "course": {}})
+    assert settings.hits([rows[0], silent], "recovery") == "1/2 (50.0 %)"
+
+
+def test_story_is_chosen_by_rule_and_told(rows: list[Row], recipe: Recipe) -> None:
+    told = story.told(rows, recipe)
+    assert (told.method, told.task, told.n, told.seed) == ("whole", "pursuit", 32, 22_000)
+    text = " ".join(story.sentences(told))
+    assert "At round 2 the counterevidence comes; 50 % hold the old claim." in text
+    assert "Challenge peaks at +1." in text and "first leads at +2" in text
+    assert text.endswith("The swarm recovered.")
+    lines = story.trajectory(rows, recipe).rows
+    assert [line[0] for line in lines] == ["-2", "-1", "+0", "+1", "+2"]
+    assert lines[0][1] == "50 %" and lines[3][4] == "8"
+    with pytest.raises(ConfigError, match="shock = true"):
+        story.told([], recipe)
+
+
+FIGURES = (
+    "reorganization-course", "reorganization-activity", "trajectory", "attribution-sources",
+    "attribution-components",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_draw_and_repeat(name: str, rows: list[Row], recipe: Recipe) -> None:
+    pytest.importorskip("matplotlib", reason="figures need the extra report")
+    draw = catalog.figure(name)
+    first = draw(rows, recipe)
+    assert first.svg.startswith(b"<?xml") and first.pdf.startswith(b"%PDF")
+    assert first.svg.count(b"<path") > 20
+    if name == "trajectory":
+        assert draw(rows, recipe).svg == first.svg
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
+def test_recipes_plan_what_they_say(path: Path) -> None:
+    made = plan.load(path)
+    assert made.keep
+    for name in made.tables:
+        catalog.table(name)
+    for name in made.figures:
+        catalog.figure(name)
+    late = Counter(c.method for c in cells(made) if c.case.shock)
+    rest = Counter(c.method for c in cells(made) if not c.case.shock)
+    assert all(c.case.seed // 1000 == (22 if c.case.shock else 20) for c in cells(made))
+    if path.stem == "sensitivity":
+        own = [m for m in late if m.startswith("nano")]
+        shared = sum("refresh" in m for m in own) * 10
+        assert len(own) == 7 and sum(late[m] + rest[m] for m in own) + shared == 210
+    elif path.stem == "factorial":
+        assert sum(late.values()) == 800 and sum(rest.values()) == 1_020
+    else:
+        assert set(late.values()) == {40} and not rest
+
+
+def test_factorial_tables(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    for arm, agreement in (("decision", 0.5), ("scd", 0.75)):
+        for seed in (0, 1):
+            text = f'{{"order": "shuffled", "nll": 0.02, "probe eventful": {1 + seed}, '
+            text += f'"equivariance shuffled summary": {agreement}}}'
+            (tmp_path / "arms" / f"{arm}-{seed}.json").write_text(text)
+    names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "scd") for s in (0, 1)}
+    blocks = [{**BLOCK, "methods": list(names)},
+              {**BLOCK, "methods": list(names), "shock": False}]  # fmt: skip
+    made = Recipe.model_validate({"title": "T", "methods": names, "blocks": blocks})
+    rows = [
+        late(c, hit=c.method.startswith("scd"), latency=2.0, stale=3.0)
+        if c.case.shock
+        else row(c, 1.0 if c.method.startswith("scd") else 0.5)
+        for c in cells(made)
+    ]
+    arms, effects, quality = factorial.tables(tmp_path, rows)
+    lines = {line[0]: dict(zip(arms.columns, line, strict=True)) for line in arms.rows}
+    assert lines["Decision only"]["summary agree. (%)"] == "50.0 ± 0.0"
+    assert lines["Waggle (SCD)"]["probe, event (norm.)"] == "1.000 ± 0.000"
+    assert lines["Waggle (SCD)"]["recovery (%)"] == "100.0 ± 0.0"
+    assert sum(span.columns for span in arms.spans) == len(arms.columns)
+    found = {line[1]: line for line in effects.rows}
+    assert found["summary agreement (pp)"][4:7] == ("+25.0", "[+25.0, +25.0]", "yes")
+    assert found["recovery (pp)"][4] == "+100.0" and found["recovery (pp)"][8] == "seeds and units"
+    assert found["stale AUC"][6] == "no"
+    assert quality.rows[0][:4] == ("silo", "0.500", "1.000", "+0.500")
+    assert quality.rows[0][6] == "2.000"
+    assert factorial.tables(tmp_path / "none", rows) == []

@@ -1,6 +1,7 @@
-"""Static-shape steps: padding, idle rows and buckets never show in the answers.
+"""Whole-context rows and static-shape steps: padding, scratch rows and mixtures never show.
 
-The capture itself needs CUDA; everything around it is run here with a replay that is eager.
+The kernel and the capture need CUDA; everything around them is run here with the reference
+attention and a replay that is eager.
 """
 
 from typing import Any
@@ -8,17 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.test_exactness import prompts, reference
+from tests.engine.test_exactness import PREFIX, ids, prompts, reference
+from waggle.engine import flash
 from waggle.engine.backend import LeanBackend
 from waggle.engine.engine import Engine
-from waggle.engine.graphs import StepGraphs
-
-
-def static_engine(tiny: Any, rows: int, **options: Any) -> Engine:
-    engine = Engine(*tiny, max_rows=rows, **options)
-    assert isinstance(engine.backend, LeanBackend)
-    engine.backend._graphs = StepGraphs(engine.backend.decoder, capture=warmed)
-    return engine
+from waggle.engine.graphs import LONGEST, StepGraphs, bucket
+from waggle.engine.request import Prompt
+from waggle.engine.row_store import RowStore
+from waggle.engine.stores import Piece
 
 
 def warmed(step: Any) -> Any:
@@ -27,31 +25,62 @@ def warmed(step: Any) -> Any:
     return step
 
 
+def row_engine(tiny: Any, rows: int, static: bool = True, **options: Any) -> Engine:
+    """An engine that decodes as on a GPU."""
+    engine = Engine(*tiny, max_rows=rows, **options)
+    backend = engine.backend
+    assert isinstance(backend, LeanBackend)
+    decoder = backend.decoder
+    store = RowStore(decoder.shape, rows, decoder.dtype, decoder.device, flash.reference)
+    backend.store = store
+    backend.asynchronous = True
+    backend.budget = 700
+    backend.graphs = StepGraphs(decoder, store, capture=warmed) if static else None
+    return engine
+
+
 @pytest.mark.parametrize("rows", [1, 3, 8, 24])
 @pytest.mark.parametrize("speculate", [True, False])
-def test_padded_steps_are_greedy(tiny: Any, rows: int, speculate: bool) -> None:
-    engine = static_engine(tiny, rows, speculate=speculate)
+@pytest.mark.parametrize("static", [True, False])
+def test_steps_are_greedy(tiny: Any, rows: int, speculate: bool, static: bool) -> None:
+    engine = row_engine(tiny, rows, static, speculate=speculate)
     batch = prompts(tiny[1], 24)
+    want = [reference(*tiny, prompt) for prompt in batch]
     for _ in range(2):
-        done = engine.generate(batch)
-        assert [d.tokens for d in done] == [reference(*tiny, prompt) for prompt in batch]
+        assert [done.tokens for done in engine.generate(batch)] == want
     assert isinstance(engine.backend, LeanBackend)
-    assert engine.backend._graphs._graphs, "no step went through a static shape"
+    if static:
+        assert engine.backend.graphs is not None
+        assert engine.backend.graphs._graphs, "no step went through a static shape"
 
 
-def test_warm_up_reaches_the_end_of_the_cache(tiny: Any) -> None:
-    """Recording runs at the last cache position, which lies behind the prefix."""
-    engine = static_engine(tiny, 4)
-    decoder = engine.backend.decoder  # type: ignore[union-attr]
-    decoder._cos, decoder._sin = decoder._tables(8)
-    batch = prompts(tiny[1], 8)
+def test_rows_of_several_prefixes_share_steps_and_slots(tiny: Any) -> None:
+    engine = row_engine(tiny, 6)
+    heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "")]
+    batch = [
+        Prompt(tail=p.tail, prefix=heads[i % 3], max_new_tokens=12 + i)
+        for i, p in enumerate(prompts(tiny[1], 20))
+    ]
+    want = [reference(*tiny, prompt) for prompt in batch]
+    apart = Engine(*tiny, max_rows=6)
+    assert [done.tokens for done in engine.generate(batch)] == want
+    apart.generate(batch)
+    assert engine.batches < apart.batches
+    assert [done.tokens for done in engine.generate(batch[::-1])] == want[::-1]
+
+
+def test_growing_caches_keep_what_rows_hold(tiny: Any) -> None:
+    engine = row_engine(tiny, 4)
+    short = prompts(tiny[1], 3)
+    long = Prompt(tail=ids(tiny[1], "view " * 80), max_new_tokens=12)
+    batch = [*short, long, *short]
     want = [reference(*tiny, prompt) for prompt in batch]
     assert [done.tokens for done in engine.generate(batch)] == want
 
 
-def test_padded_steps_are_constrained(tiny: Any, record_grammar: Any) -> None:
+def test_steps_are_constrained(tiny: Any, record_grammar: Any) -> None:
     plain = Engine(*tiny, max_rows=8)
-    static = static_engine(tiny, 8)
+    static = row_engine(tiny, 8)
     answers = []
     for engine in (plain, static):
         batch = prompts(tiny[1], 20, grammar=engine.constraint(record_grammar))
@@ -59,19 +88,48 @@ def test_padded_steps_are_constrained(tiny: Any, record_grammar: Any) -> None:
     assert answers[0] == answers[1]
 
 
-def test_work_that_dwarfs_its_launches_is_packed(tiny: Any) -> None:
-    engine = static_engine(tiny, 8)
+def test_only_small_steps_of_rows_under_way_are_captured(tiny: Any) -> None:
+    engine = row_engine(tiny, 8)
     assert isinstance(engine.backend, LeanBackend)
-    graphs = engine.backend._graphs
-    assert graphs.fits([0, 1], [[1, 2], [3]], [5, 5])
-    assert not graphs.fits([0, 1], [[1, 2], [3]], [5, 0]), "a prefill is no step"
-    assert not graphs.fits([0], [[1] * 33], [5]), "a long chunk is no step"
+    graphs = engine.backend.graphs
+    assert graphs is not None
+    assert graphs.fits([Piece(0, [1, 2], 5), Piece(1, [3], 5)])
+    assert not graphs.fits([Piece(0, [1, 2], 5), Piece(1, [3], 0)]), "a prefill is no step"
+    assert not graphs.fits([Piece(0, [1] * (LONGEST + 1), 5)]), "a long chunk is no step"
     graphs._weights = 10**12
-    assert not graphs.fits([0, 1], [[1, 2], [3]], [5, 5])
+    assert not graphs.fits([Piece(0, [1, 2], 5)])
+
+
+def test_sizes_are_rounded_up_to_few_shapes() -> None:
+    assert [bucket(n) for n in (1, 12, 13, 16, 17, 24, 25, 100)] == [
+        12,
+        12,
+        16,
+        16,
+        24,
+        24,
+        32,
+        128,
+    ]
+    assert all(n <= bucket(n) < max(16, 1.51 * n) for n in range(1, 5000))
+
+
+def test_the_reference_attention_is_causal_attention() -> None:
+    generator = torch.Generator().manual_seed(1)
+    q = torch.randn(5, 4, 8, generator=generator)
+    kv = torch.randn(40, 4, 8, generator=generator)
+    rows = [torch.tensor(v, dtype=torch.int32) for v in ((0, 5, 5), (20, 0, 0), (9, 0))]
+    found = flash.reference(q, kv[:, :2], kv[:, 2:], *rows, (8, 20), 8**-0.5)
+    keys, values = (part.repeat_interleave(2, dim=1) for part in (kv[20:29, :2], kv[20:29, 2:]))
+    mask = torch.ones(5, 9).tril(4).bool()
+    want = torch.nn.functional.scaled_dot_product_attention(
+        q.transpose(0, 1), keys.transpose(0, 1), values.transpose(0, 1), attn_mask=mask
+    )
+    assert torch.allclose(found, want.transpose(0, 1), atol=1e-5)
 
 
 @pytest.mark.gpu
-def test_cuda_graphs_agree_with_the_cpu(tiny: Any) -> None:
+def test_cuda_agrees_with_the_cpu(tiny: Any) -> None:
     import copy
 
     if not torch.cuda.is_available():

@@ -1,14 +1,12 @@
 """Where the lean decoder, its caches and its prefixes meet batches of rows.
 
-Shared prefixes are run once and kept; each row owns a cache slot for its tail and answer. On CUDA
-small steps replay captured graphs over static shapes (see `waggle.engine.graphs`); large ones and
-every CPU step run packed, without padding. Invariant: what a row reads was written by itself or by
-its prefix.
+Shared prefixes are run once and kept; each row owns a cache slot. On CUDA steps replay captured
+graphs (see `waggle.engine.graphs`); prompts and every CPU step run packed, without padding.
+Invariant: what a row reads was written by itself or by its prefix.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -17,12 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.attention import visibility
-from waggle.engine.decoder import Chunk, Decoder, PrefixKV
+from waggle.engine import flash
+from waggle.engine.decoder import Decoder
+from waggle.engine.graphs import StepGraphs
+from waggle.engine.offers import Offers
+from waggle.engine.row_store import RowStore
+from waggle.engine.rows import Pace
+from waggle.engine.shared_store import SharedStore
+from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
-SLACK = 32
-"""Cache positions kept free after an answer, for drafts and padding."""
 MAX_PREFIXES = 8
+CPU_BUDGET = 384
+"""Tokens per pass on a CPU: what its caches hold."""
+GPU_BUDGET = 32_768
 
 
 class LeanBackend:
@@ -32,31 +37,45 @@ class LeanBackend:
 
     def __init__(self, model: Any, max_rows: int, graphs: bool = True) -> None:
         self.decoder = Decoder(model)
-        self.max_rows = max_rows
         self.device = self.decoder.device
-        self._cache: list[tuple[Tensor, Tensor]] = []
-        self._capacity = 0
+        self.store: Store
+        self.graphs: StepGraphs | None = None
+        shape, dtype = self.decoder.shape, self.decoder.dtype
+        if flash.works(self.device, dtype, shape.heads, shape.kv_heads, shape.head_dim):
+            store = RowStore(shape, max_rows, dtype, self.device)
+            self.graphs = StepGraphs(self.decoder, store) if graphs else None
+            self.store = store
+        else:
+            self.store = SharedStore(shape, max_rows, dtype, self.device)
+        self.asynchronous = self.device.type == "cuda"
+        self.budget = GPU_BUDGET if self.asynchronous else CPU_BUDGET
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
-        self._graphs: Any = None
-        if graphs and self.device.type == "cuda":
-            from waggle.engine.graphs import StepGraphs
+        self._offers = Offers()
 
-            self._graphs = StepGraphs(self.decoder)
-        self.prefill_budget = 384 if self.device.type == "cpu" else 65_536
+    @property
+    def mixes(self) -> bool:
+        """Whether rows of different prefixes can share a pass."""
+        return self.store.mixes
+
+    def pace(self, rows: int) -> Pace:
+        """Return how far drafts should reach when this many rows share a pass.
+
+        A pass costs as much as `knee` tokens do beyond their own arithmetic: launches and reading
+        the weights. Measured on two cores and one H200; it steers speed alone.
+        """
+        if self.asynchronous:
+            knee = 250 + 1.5e11 / self.decoder.parameters()
+        else:
+            knee = 48.0
+        patience = knee / rows
+        return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
 
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of this many own positions after this long a prefix."""
-        capacity = max(self._capacity, -(-(own + SLACK) // 128) * 128)
-        self.decoder.reserve(prefix + capacity)
-        if capacity == self._capacity:
-            return
-        self._capacity = capacity
-        old, self._cache = self._cache, self.decoder.new_cache(self.max_rows, self._capacity)
-        for (keys, values), (old_keys, old_values) in zip(self._cache, old, strict=False):
-            keys[:, :, : old_keys.shape[2]] = old_keys
-            values[:, :, : old_values.shape[2]] = old_values
-        if self._graphs is not None:
-            self._graphs.clear()
+        moved = self.store.reserve(prefix, own)
+        stretched = self.decoder.reserve(prefix + own + self.store.capacity)
+        if self.graphs is not None and (moved or stretched):
+            self.graphs.clear()
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
         """Return the keys and values of a prefix, running it only if they are not kept."""
@@ -64,117 +83,69 @@ class LeanBackend:
         if known is None:
             known = self._prefixes[tokens] = self._run_prefix(tokens)
             while len(self._prefixes) > MAX_PREFIXES:
-                _, dropped = self._prefixes.popitem(last=False)
-                if self._graphs is not None:
-                    self._graphs.forget(dropped)
+                self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(tokens)
         return known
 
     def _run_prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
-        empty = PrefixKV([], [], 0)
         if not tokens:
-            return empty
+            return PrefixKV([], 0)
         self.decoder.reserve(len(tokens))
-        cache = self.decoder.new_cache(1, len(tokens))
-        self.decoder.forward(self._chunk([0], [tokens], [0]), cache, empty, self._index([0]))
-        keys = [pair[0][0].contiguous() for pair in cache]
-        return PrefixKV(keys, [pair[1][0].contiguous() for pair in cache], len(tokens))
+        store = self.store.single(len(tokens))
+        chunk = store.chunk([Piece(0, tokens, 0)], [PrefixKV([], 0)])
+        self.decoder.forward(chunk, store, indices([0], self.device))
+        return store.prefix(len(tokens))
 
     def run(
         self,
         slots: Sequence[int],
         chunks: Sequence[Sequence[int]],
         starts: Sequence[int],
-        wanted: Sequence[int],
-        prefix: tuple[int, ...],
+        asked: Sequence[Sequence[int]],
+        prefixes: Sequence[tuple[int, ...]],
     ) -> Tensor:
-        """Run one chunk per row; return hidden states of the last `wanted` tokens of each row."""
-        kept = self.prefix(prefix)
+        """Run one chunk per row; return hidden states at the asked offsets of each row in turn.
+
+        Prefixes are all the same unless the store mixes them.
+        """
+        pieces = [Piece(*row) for row in zip(slots, chunks, starts, strict=True)]
         with torch.inference_mode():
-            if self._graphs is not None and self._graphs.fits(slots, chunks, starts):
-                replayed: Tensor = self._graphs.run(
-                    slots, chunks, starts, wanted, kept, self._cache
-                )
-                return replayed
+            known = {tokens: self.prefix(tokens) for tokens in dict.fromkeys(prefixes)}
+            kept = [known[tokens] for tokens in prefixes]
+            if self.graphs is not None and self.graphs.fits(pieces):
+                keep = indices(_flat(pieces, asked), self.device)
+                return self.graphs.run(pieces, kept)[keep]
             parts = [
-                self._run_packed(group, slots, chunks, starts, wanted, kept)
-                for group in self._groups(chunks, starts)
+                self._run_packed(pieces[a:b], kept[a:b], asked[a:b]) for a, b in self._spans(pieces)
             ]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _groups(self, chunks: Sequence[Sequence[int]], starts: Sequence[int]) -> list[list[int]]:
-        """Split a batch into consecutive groups that fill the prefill budget."""
-        groups: list[list[int]] = []
+    def _spans(self, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+        """Split a batch into consecutive spans that fill the budget of a pass."""
+        edges = [0]
         filled = 0
-        for row, chunk in enumerate(chunks):
-            mixed = bool(groups) and (starts[groups[-1][0]] == 0) != (starts[row] == 0)
-            if not groups or mixed or filled + len(chunk) > self.prefill_budget:
-                groups.append([])
+        for row, piece in enumerate(pieces):
+            mixed = (pieces[edges[-1]].start == 0) != (piece.start == 0) and not self.store.mixes
+            if row > edges[-1] and (mixed or filled + len(piece.tokens) > self.budget):
+                edges.append(row)
                 filled = 0
-            groups[-1].append(row)
-            filled += len(chunk)
-        return groups
+            filled += len(piece.tokens)
+        return list(zip(edges, [*edges[1:], len(pieces)], strict=True))
 
     def _run_packed(
         self,
-        group: list[int],
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        wanted: Sequence[int],
-        prefix: PrefixKV,
+        pieces: Sequence[Piece],
+        prefixes: Sequence[PrefixKV],
+        asked: Sequence[Sequence[int]],
     ) -> Tensor:
-        keep: list[int] = []
-        filled = 0
-        for row in group:
-            filled += len(chunks[row])
-            keep.extend(range(filled - wanted[row], filled))
-        chunk = self._chunk(
-            [slots[row] for row in group],
-            [chunks[row] for row in group],
-            [starts[row] for row in group],
-        )
-        whole = len(keep) == filled
-        return self.decoder.forward(
-            chunk, self._cache, prefix, None if whole else self._index(keep)
-        )
-
-    def _chunk(self, slots: list[int], chunks: Sequence[Sequence[int]], starts: list[int]) -> Chunk:
-        lengths = self._index([len(chunk) for chunk in chunks])
-        rows, steps = len(chunks), max(map(len, chunks))
-        ragged = min(map(len, chunks)) != steps
-        row_of = torch.arange(rows, device=self.device).repeat_interleave(
-            lengths, output_size=sum(map(len, chunks))
-        )
-        first = lengths.cumsum(0) - lengths
-        step_of = torch.arange(row_of.shape[0], device=self.device) - first[row_of]
-        chunk = Chunk(
-            tokens=self._index(list(itertools.chain.from_iterable(chunks))),
-            slots=self._index(slots)[row_of],
-            positions=self._index(starts)[row_of] + step_of,
-            rows=rows,
-            steps=steps,
-            grid=(row_of, step_of) if ragged else None,
-            fresh=not any(starts),
-        )
-        if not chunk.fresh:
-            self._look_back(chunk, slots, starts)
-        return chunk
-
-    def _look_back(self, chunk: Chunk, slots: list[int], starts: list[int]) -> None:
-        # Fused kernels want the span in multiples of eight; the mask hides the surplus.
-        chunk.span = -(-(max(starts) + chunk.steps) // 8) * 8
-        grid = self._index(starts)[:, None] + torch.arange(chunk.steps, device=self.device)
-        groups = self.decoder.shape.groups
-        chunk.mask = visibility(grid, chunk.span, groups, self.decoder.dtype)
-        if slots != list(range(len(slots))):
-            chunk.cache_rows = self._index(slots)
+        keep = _flat(pieces, asked)
+        whole = len(keep) == sum(len(piece.tokens) for piece in pieces)
+        chunk = self.store.chunk(pieces, prefixes)
+        wanted = None if whole else indices(keep, self.device)
+        return self.decoder.forward(chunk, self.store, wanted)
 
     def release(self, slot: int) -> None:
         """Nothing to do: a slot is overwritten by its next row."""
-
-    def _index(self, values: Sequence[int]) -> Tensor:
-        return torch.tensor(values, dtype=torch.long, device=self.device)
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> list[int]:
         """Return the most likely next token of each state, banned tokens aside."""
@@ -190,13 +161,19 @@ class LeanBackend:
 
         Only the offered rows of the output matrix are multiplied.
         """
-        offered = sorted({token for tokens in allowed for token in tokens})
-        place = {token: index for index, token in enumerate(offered)}
-        closed = torch.ones(len(allowed), len(offered), dtype=torch.bool)
-        rows = [row for row, tokens in enumerate(allowed) for _ in tokens]
-        columns = [place[token] for tokens in allowed for token in tokens]
-        closed[rows, columns] = False
+        offered, closed = self._offers.mask(allowed)
         with torch.inference_mode():
-            logits = F.linear(hidden, self.decoder.head.weight[self._index(offered)])
+            weight = self.decoder.head.weight[indices(offered, self.device)]
+            logits = F.linear(hidden, weight)
             logits = logits.masked_fill(closed.to(self.device), float("-inf"))
             return [offered[index] for index in logits.argmax(-1).tolist()]
+
+
+def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:
+    """Return where the asked offsets lie among all tokens of a batch."""
+    keep: list[int] = []
+    first = 0
+    for piece, offsets in zip(pieces, asked, strict=True):
+        keep.extend([first + offset for offset in offsets])
+        first += len(piece.tokens)
+    return keep

@@ -15,29 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine import attention
 from waggle.engine.linear import Linear
+from waggle.engine.pointwise import pointwise
+from waggle.engine.stores import Chunk, Shape, Store
 
 SUPPORTED = frozenset({"llama", "qwen2", "qwen3"})
 """Model types whose forward pass this module reproduces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The dimensions of a decoder."""
-
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocabulary: int
-    epsilon: float
-
-    @property
-    def groups(self) -> int:
-        """Query heads per key head."""
-        return self.heads // self.kv_heads
 
 
 @dataclass(slots=True)
@@ -52,37 +35,6 @@ class Layer:
     norm_mid: Tensor
     q_norm: Tensor | None
     k_norm: Tensor | None
-
-
-@dataclass(slots=True)
-class PrefixKV:
-    """Keys and values of a shared prefix: one [Hkv,P,D] pair per layer; P may be 0."""
-
-    keys: list[Tensor]
-    values: list[Tensor]
-    length: int
-
-
-@dataclass(slots=True)
-class Chunk:
-    """A batch of new tokens, flat, with where each belongs.
-
-    `rows` and `offsets` place token n in the padded [B,T] grid (None when the grid is full);
-    `slots` and `positions` are its cache row and position after the prefix.
-    """
-
-    tokens: Tensor
-    slots: Tensor
-    positions: Tensor
-    rows: int
-    steps: int
-    grid: tuple[Tensor, Tensor] | None
-    fresh: bool
-    """Whether every row starts at position 0, so that nothing cached is read."""
-    mask: Tensor | None = None
-    span: int = 0
-    cache_rows: Tensor | None = None
-    """Cache rows of the batch when they are not simply the first `rows`."""
 
 
 def supports(config: Any) -> bool:
@@ -116,7 +68,7 @@ class Decoder:
         self.head = Linear(model.lm_head.weight.detach())
         self.dtype = self.embedding.dtype
         self.device = self.embedding.device
-        self.scale = width**-0.5
+        self._parts = pointwise(self.device, self.dtype)
         self._rotary = body.rotary_emb
         self._cos, self._sin = self._tables(512)
 
@@ -132,10 +84,12 @@ class Decoder:
         """The rotary tables in use; who captures a step keeps them alive."""
         return self._cos, self._sin
 
-    def reserve(self, length: int) -> None:
-        """Make rotary tables reach at least this position."""
-        if length > self._cos.shape[0]:
-            self._cos, self._sin = self._tables(2 * length)
+    def reserve(self, length: int) -> bool:
+        """Make rotary tables reach at least this position; whether they moved."""
+        if length <= self._cos.shape[0]:
+            return False
+        self._cos, self._sin = self._tables(2 * length)
+        return True
 
     def parameters(self) -> int:
         """Return the number of weights one token passes through, embedding rows aside."""
@@ -146,112 +100,51 @@ class Decoder:
         )
         return blocks + self.head.weight.numel()
 
-    def new_cache(self, rows: int, length: int) -> list[tuple[Tensor, Tensor]]:
-        """Allocate zeroed keys and values for rows of tails and answers, layer by layer."""
-        size = (rows, self.shape.kv_heads, length, self.shape.head_dim)
-        return [
-            (
-                torch.zeros(size, dtype=self.dtype, device=self.device),
-                torch.zeros(size, dtype=self.dtype, device=self.device),
-            )
-            for _ in range(self.shape.layers)
-        ]
+    def forward(self, chunk: Chunk, store: Store, keep: Tensor | None = None) -> Tensor:
+        """Run a chunk, keep its keys and values in the store, return normalised hidden states.
 
-    def forward(
-        self,
-        chunk: Chunk,
-        cache: list[tuple[Tensor, Tensor]],
-        prefix: PrefixKV,
-        keep: Tensor | None = None,
-    ) -> Tensor:
-        """Run a chunk, write its keys and values, return normalised hidden states.
-
-        `keep` picks the flat tokens whose states are wanted.
+        `keep` picks the flat tokens whose states are wanted; the last block runs only them.
         """
         x = F.embedding(chunk.tokens, self.embedding)
-        angles = chunk.positions + prefix.length
-        cos, sin = self._cos[angles], self._sin[angles]
+        angles = self._cos[chunk.angles], self._sin[chunk.angles]
         for index, layer in enumerate(self.layers):
-            keys = (prefix.keys[index], prefix.values[index]) if prefix.length else None
-            x = self._block(layer, x, (cos, sin), chunk, cache[index], keys)
-        if keep is not None:
-            x = x[keep]
+            last = index == len(self.layers) - 1
+            x = self._block(index, layer, x, angles, chunk, store, keep if last else None)
         return self._normalise(x, self.norm)
 
     def _block(
         self,
+        index: int,
         layer: Layer,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
         chunk: Chunk,
-        cache: tuple[Tensor, Tensor],
-        prefix: tuple[Tensor, Tensor] | None,
+        store: Store,
+        keep: Tensor | None,
     ) -> Tensor:
-        q, k, v = self._project(layer, x, angles)
-        cache[0][chunk.slots, :, chunk.positions] = k
-        cache[1][chunk.slots, :, chunk.positions] = v
-        mixed = self._own(q, k, v, chunk, cache)
-        if prefix is None:
-            seen = mixed[0]
-        else:
-            seen = attention.merge(attention.attend_prefix(q, *prefix, self.scale), mixed)
-        x = x + layer.out(seen.reshape(x.shape[0], -1))
-        gate, up = layer.gate_up(self._normalise(x, layer.norm_mid)).chunk(2, dim=-1)
-        return x + layer.down(F.silu(gate) * up)
+        q, kv = self._project(layer, x, angles)
+        seen = store.attend(index, q, kv, chunk)
+        if keep is not None:
+            x, seen = x[keep], seen[keep]
+        x = layer.out.add(seen.reshape(x.shape[0], -1), x)
+        wide = layer.gate_up(self._normalise(x, layer.norm_mid))
+        return layer.down.add(self._parts.gate(wide), x)
 
     def _project(
         self, layer: Layer, x: Tensor, angles: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        shape = self.shape
-        fused = layer.qkv(self._normalise(x, layer.norm_in))
-        fused = fused.view(x.shape[0], shape.heads + 2 * shape.kv_heads, shape.head_dim)
-        q, k, v = torch.split(fused, [shape.heads, shape.kv_heads, shape.kv_heads], dim=1)
-        if layer.q_norm is not None and layer.k_norm is not None:
-            q, k = self._normalise(q, layer.q_norm), self._normalise(k, layer.k_norm)
-        return _rotate(q, *angles), _rotate(k, *angles), v
-
-    def _own(
-        self, q: Tensor, k: Tensor, v: Tensor, chunk: Chunk, cache: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Attend over what each row owns; flat in, flat out."""
-        if chunk.fresh:
-            grid = (_pad(q, chunk), _pad(k, chunk), _pad(v, chunk))
-            out, lse = attention.attend_own(*grid, self.scale)
-        else:
-            assert chunk.mask is not None
-            keys, values = _span(cache, chunk)
-            out, lse = attention.attend_cached(_pad(q, chunk), keys, values, self.scale, chunk.mask)
-        return _flatten(out, chunk), _flatten(lse, chunk)
+        """Return rotated queries, and rotated keys with values."""
+        heads, kv = self.shape.heads, self.shape.kv_heads
+        fused = layer.qkv(self._normalise(x, layer.norm_in))
+        fused = fused.view(x.shape[0], heads + 2 * kv, self.shape.head_dim)
+        if layer.q_norm is not None and layer.k_norm is not None:
+            q, k, v = torch.split(fused, [heads, kv, kv], dim=1)
+            q, k = self._normalise(q, layer.q_norm), self._normalise(k, layer.k_norm)
+            fused = torch.cat((q, k, v), dim=1)
+        return self._parts.rotate(fused, *angles, heads, kv)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, (x.shape[-1],), weight, self.shape.epsilon)
-
-
-def _span(cache: tuple[Tensor, Tensor], chunk: Chunk) -> tuple[Tensor, Tensor]:
-    keys, values = cache
-    if chunk.cache_rows is None:
-        return keys[: chunk.rows, :, : chunk.span], values[: chunk.rows, :, : chunk.span]
-    rows = chunk.cache_rows
-    return keys[rows, :, : chunk.span], values[rows, :, : chunk.span]
-
-
-def _pad(flat: Tensor, chunk: Chunk) -> Tensor:
-    if chunk.grid is None:
-        return flat.reshape(chunk.rows, chunk.steps, *flat.shape[1:])
-    padded = flat.new_zeros(chunk.rows, chunk.steps, *flat.shape[1:])
-    padded[chunk.grid] = flat
-    return padded
-
-
-def _flatten(padded: Tensor, chunk: Chunk) -> Tensor:
-    if chunk.grid is None:
-        return padded.reshape(-1, *padded.shape[2:])
-    return padded[chunk.grid]
-
-
-def _rotate(x: Tensor, cos: Tensor, signed_sin: Tensor) -> Tensor:
-    """Rotate half-split pairs; the sign of the first half is folded into the sine table."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed_sin)
 
 
 def _fuse(block: Any) -> Layer:

@@ -9,7 +9,7 @@ float32 the tokens of a prompt are those of plain greedy decoding, whatever shar
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,12 +17,15 @@ from waggle.core.errors import ConfigError
 from waggle.engine.backend import LeanBackend
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
-from waggle.engine.draft import Echo
+from waggle.engine.draft import Echo, Habits
 from waggle.engine.grammar import Grammar
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.rows import ConstrainedRow, FreeRow, Row
+from waggle.engine.rows import ConstrainedRow, FreeRow, Pace, Row
 from waggle.engine.vocabulary import Vocabulary
+
+MAX_ECHOES = 8
+"""Prefixes whose text drafts may quote."""
 
 
 class Engine:
@@ -33,7 +36,7 @@ class Engine:
         tokenizer: its tokenizer.
         max_rows: cache slots, hence the largest batch; more prompts queue.
         reuse_prefix: run shared prefixes once (off: every prompt runs whole).
-        speculate: verify drafts in free mode (off: one token per step).
+        speculate: verify drafts (off: one token or one choice per step).
         graphs: capture CUDA graphs for small steps.
     """
 
@@ -59,9 +62,11 @@ class Engine:
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )
         self.reuse_prefix = reuse_prefix
-        self.speculate = speculate and self.backend.speculates
+        self.speculate = speculate
         self.batches = 0
-        self._siblings = Echo()
+        self._rows = max_rows
+        self._habits = Habits()
+        self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
         self._queue: deque[tuple[Row, _Ticket, int]] = deque()
         self._free = sorted(range(max_rows), reverse=True)
         self._active: list[tuple[Row, _Ticket, int]] = []
@@ -97,15 +102,31 @@ class Engine:
                 f"prompt and answer need {length} positions but the model has {self.context}; "
                 "shorten the prompt or lower max_new_tokens"
             )
+        pace = self._pace()
         if prompt.grammar is not None:
-            return ConstrainedRow(prompt, self.ends)
-        return FreeRow(prompt, self.ends, self._siblings, self.speculate)
+            return ConstrainedRow(prompt, self.ends, self._habits, pace)
+        return FreeRow(prompt, self.ends, self._habits, self._echo(prompt.prefix), pace)
+
+    def _pace(self) -> Pace | None:
+        """Return how far drafts reach, if there are any."""
+        if not self.speculate or isinstance(self.backend, PlainBackend):
+            return None
+        return self.backend.pace(self._rows)
+
+    def _echo(self, prefix: tuple[int, ...]) -> Echo:
+        """Return what a prefix says after which tokens, read once."""
+        known = self._echoes.get(prefix)
+        if known is None:
+            known = self._echoes[prefix] = Echo(prefix)
+            while len(self._echoes) > MAX_ECHOES:
+                self._echoes.popitem(last=False)
+        return known
 
     def _turn(self) -> None:
         """Admit waiting rows, run one batched step, hand finished answers out."""
         try:
             self._admit()
-            for group in self._by_prefix():
+            for group in self._groups():
                 self._step(group)
             self._retire()
         except Exception as error:
@@ -130,59 +151,60 @@ class Engine:
             self.backend.reserve(len(row.prompt.prefix), own)
             self._active.append((row, ticket, index))
 
-    def _by_prefix(self) -> list[list[Row]]:
-        """Group rows that can share a pass: same prefix, all entering or all under way."""
-        groups: dict[tuple[tuple[int, ...], bool], list[Row]] = {}
+    def _groups(self) -> list[list[Row]]:
+        """Group rows that can share a pass: all entering or all under way, same prefix if need be.
+
+        Rows under way come first: while their answers are read, nothing else waits for them.
+        """
+        groups: dict[tuple[bool, tuple[int, ...]], list[Row]] = {}
         for row, _, _ in self._active:
-            groups.setdefault((row.prompt.prefix, row.cached == 0), []).append(row)
+            prefix = () if self.backend.mixes else row.prompt.prefix
+            groups.setdefault((row.cached == 0, prefix), []).append(row)
         for group in groups.values():
             group.sort(key=lambda row: row.slot)
-        return list(groups.values())
+        return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
 
     def _step(self, rows: list[Row]) -> None:
-        wanted = [len(row.draft) + 1 if isinstance(row, FreeRow) else 1 for row in rows]
         hidden = self.backend.run(
             [row.slot for row in rows],
             [row.pending for row in rows],
             [row.cached for row in rows],
-            wanted,
-            rows[0].prompt.prefix,
+            [row.asked for row in rows],
+            [row.prompt.prefix for row in rows],
         )
         self.batches += 1
         for row in rows:
             row.advanced()
-        self._answer(rows, wanted, hidden)
+        if self.backend.asynchronous:
+            for row in rows:
+                row.prepare()
+        self._answer(rows, hidden)
 
-    def _answer(self, rows: list[Row], wanted: list[int], hidden: Any) -> None:
+    def _answer(self, rows: list[Row], hidden: Any) -> None:
+        """Ask the output layer for every wanted token and hand each row its own."""
+        kinds: dict[str, list[tuple[Row, range]]] = {}
         first = 0
-        choosing: list[tuple[ConstrainedRow, int]] = []
-        freeing: list[tuple[FreeRow, range]] = []
-        for row, count in zip(rows, wanted, strict=True):
-            if isinstance(row, ConstrainedRow):
-                choosing.append((row, first))
-            elif isinstance(row, FreeRow):
-                freeing.append((row, range(first, first + count)))
-            first += count
-        if choosing:
-            states = hidden if not freeing else hidden[[index for _, index in choosing]]
-            picked = self.backend.choose(states, [row.choices for row, _ in choosing])
-            for (row, _), token in zip(choosing, picked, strict=True):
-                row.choose(token)
-        for forced in (False, True):
-            alike = [pair for pair in freeing if pair[0].prompt.ignore_end is forced]
-            if alike:
-                whole = len(alike) == len(rows)
-                self._confirm(alike, hidden, whole, sorted(self.ends) if forced else [])
+        for row in rows:
+            span = range(first, first + len(row.asked))
+            kinds.setdefault(_kind(row), []).append((row, span))
+            first = span.stop
+        for kind, members in kinds.items():
+            states = hidden
+            if len(kinds) > 1:
+                states = hidden[[index for _, span in members for index in span]]
+            said = self._ask(kind, states, [row for row, _ in members])
+            first = 0
+            for row, span in members:
+                row.answered(said[first : first + len(span)])
+                first += len(span)
 
-    def _confirm(
-        self, rows: list[tuple[FreeRow, range]], hidden: Any, whole: bool, banned: list[int]
-    ) -> None:
-        states = hidden if whole else hidden[[index for _, span in rows for index in span]]
-        predicted = self.backend.argmax(states, banned)
-        first = 0
-        for row, span in rows:
-            row.confirm(predicted[first : first + len(span)])
-            first += len(span)
+    def _ask(self, kind: str, states: Any, rows: list[Row]) -> list[int]:
+        if kind == "choice":
+            offers = [
+                offer for row in rows if isinstance(row, ConstrainedRow) for offer in row.offers
+            ]
+            return self.backend.choose(states, offers)
+        return self.backend.argmax(states, sorted(self.ends) if kind == "forced" else [])
 
     def _retire(self) -> None:
         staying = []
@@ -202,10 +224,14 @@ class Engine:
             row.slot = -1
 
     def _close(self, row: Row) -> Completion:
-        if isinstance(row, FreeRow):
-            self._siblings.observe([*row.prompt.tail[-3:], *row.answer])
-        text = self.tokenizer.decode(row.answer, skip_special_tokens=True)
-        return row.completion(text, len(row.prompt.prefix))
+        return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
+
+
+def _kind(row: Row) -> str:
+    """Name how a row's tokens are asked for: among offers, freely, or without the end tokens."""
+    if isinstance(row, ConstrainedRow):
+        return "choice"
+    return "forced" if row.prompt.ignore_end else "free"
 
 
 class _Ticket:

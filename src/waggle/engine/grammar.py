@@ -77,12 +77,18 @@ def _bytes(text: str) -> bytes:
     return text.encode()
 
 
-@dataclass(frozen=True, slots=True)
 class State:
-    """Where a walk stands: the labels still to be spelled, and whether it may stop here."""
+    """Where a walk stands: the labels still to be spelled, and whether it may stop here.
 
-    items: tuple[Item, ...]
-    accepting: bool
+    States are told apart by identity; `memo` holds what a constraint has found out about this one.
+    """
+
+    __slots__ = ("accepting", "items", "memo")
+
+    def __init__(self, items: tuple[Item, ...], accepting: bool) -> None:
+        self.items = items
+        self.accepting = accepting
+        self.memo: object = None
 
     @property
     def finished(self) -> bool:
@@ -143,8 +149,17 @@ class Grammar:
 
     def advance(self, state: State, data: bytes) -> State | None:
         """Spell some bytes; None when no admissible string continues that way."""
-        if not data:
-            return state
+        while len(state.items) == 1 and data:
+            label, target = state.items[0]
+            if len(data) < len(label):
+                rest = State(((label[len(data) :], target),), False)
+                return rest if label.startswith(data) else None
+            if not data.startswith(label):
+                return None
+            state, data = self.closure(target), data[len(label) :]
+        return self._advance_all(state, data) if data else state
+
+    def _advance_all(self, state: State, data: bytes) -> State | None:
         reached: list[State] = []
         for label, target in state.items:
             if label.startswith(data):

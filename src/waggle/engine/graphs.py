@@ -1,9 +1,9 @@
 """CUDA graphs for decoding steps.
 
-A step of a small model is dozens of short kernels per layer, and launching them costs more than
-running them. Each shape (rows, tokens per row, cache span, prefix) is captured once over static
-buffers and replayed. Padding tokens write past the row's end and idle rows write to their own
-start: both are overwritten before anything reads them.
+A step of a small model is a dozen short kernels per layer, and launching them costs more than
+running them. Rows are ragged on the device, so a step's shape is two numbers, its tokens and its
+rows, both rounded up: each such shape is captured once over static buffers and replayed. Padding
+tokens belong to a scratch row that nobody reads.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from waggle.engine.attention import visibility
-from waggle.engine.decoder import Chunk, Decoder, PrefixKV
+from waggle.engine.decoder import Decoder
+from waggle.engine.row_store import RowStore
+from waggle.engine.stores import Piece, PrefixKV
 
-MAX_STEPS = 32
-"""Longest chunk a graph holds; longer ones run packed and eager."""
-MAX_TOKENS = 4096
-"""Largest padded batch a graph holds; beyond it launches no longer matter."""
+LONGEST = 128
+"""Longest chunk of one row in a graph; longer ones run eagerly."""
+MAX_TOKENS = 8192
+"""Largest step a graph holds; beyond it launches no longer matter."""
 MAX_WORK = 2e12
-"""Padded tokens times weights a graph may cost; beyond it, packing saves more than launching."""
-SPAN = 128
-"""Granularity of the cache span."""
-
+"""Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 
 Step = Callable[[], Tensor]
 
@@ -34,115 +32,65 @@ Step = Callable[[], Tensor]
 @dataclass(slots=True)
 class _Graph:
     replay: Step
-    tokens: Tensor
-    positions: Tensor
+    inbox: Tensor
     reads: tuple[Any, ...]
     """What the recorded kernels read by address: it must live as long as the graph."""
 
 
-def _power(value: int) -> int:
-    return 1 << max(0, value - 1).bit_length()
+def bucket(value: int) -> int:
+    """Round a size up to a power of two or one and a half times one."""
+    power = 1 << max(4, (value - 1).bit_length())
+    return power * 3 // 4 if value <= power * 3 // 4 else power
 
 
 class StepGraphs:
     """Captured steps, by shape."""
 
-    def __init__(self, decoder: Decoder, capture: Callable[[Step], Step] | None = None) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        store: RowStore,
+        capture: Callable[[Step], Step] | None = None,
+    ) -> None:
         """Hold graphs of a decoder; `capture` turns a step into its replay (a test's seam)."""
         self._decoder = decoder
+        self._store = store
         self._weights = decoder.parameters()
-        self._graphs: dict[tuple[int, int, int, int], _Graph] = {}
+        self._graphs: dict[tuple[int, int], _Graph] = {}
         self._record = capture or Recorder()
 
     def clear(self) -> None:
-        """Drop every graph (the cache they point into is gone)."""
+        """Drop every graph (the caches they point into are gone)."""
         self._graphs.clear()
 
-    def forget(self, prefix: PrefixKV) -> None:
-        """Drop the graphs of an evicted prefix."""
-        for key in [key for key in self._graphs if key[3] == id(prefix)]:
-            del self._graphs[key]
-
-    def fits(
-        self, slots: Sequence[int], chunks: Sequence[Sequence[int]], starts: Sequence[int]
-    ) -> bool:
+    def fits(self, pieces: Sequence[Piece]) -> bool:
         """Whether a batch is a small step of rows under way."""
-        steps = max(map(len, chunks))
-        rows = _power(max(slots) + 1)
-        tokens = rows * _power(steps)
-        small = steps <= MAX_STEPS and tokens <= MAX_TOKENS and tokens * self._weights <= MAX_WORK
-        return small and all(start > 0 for start in starts)
+        sizes = [len(piece.tokens) for piece in pieces]
+        tokens = bucket(sum(sizes))
+        small = tokens <= MAX_TOKENS and tokens * self._weights <= MAX_WORK
+        return small and max(sizes) <= LONGEST and all(piece.start > 0 for piece in pieces)
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        wanted: Sequence[int],
-        prefix: PrefixKV,
-        cache: list[tuple[Tensor, Tensor]],
-    ) -> Tensor:
-        """Replay the step and return the hidden states of the last `wanted` tokens of each row."""
-        rows = min(_power(max(slots) + 1), cache[0][0].shape[0])
-        steps = _power(max(map(len, chunks)))
-        capacity = cache[0][0].shape[2]
-        span = min(-(-(max(starts) + steps) // SPAN) * SPAN, capacity)
-        key = (rows, steps, span, id(prefix))
-        if key not in self._graphs:
-            self._graphs[key] = self._capture(rows, steps, span, prefix, cache)
-        graph = self._graphs[key]
-        tokens = [[0] * steps for _ in range(rows)]
-        first = [0] * rows
-        keep: list[int] = []
-        for slot, chunk, start, count in zip(slots, chunks, starts, wanted, strict=True):
-            tokens[slot][: len(chunk)] = chunk
-            first[slot] = min(start, capacity - steps)
-            keep.extend(range(slot * steps + len(chunk) - count, slot * steps + len(chunk)))
-        self._fill(graph, tokens, first, steps)
-        return graph.replay()[torch.tensor(keep, device=self._decoder.device)]
+    def run(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Tensor:
+        """Replay a step; return the hidden states of its tokens and of the padding behind them."""
+        tokens = bucket(sum(len(piece.tokens) for piece in pieces))
+        rows = bucket(len(pieces))
+        plan = self._store.layout(pieces, prefixes, tokens, rows)
+        graph = self._graphs.get((tokens, rows))
+        if graph is None:
+            graph = self._graphs[(tokens, rows)] = self._capture(plan.values, tokens, plan.rows)
+        graph.inbox.copy_(torch.from_numpy(plan.values), non_blocking=True)
+        return graph.replay()
 
-    def _fill(self, graph: _Graph, tokens: list[list[int]], first: list[int], steps: int) -> None:
-        """Copy one step's inputs into the static buffers with a single transfer."""
-        host = torch.tensor([[*row, start] for row, start in zip(tokens, first, strict=True)])
-        sent = host.to(self._decoder.device)
-        graph.tokens.copy_(sent[:, :steps].reshape(-1))
-        ahead = torch.arange(steps, device=sent.device)
-        graph.positions.copy_((sent[:, steps:] + ahead).reshape(-1))
-
-    def _capture(
-        self,
-        rows: int,
-        steps: int,
-        span: int,
-        prefix: PrefixKV,
-        cache: list[tuple[Tensor, Tensor]],
-    ) -> _Graph:
-        device = self._decoder.device
-        capacity = cache[0][0].shape[2]
-        self._decoder.reserve(prefix.length + capacity)
-        count = rows * steps
-        tokens = torch.zeros(count, dtype=torch.long, device=device)
-        # Warm-up passes write: position span - 1 of idle rows would be visible, so use the slack.
-        positions = torch.full((count,), capacity - 1, device=device)
-        chunk = Chunk(
-            tokens=tokens,
-            slots=torch.arange(rows, device=device).repeat_interleave(steps),
-            positions=positions,
-            rows=rows,
-            steps=steps,
-            grid=None,
-            fresh=False,
-            span=span,
-        )
+    def _capture(self, values: Any, tokens: int, rows: int) -> _Graph:
+        """Record a step over the inputs of the first one: warming up writes what it will write."""
+        decoder, store = self._decoder, self._store
+        inbox = torch.from_numpy(values).to(decoder.device)
 
         def step() -> Tensor:
-            groups = self._decoder.shape.groups
-            grid = positions.view(rows, steps)
-            chunk.mask = visibility(grid, span, groups, self._decoder.dtype)
-            return self._decoder.forward(chunk, cache, prefix)
+            chunk = store.unpack(inbox, tokens, rows, LONGEST)
+            return decoder.forward(chunk, store)
 
-        reads = (chunk, prefix, self._decoder.tables)
-        return _Graph(self._record(step), tokens, positions, reads)
+        return _Graph(self._record(step), inbox, (decoder.tables, store.tensors()))
 
 
 class Recorder:

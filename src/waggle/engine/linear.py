@@ -33,6 +33,12 @@ class Linear:
         )
         return product
 
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return `residual + x @ weight.T + bias`, in one kernel where the device has it."""
+        if self.weight.is_cuda and self.bias is None:
+            return torch.addmm(residual, x, self.weight.t())
+        return residual + self(x)
+
 
 def _pack(weight: Tensor) -> Any:
     if weight.device.type != "cpu" or weight.dtype != torch.bfloat16:

@@ -21,6 +21,8 @@ class PlainBackend:
     """Runs rows one by one through a transformers model."""
 
     speculates = False
+    asynchronous = False
+    mixes = False
 
     def __init__(self, model: Any, max_rows: int) -> None:
         self.model = model
@@ -61,16 +63,19 @@ class PlainBackend:
         slots: Sequence[int],
         chunks: Sequence[Sequence[int]],
         starts: Sequence[int],
-        wanted: Sequence[int],
-        prefix: tuple[int, ...],
+        asked: Sequence[Sequence[int]],
+        prefixes: Sequence[tuple[int, ...]],
     ) -> Tensor:
-        """Run one chunk per row; return the logits after the last `wanted` tokens of each."""
+        """Run one chunk per row; return the logits at the asked offsets of each."""
         rows = []
+        given = zip(slots, chunks, starts, asked, prefixes, strict=True)
         with torch.inference_mode():
-            for slot, chunk, start, count in zip(slots, chunks, starts, wanted, strict=True):
+            for slot, chunk, start, offsets, prefix in given:
                 if start == 0:
                     self._caches[slot] = self._prefix(prefix)
-                rows.append(self._forward(chunk, self._caches[slot], count))
+                kept = len(chunk) - offsets[0]
+                logits = self._forward(chunk, self._caches[slot], kept)
+                rows.append(logits[[offset - offsets[0] for offset in offsets]])
             return torch.cat(rows)
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> list[int]:

@@ -1,14 +1,26 @@
 """The state of one request inside the engine: which tokens are decided, which still to be run.
 
-Pure bookkeeping over token lists; the model is elsewhere. Invariant: `pending` is never empty
-while a row is active, and its first token is the earliest one whose keys are not cached yet.
+Pure bookkeeping over token lists; the model is elsewhere. `asked` lists the offsets in `pending`
+whose next token is the model's to say. Invariant: `pending` is never empty while a row is active,
+and its first token is the earliest one whose keys are not cached yet.
 """
 
 from __future__ import annotations
 
-from waggle.engine.constraint import Walk
-from waggle.engine.draft import Drafter, Echo
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from waggle.engine.draft import ORDER, Context, Drafter, Echo, Guess, Habits
+from waggle.engine.grammar import State
 from waggle.engine.request import Completion, Prompt, Usage
+
+
+class Pace(NamedTuple):
+    """How far drafts reach: what a pass costs, in tokens of one row, and lengths of free drafts."""
+
+    patience: float
+    least: int
+    most: int
 
 
 class Row:
@@ -20,6 +32,7 @@ class Row:
         self.slot = -1
         self.cached = 0
         self.pending: list[int] = list(prompt.tail)
+        self.asked: list[int] = [len(self.pending) - 1]
         self.answer: list[int] = []
         self.finish = ""
         self.steps = 0
@@ -36,13 +49,24 @@ class Row:
         self.cached += len(self.pending)
         self.steps += 1
 
-    def _append(self, token: int) -> None:
-        if token in self.ends and not self.prompt.ignore_end:
-            self.finish = "stop"
-            return
-        self.answer.append(token)
-        if len(self.answer) >= self.prompt.max_new_tokens:
-            self.finish = "length"
+    def prepare(self) -> None:
+        """Use the time while the model runs; nothing may depend on it."""
+
+    def answered(self, tokens: Sequence[int]) -> None:
+        """Use what the model says after each asked offset."""
+        raise NotImplementedError
+
+    def _append(self, tokens: Sequence[int]) -> None:
+        """Decide tokens, up to an end token or the longest answer."""
+        for token in tokens:
+            if self.finish:
+                return
+            if token in self.ends and not self.prompt.ignore_end:
+                self.finish = "stop"
+                return
+            self.answer.append(token)
+            if len(self.answer) >= self.prompt.max_new_tokens:
+                self.finish = "length"
 
     def completion(self, text: str, reused: int) -> Completion:
         """Close the row."""
@@ -57,68 +81,196 @@ class Row:
         return Completion(text, tuple(self.answer), self.finish, usage)
 
 
-class ConstrainedRow(Row):
-    """Follows a grammar: forced tokens are appended, choices are asked of the model."""
+class _Point(NamedTuple):
+    """A choice on the way: where it is asked, what is offered, and what was guessed."""
 
-    def __init__(self, prompt: Prompt, ends: frozenset[int]) -> None:
+    offset: int
+    state: State
+    offered: tuple[int, ...]
+    context: Context
+    echo: int | None
+    guess: Guess
+    run: list[int]
+    """Forced tokens behind the guess; used only where the draft goes on."""
+
+
+class _Plan(NamedTuple):
+    """What to run next and the choices on the way."""
+
+    pending: list[int]
+    points: list[_Point]
+
+
+class ConstrainedRow(Row):
+    """Follows a grammar: forced tokens are appended, choices are asked of the model.
+
+    The draft guesses choices too and runs on behind them, so that one pass answers several. Each
+    guess is checked against the model's masked choice; from the first wrong one on, nothing is
+    kept.
+    """
+
+    def __init__(
+        self, prompt: Prompt, ends: frozenset[int], habits: Habits, pace: Pace | None
+    ) -> None:
         super().__init__(prompt, ends)
         assert prompt.grammar is not None
-        self.walk: Walk = prompt.grammar.walk()
-        self._settle([])
+        self._constraint = prompt.grammar
+        self._habits = habits
+        self._pace: Pace | None = None
+        self._own: Echo | None = None
+        self._ready: tuple[int, list[int], _Plan] | None = None
+        state, run = self._jump(self._constraint.grammar.start())
+        self._append(run)
+        self._points: list[_Point] = []
+        if not self._settled(state):
+            self._load(self._plan(state, [*self.pending, *run]))
+        self._pace = pace
 
     @property
-    def choices(self) -> tuple[int, ...]:
-        """The tokens the model may choose from now."""
-        return self.walk.options().tokens
+    def offers(self) -> list[tuple[int, ...]]:
+        """The tokens allowed at each asked offset."""
+        return [point.offered for point in self._points]
 
-    def choose(self, token: int) -> None:
-        """Take the model's choice and everything it forces."""
-        self.walk.take(token)
-        self._settle([token])
+    def prepare(self) -> None:
+        """Plan ahead for the likeliest answer to the first choice."""
+        if self._pace is None or self.steps != 1:
+            return
+        self._own = Echo(self.prompt.tail)
+        point = self._points[-1]
+        echo = self._own.triple(point.context)
+        guess = self._habits.guess(point.context, point.offered, echo)
+        if guess.token >= 0:
+            state, run = self._jump(self._follow(point.state, guess.token))
+            decided = [guess.token, *run]
+            if state.items:
+                self._ready = (guess.token, run, self._plan(state, decided, ahead=decided))
 
-    def _settle(self, decided: list[int]) -> None:
-        decided = decided + self.walk.jump()
-        for token in decided:
+    def answered(self, tokens: Sequence[int]) -> None:
+        """Keep what was guessed right, take the first other choice, and plan on from there."""
+        self.drafted += len(self.pending) - 1 - self._points[0].offset
+        for point, token in zip(self._points, tokens, strict=True):
+            self._habits.learn(point.context, token, point.echo)
+            self._append([token])
+            if token != point.guess.token or point is self._points[-1]:
+                break
+            self._append(point.run)
+        self.accepted += point.offset - self._points[0].offset
+        self.cached -= len(self.pending) - 1 - point.offset
+        self._go_on(point, token)
+
+    def _go_on(self, point: _Point, token: int) -> None:
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[0] == token and self.steps == 1:
+            self._append(ready[1])
             if not self.done:
-                self._append(token)
-        if self.walk.finished and not self.done:
+                self._load(ready[2])
+            return
+        state, run = self._jump(self._follow(point.state, token))
+        self._append(run)
+        if not self._settled(state):
+            self._load(self._plan(state, [token, *run]))
+
+    def _settled(self, state: State) -> bool:
+        if not state.items and not self.finish:
             self.finish = "stop"
-        self.pending = decided if self.steps else self.pending + decided
+        return self.done
+
+    def _follow(self, state: State, token: int) -> State:
+        after = self._constraint.follow(state, token)
+        assert after is not None, "an offered token leads somewhere"
+        return after
+
+    def _jump(self, state: State) -> tuple[State, list[int]]:
+        """Take every forced token from a state."""
+        taken: list[int] = []
+        while state.items:
+            run = self._constraint.options(state).run
+            if not run:
+                break
+            taken.extend(run)
+            after = self._constraint.skip(state)
+            assert after is not None, "a forced run leads somewhere"
+            state = after
+        return state, taken
+
+    def _load(self, plan: _Plan) -> None:
+        self.pending, self._points = plan
+        self.asked = [point.offset for point in self._points]
+
+    def _plan(self, state: State, decided: list[int], ahead: Sequence[int] = ()) -> _Plan:
+        """Lay out decided tokens and a draft behind them, with every choice on the way."""
+        pending = list(decided)
+        context = tuple([*self.prompt.tail[-ORDER:], *self.answer[-ORDER:], *ahead][-ORDER:])
+        room = self.prompt.max_new_tokens - len(self.answer) - len(ahead)
+        points: list[_Point] = []
+        chance = 1.0
+        while True:
+            offered = self._constraint.options(state).tokens
+            echo = None if self._own is None else self._own.triple(context)
+            guess = self._habits.guess(context, offered, echo)
+            run: list[int] = []
+            points.append(_Point(len(pending) - 1, state, offered, context, echo, guess, run))
+            chance *= guess.chance
+            if self._pace is None or guess.token < 0 or chance * self._pace.patience < 1.0:
+                return _Plan(pending, points)
+            state, forced = self._jump(self._follow(state, guess.token))
+            run.extend(forced)
+            room -= 1 + len(run)
+            if not state.items or room <= 0 or not self._worth(chance, 1 + len(run)):
+                return _Plan(pending, points)
+            pending += [guess.token, *run]
+            context = (*context, guess.token, *run)[-ORDER:]
+
+    def _worth(self, chance: float, tokens: int) -> bool:
+        """Whether a saved pass outweighs the tokens that a wrong guess would waste."""
+        assert self._pace is not None
+        return chance * self._pace.patience >= (1.0 - chance) * tokens
 
 
 class FreeRow(Row):
     """Plain greedy decoding with verified drafts."""
 
-    def __init__(self, prompt: Prompt, ends: frozenset[int], siblings: Echo, draft: bool) -> None:
+    def __init__(
+        self,
+        prompt: Prompt,
+        ends: frozenset[int],
+        habits: Habits,
+        prefix: Echo,
+        pace: Pace | None,
+    ) -> None:
         super().__init__(prompt, ends)
-        walk = prompt.skeleton.walk() if prompt.skeleton is not None else None
-        self.drafter = Drafter(siblings, prompt.tail, walk) if draft else None
+        self._habits = habits
+        self._prefix = prefix
+        self._pace = pace
+        self.drafter: Drafter | None = None
         self.draft: list[int] = []
 
-    def confirm(self, predicted: list[int]) -> None:
-        """Use the model's argmax after the last decided token and after each draft token."""
-        agreed = 0
-        known = len(self.answer)
-        for token in predicted:
-            self._append(token)
-            if self.done or agreed >= len(self.draft) or self.draft[agreed] != token:
-                break
-            agreed += 1
-        self._account(agreed)
-        if not self.done:
-            self._propose(self.answer[known:])
+    def prepare(self) -> None:
+        """Read the prompt for drafts."""
+        if self.drafter is None and self._pace is not None:
+            span = (self._pace.least, self._pace.most)
+            skeleton = self.prompt.skeleton
+            self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix, skeleton, span)
 
-    def _account(self, agreed: int) -> None:
+    def answered(self, tokens: Sequence[int]) -> None:
+        """Use the model's argmax after the last decided token and after each draft token."""
+        self.prepare()
+        agreed = 0
+        while agreed < len(self.draft) and self.draft[agreed] == tokens[agreed]:
+            agreed += 1
+        known = len(self.answer)
+        self._append(tokens[: agreed + 1])
         self.drafted += len(self.draft)
         self.accepted += agreed
         self.cached -= len(self.draft) - agreed
         if self.drafter is not None:
             self.drafter.learn(len(self.draft), agreed)
+            self.drafter.follow(self.answer[known:])
+        if not self.done:
+            self._propose()
 
-    def _propose(self, confirmed: list[int]) -> None:
-        self.draft = []
-        if self.drafter is not None:
-            self.drafter.follow(confirmed)
-            room = self.prompt.max_new_tokens - len(self.answer) - 1
-            self.draft = self.drafter.propose(room)
+    def _propose(self) -> None:
+        room = self.prompt.max_new_tokens - len(self.answer) - 1
+        self.draft = [] if self.drafter is None else self.drafter.propose(room)
         self.pending = [self.answer[-1], *self.draft]
+        self.asked = list(range(len(self.pending)))

@@ -6,12 +6,15 @@ vocabulary accepts; a tokenizer for which this fails is refused with one clear l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from waggle.core.errors import ConfigError
 
 _CACHE = 65_536
+UNSPELLED = b"\xff"
+"""Stands for what no text contains."""
 
 
 @lru_cache(maxsize=1)
@@ -44,6 +47,8 @@ class Vocabulary:
         self.tokenizer = tokenizer
         self._spell = self._style(tokenizer)
         self._spellings: dict[int, bytes] = {}
+        self.looks: dict[Any, Any] = {}
+        """What constraints have found out about shapes of text (see `waggle.engine.looks`)."""
         self._encode = lru_cache(maxsize=_CACHE)(self._encode_checked)
 
     @staticmethod
@@ -56,9 +61,15 @@ class Vocabulary:
         """Return the bytes of one token."""
         known = self._spellings.get(token)
         if known is None:
-            known = self._spell(self.tokenizer.convert_ids_to_tokens(token))
-            self._spellings[token] = known
+            word = self.tokenizer.convert_ids_to_tokens(token)
+            # A model may have more outputs than its tokenizer has words: those spell no text.
+            known = self._spellings[token] = UNSPELLED if word is None else self._spell(word)
         return known
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return what an answer says, end markers and other special tokens left out."""
+        found: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return found
 
     def encode(self, text: bytes) -> tuple[int, ...]:
         """Return the tokenizer's own encoding of some bytes, without special tokens."""

@@ -1,0 +1,184 @@
+"""What may be spelled next, by shape: one lookahead serves every grammar that looks alike there.
+
+Views differ in handles and claims, their records hardly in form: after `"novelty":` come the same
+digits and then the same comma, whatever the view. A shape is the labels a lookahead can meet,
+without the nodes behind them; tokenizing it is the dear part of a walk, so it is done once per
+shape and kept with the vocabulary. Invariant: a look is a function of its shape alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waggle.engine.grammar import END, Grammar, Item, State, common_prefix
+from waggle.engine.vocabulary import Vocabulary
+
+LOOKAHEAD = 8
+"""Bytes spelled past the forced text, so that a token is not cut by the end of the lookahead."""
+MAX_LEAVES = 96
+"""Continuations encoded at one point; beyond it the lookahead is shortened."""
+MAX_LOOKS = 100_000
+"""Shapes remembered per vocabulary."""
+
+Shape = tuple[object, ...]
+"""Nested labels: (label, shape behind it), (label, True) at an end, None where it may stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The tokens that may come next: one means forced, none means the end."""
+
+    tokens: tuple[int, ...]
+    run: tuple[int, ...] = ()
+    """Forced tokens from here on; empty where there is a choice."""
+    text: bytes = b""
+    """What the forced tokens spell."""
+    then: Look | None = None
+    """What follows the forced tokens, where their lookahead has seen it already."""
+    parting: frozenset[int] = frozenset()
+    """Tokens that also begin continuations which the tokenizer would have begun otherwise."""
+    firsts: tuple[int, ...] = ()
+    """Where tokens part: the first token of each continuation, in the order of the shape."""
+
+
+NOTHING = Look(())
+
+
+def shape(grammar: Grammar, state: State) -> Shape:
+    """Return the shape of the lookahead from a state."""
+    return _lookahead(grammar, state)[0]
+
+
+def leaves(grammar: Grammar, state: State) -> list[tuple[bytes, State]]:
+    """Return every continuation of the lookahead and the state behind it, in shape order."""
+    return _ends(grammar, state, _lookahead(grammar, state)[1])
+
+
+def _lookahead(grammar: Grammar, state: State) -> tuple[Shape, int]:
+    """Return the shape of a state and how many bytes it reaches."""
+    labels = [label for label, _ in state.items]
+    forced = 0 if state.accepting else len(common_prefix(labels))
+    for ahead in (LOOKAHEAD, 2, 0):
+        found, count = _nest(grammar, state, forced + ahead)
+        if count <= MAX_LEAVES:
+            break
+    return found, forced + ahead
+
+
+def _ends(grammar: Grammar, state: State, reach: int) -> list[tuple[bytes, State]]:
+    found: list[tuple[bytes, State]] = []
+    for label, target in state.items:
+        after = grammar.closure(target)
+        left = reach - len(label)
+        if after.finished or left <= 0:
+            found.append((label, after))
+        else:
+            found.extend((label + text, end) for text, end in _ends(grammar, after, left))
+    if state.accepting:
+        found.append((b"", END))
+    return found
+
+
+def _nest(grammar: Grammar, state: State, reach: int) -> tuple[Shape, int]:
+    """Return the labels within reach, and how many continuations they make."""
+    parts: list[object] = []
+    leaves = 0
+    known: dict[tuple[object, int], tuple[object, int]] = {}
+    for label, target in state.items:
+        key = (target, len(label))
+        if key not in known:
+            known[key] = _behind(grammar, (label, target), reach)
+        behind, count = known[key]
+        parts.append((label, behind))
+        leaves += count
+    if state.accepting:
+        parts.append(None)
+        leaves += 1
+    return tuple(parts), leaves
+
+
+def _behind(grammar: Grammar, item: Item, reach: int) -> tuple[object, int]:
+    after = grammar.closure(item[1])
+    left = reach - len(item[0])
+    if after.finished:
+        return True, 1
+    return _nest(grammar, after, left) if left > 0 else (False, 1)
+
+
+def look(vocabulary: Vocabulary, end_token: int, form: Shape) -> Look:
+    """Return what may follow, for a shape."""
+    known: dict[tuple[int, Shape], Look] = vocabulary.looks
+    key = (end_token, form)
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MAX_LOOKS:
+            known.clear()
+        found = known[key] = _look(vocabulary, end_token, form)
+    return found
+
+
+def _look(vocabulary: Vocabulary, end_token: int, form: Shape) -> Look:
+    leaves = spell(form)
+    if leaves == [(b"", True)]:
+        return NOTHING
+    spelled = [_trusted(vocabulary, end_token, text, complete) for text, complete in leaves]
+    texts = [text for text, _ in leaves]
+    run = _shared_run(spelled)
+    if not run:
+        return _choice(vocabulary, end_token, texts, spelled)
+    if run == (end_token,):
+        return Look(run, run)
+    text = b"".join(map(vocabulary.spelling, run))
+    rest = [tokens[len(run) :] for tokens in spelled]
+    if not all(rest):
+        return Look((run[0],), run, text)
+    then = _choice(vocabulary, end_token, [whole[len(text) :] for whole in texts], rest)
+    return Look((run[0],), run, text, then)
+
+
+def spell(form: Shape) -> list[tuple[bytes, bool]]:
+    """Return every continuation of a shape, and whether it is a complete one."""
+    found: list[tuple[bytes, bool]] = []
+    for part in form:
+        if part is None:
+            found.append((b"", True))
+            continue
+        assert isinstance(part, tuple)
+        label, behind = part
+        if isinstance(behind, bool):
+            found.append((label, behind))
+        else:
+            found.extend((label + text, complete) for text, complete in spell(behind))
+    return found
+
+
+def _trusted(vocabulary: Vocabulary, end: int, text: bytes, complete: bool) -> tuple[int, ...]:
+    """Encode a leaf; the last token of an unfinished one may still grow, so it is dropped."""
+    if not text:
+        return (end,)
+    tokens = vocabulary.encode(text)
+    return tokens if complete or len(tokens) == 1 else tokens[:-1]
+
+
+def _choice(
+    vocabulary: Vocabulary, end: int, texts: list[bytes], spelled: list[tuple[int, ...]]
+) -> Look:
+    firsts = [tokens[0] for tokens in spelled]
+    offered = tuple(sorted(set(firsts)))
+    parting = {
+        token
+        for token in offered
+        if token != end
+        for text, first in zip(texts, firsts, strict=True)
+        if first != token and text.startswith(vocabulary.spelling(token))
+    }
+    return Look(offered, (), b"", None, frozenset(parting), tuple(firsts) if parting else ())
+
+
+def _shared_run(encodings: list[tuple[int, ...]]) -> tuple[int, ...]:
+    first = min(encodings)
+    last = max(encodings)
+    length = 0
+    while length < min(len(first), len(last)) and first[length] == last[length]:
+        length += 1
+    return first[:length]

@@ -1,0 +1,180 @@
+"""Caches in which every row holds its whole context: the store for GPUs.
+
+A row's cache is its prefix, copied when the row enters a slot that does not hold it yet, and then
+its own keys. One ragged attention kernel serves any mixture of rows, so a step is a handful of
+launches per layer and its shape is two numbers: tokens and rows. Steps are laid out in one integer
+array on the host, sent in one transfer, and unpacked on the device, inside a captured graph if
+there is one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from waggle.engine import flash
+from waggle.engine.stores import Chunk, Piece, PrefixKV, Shape, indices, round_up
+
+SLACK = 32
+"""Cache positions kept free after an answer, for drafts."""
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(slots=True)
+class RowChunk(Chunk):
+    """Where tokens go and which keys each row sees."""
+
+    flat: Tensor
+    """Where each token's keys go, counted over all rows' caches."""
+    starts_q: Tensor
+    starts_k: Tensor
+    used: Tensor
+    longest: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A step as integers: tokens, angles, places, then per row where it starts and ends."""
+
+    values: Array
+    tokens: int
+    rows: int
+    longest: int
+
+
+class RowStore:
+    """One contiguous cache per row, prefix included."""
+
+    mixes = True
+
+    def __init__(
+        self,
+        shape: Shape,
+        rows: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        attend: flash.Varlen = flash.kernel,
+    ) -> None:
+        self.capacity = 0
+        self._shape = shape
+        self._rows = rows
+        self._dtype = dtype
+        self._device = device
+        self._kernel = attend
+        self._scale = shape.head_dim**-0.5
+        self._cache: list[Tensor] = []
+        self._held: list[PrefixKV | None] = [None] * rows
+
+    def reserve(self, prefix: int, own: int) -> bool:
+        """Make room for rows of a prefix and this many own positions; one more row is scratch."""
+        capacity = max(self.capacity, round_up(prefix + own + SLACK, 128))
+        if capacity == self.capacity:
+            return False
+        old, known, self.capacity = self._cache, self.capacity, capacity
+        size = ((self._rows + 1) * capacity, 2 * self._shape.kv_heads, self._shape.head_dim)
+        self._cache = []
+        for layer in range(self._shape.layers):
+            fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
+            if old:
+                stale = old[layer].view(self._rows + 1, known, *size[1:])
+                fresh.view(self._rows + 1, capacity, *size[1:])[:, :known] = stale
+            self._cache.append(fresh)
+        return True
+
+    def single(self, length: int) -> RowStore:
+        """Return a store of one row."""
+        store = RowStore(self._shape, 1, self._dtype, self._device, self._kernel)
+        store.reserve(0, length)
+        return store
+
+    def prefix(self, length: int) -> PrefixKV:
+        """Return the first row as [P, 2 K, D] per layer."""
+        return PrefixKV([layer[:length].clone() for layer in self._cache], length)
+
+    def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
+        """Lay out a batch and send it to the device."""
+        plan = self.layout(pieces, prefixes)
+        sent = torch.from_numpy(plan.values).to(self._device, non_blocking=True)
+        return self.unpack(sent, plan.tokens, plan.rows, plan.longest)
+
+    def layout(
+        self,
+        pieces: Sequence[Piece],
+        prefixes: Sequence[PrefixKV],
+        tokens: int = 0,
+        rows: int = 0,
+    ) -> Layout:
+        """Lay out a batch as integers; given sizes, pad to them with tokens of a scratch row."""
+        self._enter(pieces, prefixes)
+        sizes = np.array([len(piece.tokens) for piece in pieces])
+        total, count = int(sizes.sum()), len(pieces)
+        padded, height = max(tokens, total), max(rows, count) + 1
+        bases = np.array([piece.slot * self.capacity for piece in pieces])
+        firsts = np.array(
+            [p.start + prefix.length for p, prefix in zip(pieces, prefixes, strict=True)]
+        )
+        ends = sizes.cumsum()
+        values = np.zeros(3 * padded + 3 * height + 2, dtype=np.int64)
+        fields = values[: 3 * padded].reshape(3, padded)
+        every = itertools.chain.from_iterable(piece.tokens for piece in pieces)
+        fields[0, :total] = np.fromiter(every, dtype=np.int64, count=total)
+        fields[1, :total] = np.arange(total) + np.repeat(firsts - (ends - sizes), sizes)
+        fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
+        fields[2, total:] = self._rows * self.capacity
+        queries, keys, used = np.split(values[3 * padded :], (height + 1, 2 * height + 2))
+        queries[1 : count + 1] = ends
+        queries[count + 1 : height] = total
+        queries[height] = padded
+        keys[:count] = bases
+        keys[count:] = self._rows * self.capacity
+        used[:count] = firsts + sizes
+        used[-1] = min(padded - total, self.capacity)
+        return Layout(values, padded, height, int(sizes.max()))
+
+    def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
+        """Return the chunk that a layout of so many tokens and rows describes."""
+        sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows]
+        ids, angles, flat, queries, keys, used = torch.split(sent, sizes)
+        return RowChunk(
+            tokens=ids,
+            angles=angles,
+            flat=flat,
+            starts_q=queries.int(),
+            starts_k=keys.int(),
+            used=used.int(),
+            longest=(longest, self.capacity),
+        )
+
+    def tensors(self) -> list[Tensor]:
+        """Return the caches; who captures a step keeps them alive."""
+        return list(self._cache)
+
+    def _enter(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> None:
+        """Copy prefixes into the slots of rows that begin and do not hold theirs yet."""
+        missing: dict[int, tuple[PrefixKV, list[int]]] = {}
+        for piece, prefix in zip(pieces, prefixes, strict=True):
+            if piece.start == 0 and self._held[piece.slot] is not prefix:
+                self._held[piece.slot] = prefix
+                if prefix.length:
+                    missing.setdefault(id(prefix), (prefix, []))[1].append(piece.slot)
+        for prefix, slots in missing.values():
+            where = indices(slots, self._device)
+            for layer, kept in zip(self._cache, prefix.layers, strict=True):
+                rows = layer.view(self._rows + 1, self.capacity, *layer.shape[1:])
+                rows[:, : prefix.length].index_copy_(0, where, kept.expand(len(slots), *kept.shape))
+
+    def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
+        """Keep new keys and values, and attend over everything each row holds."""
+        assert isinstance(chunk, RowChunk)
+        cache = self._cache[index]
+        cache.index_copy_(0, chunk.flat, kv)
+        keys, values = cache.chunk(2, dim=1)
+        rows = (chunk.starts_q, chunk.starts_k, chunk.used)
+        return self._kernel(q, keys, values, *rows, chunk.longest, self._scale)

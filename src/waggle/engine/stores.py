@@ -1,0 +1,101 @@
+"""Where keys and values live, and how queries meet them.
+
+Two stores. `SharedStore` keeps each prefix once for all rows and merges two partial attentions: the
+prefix is read once per batch, which suits a CPU. `RowStore` copies the prefix into every row's own
+cache, so that one kernel serves ragged rows of any prefixes: fewest launches, which suits a GPU.
+Invariant: what a row reads was written by itself or by its prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+SLACK = 128
+"""Cache positions kept free after an answer, for drafts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The dimensions of a decoder."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    epsilon: float
+
+    @property
+    def groups(self) -> int:
+        """Query heads per key head."""
+        return self.heads // self.kv_heads
+
+
+@dataclass(slots=True)
+class PrefixKV:
+    """Keys and values of a shared prefix, one tensor per layer, in the layout of its store."""
+
+    layers: list[Tensor]
+    length: int
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A batch of new tokens, flat; `angles` are their positions, prefix included."""
+
+    tokens: Tensor
+    angles: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The new tokens of one row, its cache slot, and how many of its own tokens are cached."""
+
+    slot: int
+    tokens: Sequence[int]
+    start: int
+
+
+class Store(Protocol):
+    """Keys and values of rows, and attention over them."""
+
+    mixes: bool
+    """Whether rows of different prefixes can share a chunk."""
+    capacity: int
+    """Positions a row has, as `reserve` counts them."""
+
+    def reserve(self, prefix: int, own: int) -> bool:
+        """Make room for rows of this size; whether the caches moved."""
+        ...
+
+    def single(self, length: int) -> Store:
+        """Return a store of one row for running a prefix of this many tokens."""
+        ...
+
+    def prefix(self, length: int) -> PrefixKV:
+        """Return what the first row holds, as a prefix for other rows."""
+        ...
+
+    def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Chunk:
+        """Lay out a batch; prefixes are per piece, and all the same where the store mixes none."""
+        ...
+
+    def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
+        """Keep the new keys and values of a layer, and attend; [N,H,D] in and out."""
+        ...
+
+
+def round_up(value: int, step: int) -> int:
+    """Return the least multiple of a step that is not below a value."""
+    return -(-value // step) * step
+
+
+def indices(values: Sequence[int], device: torch.device) -> Tensor:
+    """Return integers as an index tensor."""
+    return torch.tensor(values, dtype=torch.long, device=device)

@@ -80,3 +80,35 @@ def test_bad_recipes_are_one_clear_line(tmp_path: Path, old: str, new: str, mess
 def test_missing_recipe(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path / "no.toml")
+
+
+def test_varied_options_multiply(tmp_path: Path) -> None:
+    text = (
+        RECIPE + "options = { beacon = { scouts = 0.5 } }\nvary = { beacon = { reach = [1, 2] } }\n"
+    )
+    plan = cells(load(recipe(tmp_path, text)))
+    assert len(plan) == 2 * 2 * 3 * 2
+    assert {tuple(sorted(c.case.options.items())) for c in plan} == {
+        (("reach", 1), ("scouts", 0.5)),
+        (("reach", 2), ("scouts", 0.5)),
+    }
+
+
+def test_methods_may_come_from_a_shared_file(tmp_path: Path) -> None:
+    head, _, blocks = RECIPE.partition("[[blocks]]")
+    (tmp_path / "shared.toml").write_text(head.replace('title = "Small"', ""))
+    text = f'title = "Small"\nmethods_from = "shared.toml"\n[[blocks]]{blocks}'
+    shared = cells(load(recipe(tmp_path, text)))
+    assert [c.id for c in shared] == [c.id for c in cells(load(recipe(tmp_path)))]
+    own = text.replace("[[blocks]]", '[methods.lossy]\nlaw = "heuristic"\n[[blocks]]', 1)
+    assert {c.id for c in cells(load(recipe(tmp_path, own)))} != {c.id for c in shared}
+
+
+def test_the_settled_recipe_reads_back_from_json(tmp_path: Path) -> None:
+    made = load(recipe(tmp_path))
+    path = tmp_path / "recipe.json"
+    path.write_text(made.model_dump_json())
+    assert load(path) == made and made.source.endswith("recipe.toml")
+    path.write_text("[1]")
+    with pytest.raises(ConfigError, match="no recipe"):
+        load(path)

@@ -24,6 +24,8 @@ from waggle.runtime.lockstep import play_together
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine
 
+START = "spawn"
+"""How lanes are started: afresh, since a process that has used a GPU cannot be forked."""
 POLL_SECONDS = 2.0
 """How often a silent lane is looked after."""
 
@@ -62,7 +64,7 @@ def in_lanes(
     cells: Sequence[Cell], law: str, options: str, records: Path | None, width: int, lanes: int
 ) -> Iterator[Row]:
     """Play cells in several processes, each with an engine of its own; rows come as they end."""
-    context = get_context("spawn")
+    context: Any = get_context(START)
     jobs, results = context.Queue(), context.Queue()
     for cell in sorted(cells, key=lambda cell: -cell.case.n):
         jobs.put(cell)

@@ -20,7 +20,7 @@ from waggle.report.reading import mean, metric
 
 Rows = Sequence[Row]
 Key = Callable[[Row], int]
-_LEARNED = ("#6a3db8", "#0072b2", "#3f9fd6", "#b8408f")
+_LEARNED = ("#7fb2dd", "#0072b2", "#6a3db8", "#b8408f")
 _CONTROLS = ("#d55e00", "#009e73", "#b8860b", "#8a8f98", "#c06c84", "#5b7a8c", "#a3a33b", "#7f6a5a")
 _MARKERS = "sD^vPX<>p*h"
 _PRIMARY_ROUNDS = 9
@@ -93,8 +93,8 @@ def _draw(axis: Any, pen: Pen, label: str, points: Sequence[tuple[float, Interva
     axis.errorbar(
         x, y, yerr=[below, above], label=label, color=pen.color, marker=pen.marker,
         linestyle=pen.line if len(points) > 1 else "none", linewidth=pen.width,
-        markersize=3.2 + pen.width, elinewidth=0.7, capsize=0, zorder=pen.layer,
-        markeredgecolor="white", markeredgewidth=0.5,
+        markersize=(3.6 if len(points) > 1 else 5.6) + pen.width, markeredgecolor="white",
+        markeredgewidth=0.4, elinewidth=0.7, capsize=0, zorder=pen.layer,
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
     """Score against population, by method."""
     panels = _panels(rows)
     names = _names(panels, recipe)
-    axes = canvas(1, max(1, len(panels)), width=3.6, height=3.0)
+    axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
     for axis, panel in zip(axes, panels, strict=False):
         sizes = sorted({row.n for row in panel.rows})
         axis.set_xscale("log", base=2)
@@ -155,7 +155,7 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     """Score against delivered messages per agent, at the largest population."""
     panels = [_largest(panel) for panel in _panels(rows)]
     names = _names(panels, recipe)
-    axes = canvas(1, max(1, len(panels)), width=3.6, height=3.0)
+    axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
     for axis, panel in zip(axes, panels, strict=False):
         for name, pen in pens(recipe, names).items():
             own = [row for row in panel.rows if row.method == name]
@@ -185,7 +185,7 @@ def horizon(rows: Rows, recipe: Recipe) -> Figure:
     silo = [row for row in rows if row.substrate == "silo" and not row.shock]
     panel = Panel("Silo", "mean S (%)", silo, metric("score"), 100.0)
     names = _names([panel], recipe)
-    left, right = axes = canvas(1, 2, width=3.6, height=3.0)
+    left, right = axes = canvas(1, 2, width=3.5, height=2.9)
     for name, pen in pens(recipe, names).items():
         points = _line(panel, name, lambda row: row.rounds - 1)
         traffic = [_traffic(silo, name, int(place)) for place, _ in points]

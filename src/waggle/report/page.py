@@ -23,17 +23,18 @@ STYLE = """
 :root{color-scheme:light;--ink:#1c2230;--soft:#667085;--line:#d7dbe3;--first:#e7e2f7;--second:#fdeadb}
 *{box-sizing:border-box}body{margin:0;background:#f6f7f9;color:var(--ink);
 font:15px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
-main{max-width:88rem;margin:0 auto;padding:2.2rem 1.4rem 4rem}
+main{max-width:94rem;margin:0 auto;padding:2.2rem 1.4rem 4rem}
 h1{font-size:1.75rem;margin:0 0 .6rem;letter-spacing:-.01em}
 h2{font-size:1.12rem;margin:0 0 .7rem}
 section{background:#fff;border:1px solid var(--line);border-radius:10px;padding:1.1rem 1.3rem;
 margin:1.2rem 0}
-.scroll{overflow-x:auto}img{display:block;max-width:100%;margin:0 auto}
+.scroll{overflow-x:auto}img{display:block;width:min(100%,64rem);margin:0 auto}
 table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
 th,td{padding:.24rem .55rem;text-align:right;white-space:nowrap}
 th{font-weight:600;color:#39424e}th.text,td.text{text-align:left}
 thead tr:last-child th{border-bottom:1.5px solid var(--ink)}
 th.over{text-align:center;white-space:normal;border-bottom:1px solid var(--line)}
+table.wide{font-size:.79rem}table.wide th,table.wide td{padding:.22rem .4rem}
 tbody tr:hover{background:#f3f5f9}tr.group td{color:var(--soft);font-style:italic;padding-top:.6rem}
 tr.aside td{color:#5b6472}td b{background:var(--first);padding:0 .22em;border-radius:3px}
 td u{background:var(--second);padding:0 .22em;border-radius:3px;text-decoration:none}

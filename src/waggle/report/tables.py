@@ -7,6 +7,7 @@ parts, has its first and second of each part marked, as the paper's tables do.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,6 +17,8 @@ from waggle.evaluate.stats import Interval
 SPLIT = " / "
 Mark: TypeAlias = Literal[1, 2]
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_WIDE = 11
+"""Columns from which a table is set smaller."""
 
 
 class Span(NamedTuple):
@@ -64,16 +67,19 @@ def interval(value: Interval, digits: int = 3) -> str:
 
 
 def marks(table: Table) -> dict[tuple[int, int, int], Mark]:
-    """Return first and second by (row, column, part); equal numbers share a mark."""
+    """Return first and second by (row, column, part).
+
+    Equal numbers share a mark, but one that more than half of the rows would share says nothing.
+    """
     found: dict[tuple[int, int, int], Mark] = {}
     for column, ways in enumerate(table.better):
         for part, way in enumerate(ways.split(SPLIT)):
             values = dict(_values(table, column, part)) if way else {}
-            order = sorted(set(values.values()), reverse=way == "higher")[:2]
-            if len(set(values.values())) > 1:
-                for row, value in values.items():
-                    if value in order:
-                        found[row, column, part] = 1 if value == order[0] else 2
+            counts = Counter(values.values())
+            order = sorted(counts, reverse=way == "higher")[:2]
+            for row, value in values.items():
+                if value in order and 2 * counts[value] <= len(values):
+                    found[row, column, part] = 1 if value == order[0] else 2
     return found
 
 
@@ -101,6 +107,13 @@ def _faced(
                 parts.append(text if mark is None else marked[mark](text))
             cells.append(SPLIT.join(parts))
         yield tuple(cells)
+
+
+def texts(table: Table) -> list[bool]:
+    """Say for every column whether it holds words rather than numbers."""
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
+    found = [not any(_NUMBER.match(cell) for cell in cells) for cells in columns]
+    return [True, *found[1:]]
 
 
 def _headings(table: Table) -> list[str]:
@@ -145,7 +158,7 @@ def _latex_text(text: str) -> str:
 
 def latex(table: Table) -> str:
     """Return a table as LaTeX in the paper's layout (booktabs; first bold, second underlined)."""
-    spec = "l" + "r" * (len(table.columns) - 1)
+    spec = "".join("l" if words else "r" for words in texts(table))
     faced = _faced(
         table,
         _latex_text,
@@ -186,8 +199,9 @@ def _latex_body(table: Table, faced: Iterator[tuple[str, ...]]) -> str:
 def html(table: Table) -> str:
     """Return a table as an HTML fragment."""
     notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in table.notes)
+    wide = " class='wide'" if len(table.columns) > _WIDE else ""
     return (
-        f"<section><h2>{escape(table.title)}</h2><div class='scroll'><table>"
+        f"<section><h2>{escape(table.title)}</h2><div class='scroll'><table{wide}>"
         f"<thead>{_html_head(table)}</thead>\n<tbody>{_html_body(table)}</tbody></table></div>"
         f"{notes}</section>\n"
     )
@@ -198,7 +212,10 @@ def _html_head(table: Table) -> str:
         f"<th colspan='{span.columns}'{' class=over' if span.text else ''}>{escape(span.text)}</th>"
         for span in table.spans
     )
-    names = "".join(f"<th>{escape(c)}</th>" for c in table.columns)
+    names = "".join(
+        f"<th{_kind(words)}>{escape(name)}</th>"
+        for name, words in zip(table.columns, texts(table), strict=True)
+    )
     return (f"<tr>{over}</tr>" if over else "") + f"<tr>{names}</tr>"
 
 
@@ -208,11 +225,18 @@ def _html_body(table: Table) -> str:
         escape,
         {1: lambda text: f"<b>{text}</b>", 2: lambda text: f"<u>{text}</u>"},
     )
-    over, lines = dict(table.groups), []
+    over, lines, words = dict(table.groups), [], texts(table)
     for index, row in enumerate(faced):
         if index in over:
             text = escape(over[index])
-            lines.append(f"<tr class='group'><td colspan='{len(row)}'>{text}</td></tr>")
+            lines.append(
+                f"<tr class='group'><td class='text' colspan='{len(row)}'>{text}</td></tr>"
+            )
         kind = " class='aside'" if index in table.unranked else ""
-        lines.append(f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
+        cells = (f"<td{_kind(word)}>{cell}</td>" for cell, word in zip(row, words, strict=True))
+        lines.append(f"<tr{kind}>" + "".join(cells) + "</tr>")
     return "\n".join(lines)
+
+
+def _kind(words: bool) -> str:
+    return " class='text'" if words else ""

@@ -1,0 +1,59 @@
+"""Rows from elsewhere: taken where the plan asks for them, refused where they disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.evaluate.test_runner import plan
+from waggle.core.errors import RecordError
+from waggle.evaluate import sessions
+from waggle.evaluate.executors import Inline
+from waggle.evaluate.merge import merge
+from waggle.evaluate.rows import FILE, read_rows
+from waggle.evaluate.runner import run_plan
+
+
+def test_missing_rows_are_taken_once(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=2), here, Inline())
+    run_plan(plan(seeds=4), there, Inline())
+    assert merge(plan(seeds=3), here, there) == (1, 2, 1)
+    assert merge(plan(seeds=3), here, there) == (0, 3, 1)
+    assert {row.seed for row in read_rows(here)} == {10_000, 10_001, 10_002}
+    assert run_plan(plan(seeds=3), here, Inline()) == (0, 3, 0)
+
+
+def test_a_new_folder_takes_everything_with_its_sessions(tmp_path: Path) -> None:
+    run_plan(plan(), tmp_path / "there", Inline())
+    for _ in range(2):
+        merge(plan(), tmp_path / "here", tmp_path / "there")
+    (session,) = sessions.read(tmp_path / "here")
+    assert session.episodes == 4 and session.updates == 96 and session.executor == "inline"
+
+
+def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=1), here, Inline())
+    run_plan(plan(seeds=2), there, Inline())
+    first, second = read_rows(there)
+    forged = msgspec.structs.replace(first, scores={"score": -1.0})
+    lines = [msgspec.json.encode(row) + b"\n" for row in (forged, second)]
+    (there / FILE).write_bytes(b"".join(lines))
+    with pytest.raises(RecordError, match="came out differently"):
+        merge(plan(seeds=2), here, there)
+    assert len(read_rows(here)) == 1
+
+
+def test_nothing_to_merge_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="waggle eval"):
+        merge(plan(), tmp_path / "here", tmp_path / "nowhere")
+
+
+def test_sessions_survive_a_line_that_is_none(tmp_path: Path) -> None:
+    run_plan(plan(seeds=1), tmp_path, Inline())
+    with (tmp_path / sessions.FILE).open("ab") as file:
+        file.write(b'{"command": 3}\n\xff\n')
+    assert len(sessions.read(tmp_path)) == 1

@@ -1,0 +1,51 @@
+"""Parts of a plan keep their ids, so that they add up to the whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case
+from waggle.evaluate.plan import Cell
+from waggle.evaluate.selection import select
+
+PLAN = [
+    Cell(method, "heuristic", {}, Case("beacon", task, n, seed), "shuffled", "sync", {}, {})
+    for method in ("a", "b")
+    for task in ("one", "two")
+    for n in (4, 8)
+    for seed in (10_003, 10_001, 10_002)
+]
+
+
+def test_choices_combine() -> None:
+    chosen = select(PLAN, methods=["b"], tasks=["beacon/t*"], n=[8], seeds=2)
+    assert [(c.method, c.case.task, c.case.n, c.case.seed) for c in chosen] == [
+        ("b", "two", 8, 10_001),
+        ("b", "two", 8, 10_002),
+    ]
+    assert {c.id for c in chosen} <= {c.id for c in PLAN}
+
+
+def test_nothing_chosen_takes_all() -> None:
+    assert select(PLAN) == PLAN and select(PLAN, seeds=9) == PLAN
+
+
+def test_seeds_are_counted_in_every_setting_of_its_own() -> None:
+    late = Cell(
+        "a", "heuristic", {}, Case("beacon", "one", 4, 10_900, 7), "shuffled", "sync", {}, {}
+    )
+    assert late in select([*PLAN, late], seeds=1)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"methods": ["aa"]}, "not in the plan"),
+        ({"n": [5]}, "no cell is left"),
+        ({"seeds": 0}, "at least 1"),
+    ],
+)
+def test_empty_choices_are_one_line(choice: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        select(PLAN, **choice)  # type: ignore[arg-type]

@@ -51,6 +51,8 @@ class Sites:
     """Rounds without newer word after which a target missed in its place refutes the claim."""
     doubt: int | None = None
     """Rounds after which a miss is forgotten and refutes nothing any more; None: never."""
+    hearsay = False
+    """Whether a verified denial newer than all a node knows of a site refutes the claim for it."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -144,12 +146,15 @@ class Sites:
         """Return how many rounds ago own eyes refuted a claim, or None.
 
         The target in sight elsewhere, or the named place found empty and no newer word of the
-        target since, for as long as the task's patience lasts.
+        target since, for as long as the task's patience lasts. A site that never moves by itself
+        is refuted by another's eyes too, where the node has only ever been told of it.
         """
         own = memory.seen.get(claim.partition(":")[0])
         if own is not None and own.claim != claim:
             return memory.age(own)
         gone = memory.claims_gone.get(claim)
+        if gone is None and self.hearsay and own is None:
+            gone = memory.denied.get(claim)
         if gone is None or claim in memory.told:
             return None
         age = memory.clock - gone

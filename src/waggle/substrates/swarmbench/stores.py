@@ -25,6 +25,7 @@ class ForagingSites(Sites):
     """Stationary food and nest; evidence is told once."""
 
     symbols: Mapping[str, str] = {"food": "F", "nest": "N"}
+    hearsay = True
 
     def plan(self, node: int) -> Plan:
         """Forage."""

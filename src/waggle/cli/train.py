@@ -32,8 +32,10 @@ def train(
     recipe: Path,
     /,
     *,
-    arm: Literal["decision", "orbit", "field", "scd", "warm-start"] = "scd",
+    arm: Literal["decision", "orbit", "field", "scd", "warm-start", "all"] = "scd",
     seed: int = 0,
+    seeds: int = 1,
+    jobs: int = 1,
     corpus: Path | None = None,
     out: Path = Path("runs/train"),
     workers: int = 1,
@@ -51,8 +53,11 @@ def train(
 
     Args:
         recipe: A recipe file, such as recipes/tiny.toml.
-        arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one.
+        arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one; `all`
+            trains and diagnoses the four arms (OUT/factorial.json).
         seed: Training seed; arms of one seed share everything but the weights of the losses.
+        seeds: With `--arm all`: so many paired seeds from one warm start.
+        jobs: With `--arm all`: arms trained at once, each in a process of its own.
         corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
         out: Folder of the run.
         workers: Processes that make the corpus.
@@ -76,12 +81,35 @@ def train(
             with phases("transitions"):
                 _transitions(stages, settings.transitions.law, law)
             with phases("stage two"):
-                law = stages.arm(arm)
-    if views or native:
+                law = stages.arm(arm) if arm != "all" else law
+    if arm == "all":
+        with phases("factorial"):
+            _factorial(stages, range(seed, seed + seeds), jobs, views, native)
+    elif views or native:
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
     phases.show(out)
     console.say(f"law: {law}")
+
+
+def _factorial(stages: Stages, seeds: range, jobs: int, views: int, native: int) -> None:
+    """Train and diagnose the four arms of every seed, and write one table."""
+    from waggle.scd import factorial
+
+    out = stages.folder.parent
+    planned = factorial.cells(
+        stages.recipe, stages.store.path, out, seeds, views=views or 200, native=native
+    )
+    found = []
+    for result in factorial.run_all(planned, jobs):
+        found.append(result)
+        console.note(f"seed {result['seed']} {result['arm']}: {len(found)}/{len(planned)}")
+    rows = factorial.relative(found)
+    (out / "factorial.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    shown = ("seed", "arm", "synthetic exact", "equivariance shuffled decoded", "probe eventful",
+             "train head orbit_accuracy")  # fmt: skip
+    table = [tuple(row.get(name, "") for name in shown) for row in rows]
+    console.table("Factorial", shown, table)
 
 
 class Phases:

@@ -150,7 +150,8 @@ class Recipe(_Settings):
     (the letter of Eq. token-loss)."""
     corpus: CorpusSettings = CorpusSettings()
     harvest: HarvestSettings = HarvestSettings()
-    """A token corpus for stage one, in canonical order only."""
+    """A token corpus for stage one. In shuffled order every view keeps the names and rows it was
+    seen with: variety comes from the number of views, and `augment` does nothing."""
     transitions: TransitionSettings = TransitionSettings()
     adaptation: Adaptation = Adaptation()
     stage_one: StageOne = StageOne()

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waggle.core.errors import ConfigError
 from waggle.core.seeds import derive
 from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import CorpusError, Store
@@ -35,11 +34,12 @@ class Stages:
 
     def __init__(
         self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody,
-        workers: int = 1,
+        workers: int = 1, start: int | None = None,
     ) -> None:  # fmt: skip
         self.workers = workers
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
+        self._start = out / f"seed-{seed if start is None else start}" / WARM_START
         self._watch = watch
         self._processes = Processes()
 
@@ -74,8 +74,6 @@ class Stages:
 
     def tokens(self, tell: tokenstore.Tell = quiet) -> dict[str, tokenstore.Tokens]:
         """Return the token corpus of stage one, which all seeds share; harvest it if need be."""
-        if self.recipe.order != "canonical":
-            raise ConfigError("[harvest] is for canonical order: shuffled views need fresh images")
         return tokenstore.make(
             self.folder.parent / "tokens", self.recipe.harvest, tokenizer_of(self.recipe),
             self.recipe.order, longest=self.recipe.max_context, workers=self.workers, tell=tell,
@@ -108,7 +106,7 @@ class Stages:
         if law.exists():
             return law
         student, coder = self._student()
-        start = self.folder / WARM_START / "best" / "trainable.safetensors"
+        start = self._start / "best" / "trainable.safetensors"
         restore(student.trainable(), checkpoint.read_tensors(start), start)
         records, validation = self._decisions(coder)
         stage, seed = self.recipe.stage_two, derive(self.seed, "stage two")

@@ -36,13 +36,17 @@ def test_course_sums_to_the_metrics(episode: EpisodeRecord) -> None:
     found = course(episode)
     start = int(found["injection"][0])
     assert episode.rounds[start].shock is not None
-    assert {len(series) for name, series in found.items() if name != "injection"} == {
+    assert {len(series) for name, series in found.items() if len(series) > 1} == {
         len(episode.rounds)
     }
     assert after(found, "stale") == pytest.approx(shocks.stale_auc(episode), abs=0.01)
     assert after(found, "delivered") == pytest.approx(shocks.post_messages(episode), abs=0.01)
     last = shocks.shares(episode)[-1]
     assert (found["old"][-1], found["new"][-1]) == pytest.approx((last.old, last.new), abs=1e-4)
+    holders, cleared = found["holders"][0], found["cleared"][0]
+    assert 0 <= cleared <= holders <= 1
+    if shocks.recovery(episode):
+        assert 2 * cleared >= holders > 0
     reopened = sum(u.reopened is not None for r in episode.rounds for u in r.updates)
     assert sum(found["reopened"]) * episode.header.case.n == pytest.approx(reopened, abs=0.1)
 

@@ -37,8 +37,8 @@ def course(shift: int = 0, stale: float = 1.0) -> dict[str, list[float]]:
     busy = [0.0, 0.0, 0.125, 0.25, *[0.0] * (len(old) - 4)]
     mass = [1.0, 1.0, 2.0, *[3.0] * (1 + shift), 1.0]
     return {
-        "injection": [2.0], **dict.fromkeys(names, quiet), "old": old, "new": new,
-        "challenge": busy, "synthesize": list(reversed(busy)), "mass": mass,
+        "injection": [2.0], "holders": [0.5], "cleared": [0.125], **dict.fromkeys(names, quiet),
+        "old": old, "new": new, "challenge": busy, "synthesize": list(reversed(busy)), "mass": mass,
         "stale": [stale] * len(old), "delivered": [2.0] * len(old),
     }  # fmt: skip
 
@@ -131,6 +131,13 @@ def test_a_setting_without_injection_did_not_recover(rows: list[Row]) -> None:
     data = {name: getattr(rows[0], name) for name in rows[0].__struct_fields__}
     silent = Row(**{**data, "metrics": {"recovery": None}, "course": {}})
     assert settings.hits([rows[0], silent], "recovery") == "1/2 (50.0 %)"
+
+
+def test_misses_name_the_condition(rows: list[Row], recipe: Recipe) -> None:
+    found = tables.misses(rows, recipe).rows
+    assert {line[0] for line in found} == {"other"} and len(found) == 8
+    assert found[0][4:6] == ("50 %", "25 %")
+    assert found[0][-1] == "too few reopened, no replacement"
 
 
 def test_story_is_chosen_by_rule_and_told(rows: list[Row], recipe: Recipe) -> None:

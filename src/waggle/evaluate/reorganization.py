@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from waggle.core.record import EpisodeRecord, RoundRecord
-from waggle.evaluate.shocks import activity, shares
+from waggle.evaluate.shocks import activity, committed_before, reopened_after, shares
 
 Course: TypeAlias = dict[str, list[float]]
 
@@ -22,7 +22,9 @@ _DIGITS = 4
 def course(episode: EpisodeRecord) -> Course:
     """Return the episode round by round: shares, activity, field mass and traffic per agent.
 
-    `injection` holds the one round of the counterevidence. Empty without an injection.
+    `injection` holds the one round of the counterevidence, `holders` the share of agents that held
+    a refuted claim then, `cleared` the share of those among all agents that reopened through
+    verified conflict. Empty without an injection.
     """
     shock, n = episode.shock, episode.header.case.n
     if shock is None:
@@ -52,7 +54,14 @@ def course(episode: EpisodeRecord) -> Course:
         "delivered": [entry.delivered / n for entry in episode.rounds],
     }
     made = {name: [round(v, _DIGITS) for v in column] for name, column in columns.items()}
-    return {"injection": [float(shock.round)], **made}
+    holders = committed_before(episode)
+    cleared = holders & reopened_after(episode)
+    return {
+        "injection": [float(shock.round)],
+        "holders": [round(len(holders) / n, _DIGITS)],
+        "cleared": [round(len(cleared) / n, _DIGITS)],
+        **made,
+    }
 
 
 def _reopened(entry: RoundRecord) -> int:

@@ -53,19 +53,22 @@ def _after(episode: EpisodeRecord) -> tuple[RoundRecord, ...]:
     return () if shock is None else episode.rounds[shock.round :]
 
 
-def _committed_before(episode: EpisodeRecord) -> set[int]:
+def committed_before(episode: EpisodeRecord) -> set[int]:
     """Return the nodes that held a refuted claim when the counterevidence came."""
     shock = episode.shock
-    assert shock is not None
+    if shock is None:
+        return set()
     held: dict[int, str | None] = {}
     for entry in episode.rounds[: shock.round]:
         held.update({u.node: u.claim for u in entry.updates})
     return {node for node, claim in held.items() if claim in shock.old_claims}
 
 
-def _reopened(episode: EpisodeRecord) -> set[int]:
+def reopened_after(episode: EpisodeRecord) -> set[int]:
+    """Return the nodes whose verified conflict cleared a refuted claim since."""
     shock = episode.shock
-    assert shock is not None
+    if shock is None:
+        return set()
     return {u.node for r in _after(episode) for u in r.updates if u.reopened in shock.old_claims}
 
 
@@ -83,8 +86,8 @@ def recovery(episode: EpisodeRecord) -> float | None:
     """Half of those committed to the old claim reopen, a replacement forms, the new ends ahead."""
     if episode.shock is None:
         return None
-    before = _committed_before(episode)
-    reopened = _reopened(episode) & before
+    before = committed_before(episode)
+    reopened = reopened_after(episode) & before
     formed = any(_synthesized(episode, u) for r in _after(episode) for u in r.updates)
     enough = bool(before) and 2 * len(reopened) >= len(before)
     return float(enough and formed and _new_ahead(episode))
@@ -96,7 +99,7 @@ def event_recovery(episode: EpisodeRecord) -> float | None:
     if episode.shock is None:
         return None
     formed = any(_synthesized(episode, u) for r in _after(episode) for u in r.updates)
-    return float(bool(_reopened(episode)) and formed)
+    return float(bool(reopened_after(episode)) and formed)
 
 
 @metric("outcome_recovery", unit="0 or 1")

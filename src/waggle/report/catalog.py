@@ -46,6 +46,7 @@ TABLES: Mapping[str, str] = {
     "agentsnet-priority": "waggle.report.transfer:agentsnet_priority",
     "agentsnet-protocols": "waggle.report.transfer:agentsnet_protocols",
     "reorganization": "waggle.report.reorganization:cells",
+    "reorganization-misses": "waggle.report.reorganization:misses",
     "reorganization-process": "waggle.report.reorganization:process",
     "reorganization-effects": "waggle.report.reorganization:effects",
     "trajectory": "waggle.report.story:trajectory",

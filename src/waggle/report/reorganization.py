@@ -179,3 +179,45 @@ def _effects(mine: Sequence[Row], other: Sequence[Row]) -> tuple[str, ...]:
         ),
         "0" if matched is None else str(matched.units),
     )
+
+
+def misses(rows: Sequence[Row], recipe: Recipe) -> Table:
+    """Settings of references that did not recover, and which condition each of them missed."""
+    plain = [m for m in methods_of(rows, recipe) if settings.is_reference(recipe, m)]
+    body = tuple(
+        (label(recipe, method), settings.cell_of(row), *_miss(row))
+        for method in plain
+        for row in of(rows, method)
+        if row.metrics.get("recovery") != 1.0
+    )
+    columns = (
+        "method", "cell", "seed", "injection", "held the old", "of these reopened",
+        "replacement after", "old at the end", "new at the end", "missed",
+    )  # fmt: skip
+    notes = ("recovery: half of the holders reopen, a replacement forms, the new claim ends ahead",)
+    return Table("Settings that did not recover", columns, body, notes)
+
+
+def _miss(row: Row) -> tuple[str, ...]:
+    if not row.course:
+        return (str(row.seed), *[number(None)] * 6, "no injection")
+    course = row.course
+    holders, cleared = course["holders"][0], course["cleared"][0]
+    old, new = course["old"][-1], course["new"][-1]
+    latency = row.metrics.get("resynthesis_latency")
+    reasons = [
+        text
+        for text, missed in (
+            ("nobody held the old claim", not holders),
+            ("too few reopened", bool(holders) and 2 * cleared < holders),
+            ("no replacement", latency is None),
+            ("the old claim ended ahead", new < old),
+            ("the two ended level", new == old),
+        )
+        if missed
+    ]
+    return (
+        str(row.seed), f"{course['injection'][0]:.0f}", f"{100 * holders:.0f} %",
+        f"{100 * cleared / holders:.0f} %" if holders else number(None), number(latency, 1),
+        f"{100 * old:.0f} %", f"{100 * new:.0f} %", ", ".join(reasons),
+    )  # fmt: skip

@@ -68,6 +68,7 @@ def _dots(axis: Any, names: Sequence[str], groups: Sequence[tuple[str, list[Bar]
     axis.set_ylim(len(names) - 0.5, -0.5)
     far = max([0.1, *(abs(bar[0] - 1.0) * 1.15 for _, bars in groups for bar in bars if bar)])
     axis.set_xlim(1.0 - far, 1.0 + far)
+    axis.locator_params(axis="x", nbins=4)
 
 
 def _named(rows: Sequence[Row], recipe: Recipe) -> tuple[list[str], list[str]]:

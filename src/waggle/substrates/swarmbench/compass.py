@@ -79,3 +79,16 @@ def taxi(a: Cell, b: Cell = (0, 0)) -> int:
 def reach(a: Cell, b: Cell = (0, 0)) -> int:
     """Return the Chebyshev distance of two offsets."""
     return max(abs(a[0] - b[0]), abs(a[1] - b[1]))
+
+
+def walls(window: Sequence[str], here: Cell) -> dict[str, int]:
+    """Return side -> the row or column, in the frame of `here`, of a map's wall in sight there.
+
+    A wall cell belongs to a side if the cell before it, seen from inside, is not wall.
+    """
+    lines: dict[str, int] = {}
+    for offset in found(window, "W"):
+        for name, step in STEP.items():
+            if at(window, sub(offset, step)) not in "W*?":
+                lines[name] = here[0] + offset[0] if step[0] else here[1] + offset[1]
+    return lines

@@ -1,157 +1,127 @@
-"""Flocking and Transport: gather into a loose outline; push the box and leave.
+"""Flocking and Transport: how an agent works on the outline or the box, and what it can tell.
 
-Claims are (kind, direction): `gather:NE` where a flock is in sight, `push:S` where the box is being
-pushed. Private rules are pure functions of the window and private memory.
+Both have one landmark (`landmark`): the middle of the map, known once the walls are, and the
+plugged exit. The moves are pure functions of windows and private memory (`ring`, `haul`); following
+the field takes the same move with the landmark as told.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from waggle.core.protocols import Local
-from waggle.substrates.swarmbench import hunt
+from waggle.substrates.swarmbench import haul, ring
 from waggle.substrates.swarmbench.behaviour import Plan
-from waggle.substrates.swarmbench.compass import (
-    MOVE_NAMES,
-    OFFSET,
-    OUTSIDE,
-    STEP,
-    add,
-    at,
-    found,
-    octant,
-    taxi,
-)
+from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add, found, walls
 from waggle.substrates.swarmbench.config import Cell
-from waggle.substrates.swarmbench.plain import Plain, direction_of
+from waggle.substrates.swarmbench.crate import SHUT, Exit, Plug, stage_now
+from waggle.substrates.swarmbench.landmark import Landmark
+from waggle.substrates.swarmbench.scene import Scene
 
-_POINT = {"UP": "N", "DOWN": "S", "LEFT": "W", "RIGHT": "E"}
-_MOVE = {point: move for move, point in _POINT.items()}
-PUSH_SPELL = 12
-"""Rounds for which an agent keeps pushing one way before it tries another."""
+Walls = Mapping[str, int]
+"""Side -> row or column of the map's wall there."""
+_ALL = 4
 
 
-class Flock(Plain):
+class Flock(Landmark[Walls]):
     """The behaviour of Flocking."""
 
+    kind = "middle"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.walls: list[dict[str, int]] = [{} for _ in scene.keys]
+        """Walls every node has seen, in its own frame."""
+        self.met = [0] * len(scene.keys)
+        """Agents every node has had in sight, summed over its rounds."""
+
     def look(self, node: int) -> Plan:
-        """Join others when alone, keep two neighbours, leave a clump."""
+        """Take note of walls and of how many are about; work on the outline."""
+        window, memory = self.scene.windows[node], self.scene.memories[node]
+        self.walls[node].update(walls(window, memory.here))
+        self.met[node] += len(found(window, "A"))
+        return Plan(self._move(node, self.walls[node]), False)
+
+    def _move(self, node: int, known: Walls) -> str:
         scene = self.scene
-        memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
-        others = found(window, "A")
-        if not others:
-            return Plan(hunt.sweep(memory, window, draw), False)
-        beside = [o for o in others if taxi(o) == 1]
-        i, j = sum(o[0] for o in others), sum(o[1] for o in others)
-        if len(beside) > 2 or (len(beside) == 2 and self._clumped(beside, others)):
-            return Plan(hunt.approach(window, (-i or 1, -j or 1), draw), False)
-        if len(beside) == 2:
-            return Plan("STAY", False)
-        near = min(others, key=lambda o: (taxi(o), o))
-        if taxi(near) > 1:
-            return Plan(hunt.approach(window, near, draw), False)
-        return Plan("STAY", False)
+        first = MOVE_NAMES[scene.lasting_draw(node) % len(MOVE_NAMES)]
+        memory, window, draw = (
+            scene.memories[node],
+            scene.windows[node],
+            scene.draw(node),
+        )
+        return ring.propose(known, self.met[node], memory, window, first, draw)
 
-    def _clumped(self, beside: list[Cell], others: list[Cell]) -> bool:
-        """Whether two neighbours and a third agent fill a 2x2 square with this one."""
-        return add(beside[0], beside[1]) in others
+    def found(self, node: int) -> Walls | None:
+        """All four walls, once three were seen."""
+        full = ring.complete(self.walls[node])
+        return full if len(full) == _ALL else None
 
-    def shown(self, node: int) -> str | None:
-        """Where several others are."""
-        others = found(self.scene.windows[node], "A")
-        if len(others) < 3:
-            return None
-        i, j = sum(o[0] for o in others), sum(o[1] for o in others)
-        point = octant((i, j))
-        return None if point == "HERE" else f"gather:{point}"
+    def centre(self, mark: Walls) -> Cell:
+        """Return the middle of the map."""
+        return (mark["UP"] + mark["DOWN"]) // 2, (mark["LEFT"] + mark["RIGHT"]) // 2
 
-    def opposes(self, shown: str, claim: str) -> bool:
-        """A flock in one direction refutes one in the opposite direction."""
-        a, b = OFFSET[direction_of(shown) or "HERE"], OFFSET[direction_of(claim) or "HERE"]
-        return a[0] * b[0] + a[1] * b[1] < 0
+    def shifted(self, mark: Walls, offset: Cell) -> Walls:
+        """Move rows by the first number and columns by the second."""
+        return {side: line + offset[STEP[side][0] == 0] for side, line in mark.items()}
 
     def follow(self, node: int, local: Local) -> str | None:
-        """Step the way of the followed claim."""
-        claim = self.followed(local)
-        point = None if claim is None else direction_of(claim)
-        if point is None:
-            return None
-        scene = self.scene
-        far = (5 * OFFSET[point][0], 5 * OFFSET[point][1])
-        return hunt.approach(scene.windows[node], far, scene.draw(node))
+        """Work on the outline with the walls as found, else as told."""
+        known = self.known(node)
+        return None if known is None else self._move(node, known)
 
 
-class Haul(Plain):
+class Haul(Landmark[Plug]):
     """The behaviour of Transport."""
 
+    kind = "exit"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.notes = [haul.Notes(scene.lasting_draw(node)) for node in range(len(scene.keys))]
+
     def look(self, node: int) -> Plan:
-        """Leave if the way out is in sight, push the box if it is, else look for it."""
-        scene = self.scene
-        memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
-        out = self._way_out(window)
+        """Leave if the way out is in sight, work on the box if its exit is known, else search."""
+        scene, notes = self.scene, self.notes[node]
+        memory, window = scene.memories[node], scene.windows[node]
+        notes.recall(memory, window)
+        out = haul.way_out(window)
         if out is not None:
             return Plan(out, True)
-        box = found(window, "B")
-        if not box:
-            return Plan(hunt.sweep(memory, window, draw), False)
-        push = self._push_move(node)
-        if push is not None:
-            return Plan(push, False)
-        near = min(box, key=lambda o: (taxi(o), o))
-        if taxi(near) > 1:
-            return Plan(hunt.approach(window, near, draw), False)
-        return Plan(self._around(window, draw), False)
+        if not notes.exits:
+            return Plan(haul.tour(notes, memory, window), False)
+        move = haul.work(notes, memory, window, scene.draw(node))
+        back = move in STEP and add(memory.here, STEP[move]) == notes.before
+        notes.before = memory.here
+        # Two in each other's way would step back and forth for ever: wait now and then instead.
+        return Plan("STAY" if back and scene.draw(node) >> 16 & 1 else move, True)
 
-    def _way_out(self, window: list[str]) -> str | None:
-        """Return the first move of a free way inside the window to a cell outside the map."""
-        ring: list[tuple[Cell, str]] = [((0, 0), "")]
-        reached = {(0, 0)}
-        while ring:
-            following = []
-            for cell, first in ring:
-                for name in MOVE_NAMES:
-                    nxt = add(cell, STEP[name])
-                    symbol = at(window, nxt)
-                    if nxt in reached or symbol not in (".", OUTSIDE):
-                        continue
-                    if symbol == OUTSIDE:
-                        return first or name
-                    reached.add(nxt)
-                    following.append((nxt, first or name))
-            ring = following
-        return None
+    def found(self, node: int) -> Plug | None:
+        """The exit and its box, once no other exit agrees with what was seen."""
+        notes = self.notes[node]
+        return Plug(notes.exits[0], notes.stage) if len(notes.exits) == 1 else None
 
-    def _push_move(self, node: int) -> str | None:
-        """Return the way to push: straight at the box, along the wall first, then the other way."""
-        scene = self.scene
-        window = scene.windows[node]
-        touching = [m for m in MOVE_NAMES if at(window, STEP[m]) == "B" or self._file(window, m)]
-        if not touching:
-            return None
-        spell = scene.memories[node].clock // PUSH_SPELL
-        return touching[spell % len(touching)]
+    def centre(self, mark: Plug) -> Cell:
+        """Return a cell behind the middle of the exit."""
+        return mark.exit.cell((2, 2))
 
-    def _file(self, window: list[str], move: str) -> bool:
-        """Whether another agent stands between this one and the box, so that it can be helped."""
-        step = STEP[move]
-        return at(window, step) == "A" and at(window, add(step, step)) == "B"
+    def shifted(self, mark: Plug, offset: Cell) -> Plug:
+        """Move the corner; directions stay as they are."""
+        corner, along, inward = mark.exit
+        return Plug(Exit(add(corner, offset), along, inward), mark.stage)
 
-    def _around(self, window: list[str], draw: int) -> str:
-        free = [m for m in MOVE_NAMES if at(window, STEP[m]) == "."]
-        return free[draw % len(free)] if free else "STAY"
-
-    def shown(self, node: int) -> str | None:
-        """The way this node pushes the box."""
-        move = self._push_move(node)
-        return None if move is None else f"push:{_POINT[move]}"
-
-    def opposes(self, shown: str, claim: str) -> bool:
-        """Pushing one way refutes pushing the opposite way."""
-        a, b = OFFSET[direction_of(shown) or "HERE"], OFFSET[direction_of(claim) or "HERE"]
-        return a[0] * b[0] + a[1] * b[1] < 0
+    def merged(self, old: Plug | None, new: Plug) -> Plug:
+        """Return the word in which the box is further out."""
+        return new if old is None else max(old, new, key=lambda plug: plug.stage)
 
     def follow(self, node: int, local: Local) -> str | None:
-        """Push the followed way where the box or a free cell lies that way."""
-        claim = self.followed(local)
-        move = None if claim is None else _MOVE.get(direction_of(claim) or "")
-        if move is None:
+        """Go to the exit as told and work on its box; the private move where it was found."""
+        told = self.told[node]
+        if told is None or self.notes[node].exits:
             return None
-        return move if at(self.scene.windows[node], STEP[move]) in ".BA" else None
+        memory, window = self.scene.memories[node], self.scene.windows[node]
+        notes = haul.Notes(SHUT)
+        notes.exits = [told.exit]
+        notes.stage = stage_now(told.exit, window, memory.here, told.stage)
+        out = haul.way_out(window)
+        return out or haul.work(notes, memory, window, self.scene.draw(node))

@@ -140,17 +140,35 @@ def _sizes(text: str) -> list[int]:
 
 @contextmanager
 def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[Row], None]]:
+    """Show a bar on a terminal, elsewhere a line for every tenth of the plan."""
+    screen = console.err()
+    if quiet or not screen.is_terminal:
+        yield _nothing if quiet else _tenths(total)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(
-        *columns, TimeElapsedColumn(), console=console.err(), disable=quiet, transient=True
-    )
-    with bar:
+    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True) as bar:
         job = bar.add_task(title, total=total)
 
         def finished(row: Row) -> None:
             bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
 
         yield finished
+
+
+def _nothing(row: Row) -> None:
+    return None
+
+
+def _tenths(total: int) -> Callable[[Row], None]:
+    done = 0
+
+    def finished(row: Row) -> None:
+        nonlocal done
+        done += 1
+        if 10 * done // total > 10 * (done - 1) // total:
+            console.note(f"{done:,} of {total:,} cells ({row.method})")
+
+    return finished
 
 
 def report(

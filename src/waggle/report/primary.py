@@ -141,7 +141,7 @@ def paired_scaling(rows: Rows, recipe: Recipe) -> Table:
         f"Paired differences: {reading.label(recipe, mine)} minus the other",
         ("endpoint", "against", *(f"N={n}" for n in sizes)),
         tuple(body),
-        (*notes, *reading.provenance(rows, recipe)),
+        (*notes, *reading.provenance([*_silo(rows), *_swarm(rows)], recipe)),
     )
 
 

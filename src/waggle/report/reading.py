@@ -210,7 +210,7 @@ def _regimes(rows: Sequence[Row]) -> list[str]:
     found = []
     silo = [row for row in rows if row.substrate == "silo"]
     if silo:
-        kinds = sorted({_silo_regime(row) for row in silo})
+        kinds = [_silo_regime(*pair) for pair in sorted({_ports(row) for row in silo})]
         rounds = sorted({row.rounds - 1 for row in silo})
         found.append(f"Silo regime {' and '.join(kinds)}, R = {', '.join(map(str, rounds))}")
     swarm = [row for row in rows if row.substrate == "swarmbench"]
@@ -227,9 +227,12 @@ def _regimes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def _silo_regime(row: Row) -> str:
-    kind = str(row.options.get("regime", "directed"))
-    return f"{kind} {row.options.get('cap', 4096)} bytes" if kind == "ports" else kind
+def _ports(row: Row) -> tuple[str, int]:
+    return str(row.options.get("regime", "directed")), int(row.options.get("cap", 4096))
+
+
+def _silo_regime(kind: str, cap: int) -> str:
+    return f"{kind} {cap} bytes" if kind == "ports" else kind
 
 
 def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,80 @@
+"""`waggle eval` in parts, on two machines, and `waggle report` of what came together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from waggle.cli.main import main
+
+RECIPE = """
+title = "Small"
+[methods.one]
+law = "heuristic"
+[methods.two]
+law = "private-only"
+[methods.gone]
+law = "adapted"
+options = { adapter = "no/such/folder", wrong = 1 }
+[[blocks]]
+methods = ["one", "two", "gone"]
+tasks = ["beacon"]
+n = [4]
+seeds = { start = 10000, count = 3 }
+rounds = [3]
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main([*words, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_parts_add_up_and_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe, here, there = tmp_path / "small.toml", str(tmp_path / "here"), str(tmp_path / "there")
+    recipe.write_text(RECIPE)
+    base = ("eval", str(recipe), "--executor", "inline")
+    done = run(capsys, *base, "--out", here, "--methods", "one", "--seeds", "2")
+    assert (done["played"], done["known"]) == (2, 0)
+    done = run(capsys, *base, "--out", here, "--methods", "one")
+    assert (done["played"], done["known"]) == (1, 2)
+    run(capsys, *base, "--out", there, "--methods", "one,two")
+    merged = run(capsys, "eval", str(recipe), "--out", here, "--merge", there)
+    assert merged["merged"] == {there: {"taken": 3, "known": 3, "foreign": 0}}
+    done = run(capsys, *base, "--out", here, "--methods", "one", "--again")
+    assert (done["played"], done["known"]) == (3, 0)
+    assert main(["report", here]) == 0
+    text = capsys.readouterr().out
+    assert "one (law heuristic)" in text and "not played yet: gone" in text
+    assert "### What was played" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--methods", "gone"), "leave it out with --methods"),
+        (("--methods", "on"), "did you mean 'one'"),
+        (("--n", "4,x"), "population sizes"),
+        (("--processes", "0"), "--processes"),
+    ],
+)
+def test_slips_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+    assert main(["eval", str(recipe), "--out", str(tmp_path / "run"), *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_freezing_needs_an_anchor_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+    out, target = str(tmp_path / "run"), tmp_path / "anchors.json"
+    run(capsys, "eval", str(recipe), "--executor", "inline", "--out", out, "--methods", "one")
+    assert main(["report", out, "--freeze", str(target)]) == 2
+    assert "anchors need the expert" in capsys.readouterr().err and not target.exists()

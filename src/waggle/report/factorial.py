@@ -76,7 +76,8 @@ def tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
     found = read_arms(folder)
     if not found:
         return []
-    return [arms(found, rows), effects(found, rows), conventional(found, rows)]
+    made = [arms(found, rows), effects(found, rows), conventional(found, rows)]
+    return [table for table in made if table.rows]
 
 
 def _order(found: Sequence[Trained]) -> str:

@@ -108,12 +108,9 @@ def test_a_write_does_not_reach_who_has_gone():
     assert world.receive(write, None) is None
 
 
-def test_a_told_prey_that_is_not_there_is_refuted_by_own_eyes():
-    world = opened("pursuit")
-    writer = seeing(world, "P")
+def vanished(world, writer):
+    """Take the prey out of the writer's sight and return the claim it was known by."""
     claim = world.sense(writer, NOTHING).evidence[0].claim
-    committed = Local((), claim, 4)
-    assert all(row.conflict == 0 for row in world.sense(writer, committed).evidence)
     grid = world.scene.world
     far = max(
         ((i, j) for i in range(1, 9) for j in range(1, 9) if grid.is_empty((i, j))),
@@ -122,8 +119,73 @@ def test_a_told_prey_that_is_not_there_is_refuted_by_own_eyes():
     grid.relocate_prey(far)
     world.scene.look_again()
     world._plan()
-    against = [row for row in world.sense(writer, committed).evidence if row.claim == claim]
-    assert [row.conflict for row in against] == [4]
+    return claim
+
+
+def conflicts(world, node, claim):
+    """Return the verified conflict a committed node has against its claim."""
+    rows = world.sense(node, Local((), claim, 4)).evidence
+    return [row.conflict for row in rows if row.claim == claim and row.conflict]
+
+
+def test_a_prey_missed_in_its_place_refutes_the_claim_after_a_refresh_period():
+    world = opened("pursuit")
+    writer = seeing(world, "P")
+    claim = vanished(world, writer)
+    memory = world.scene.memories[writer]
+    patience, doubt = world.behaviour.patience, world.behaviour.doubt
+    assert patience == world.behaviour.refresh
+    for later, expected in ((0, []), (patience - 1, []), (patience, [4]), (doubt + 1, [])):
+        memory.clock += later
+        assert conflicts(world, writer, claim) == expected
+        memory.clock -= later
+
+
+def test_newer_word_of_a_missed_prey_keeps_the_claim():
+    world = opened("pursuit")
+    writer = seeing(world, "P")
+    claim = vanished(world, writer)
+    memory = world.scene.memories[writer]
+    memory.clock += 2
+    cue = Cue(world.scene.to_map(writer, (memory.here[0] + 4, memory.here[1])), memory.clock)
+    world.behaviour.receive(Write(1 - min(writer, 1), writer, claim, 4, 4, 0, 8, "S", True), cue)
+    memory.clock += world.behaviour.patience
+    assert claim not in memory.claims_gone
+    world._plan()
+    assert conflicts(world, writer, claim) == []
+
+
+def test_a_prey_in_sight_elsewhere_refutes_at_once():
+    world = opened("pursuit")
+    writer = seeing(world, "P")
+    assert conflicts(world, writer, "prey:9,9:0") == [4]
+
+
+def test_a_forager_takes_a_denial_that_is_newer_than_all_it_was_told():
+    world = opened("foraging")
+    node = next(i for i in world.active() if "food" not in world.scene.memories[i].seen)
+    memory, other, claim = world.scene.memories[node], (node + 1) % world.n, "food:3,3:0"
+    memory.clock = 5
+    place = Cue((7, 7), 3)
+    world.behaviour.receive(Write(other, node, claim, 4, 4, 0, 8, "S", True), place)
+    denial = Write(other, node, claim, 4, 0, 4, 8, None, True)
+    world.behaviour.receive(denial, Cue(None, 2))
+    assert conflicts(world, node, claim) == []
+    world.behaviour.receive(denial, Cue(None, 4))
+    assert conflicts(world, node, claim) == [4]
+    world.behaviour.receive(Write(other, node, claim, 4, 4, 0, 8, "S", True), Cue((7, 7), 5))
+    assert conflicts(world, node, claim) == []
+
+
+def test_a_denial_passed_on_keeps_the_round_of_the_eyes_it_rests_on():
+    world = opened("foraging")
+    node = next(i for i in world.active() if "food" not in world.scene.memories[i].seen)
+    memory, other, claim = world.scene.memories[node], (node + 1) % world.n, "food:3,3:0"
+    memory.clock = 5
+    denial = Write(other, node, claim, 4, 0, 4, 8, None, True)
+    world.behaviour.receive(denial, Cue(None, 2))
+    passed = Write(node, other, claim, 1, 0, 4, 8, None, True)
+    assert world.behaviour.payload(passed) == Cue(None, 2)
 
 
 def test_a_forager_with_a_route_of_its_own_relays_nothing():
@@ -175,7 +237,8 @@ def test_late_counterevidence_moves_the_target_once(task):
     assert world.shock(19, dict.fromkeys(range(8), f"{kind}:0,0:0")) is None
     assert world.shock(20, {0: f"{kind}:0,0:0"}) is None
     before = world.scene.world.grid()
-    held = {0: f"{kind}:0,0:0", 1: f"{kind}:0,0:0"}
+    held = dict.fromkeys(range(4 if task == "pursuit" else 2), f"{kind}:0,0:0")
+    assert world.shock(20, dict.fromkeys(range(len(held) - 1), f"{kind}:0,0:0")) is None
     shock = world.shock(20, held)
     for _ in range(30):
         if shock is not None:
@@ -187,6 +250,21 @@ def test_late_counterevidence_moves_the_target_once(task):
     assert world.scene.world.grid() != before
     assert f"{kind}:0,0:0" in shock.old_claims
     assert not set(shock.new_claims) & set(shock.old_claims)
+
+
+def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_seen_then():
+    world = opened("pursuit", n=32, seed=10_002, shock=True)
+    for _ in range(10):
+        private_round(world)
+    rules = world.scene.world.rules
+    before, known = rules.prey, world.behaviour.claim("prey", rules.prey)
+    shock = world.shock(50, {0: "prey:0,1:0"})
+    assert shock is not None and shock.new_claims == ()
+    assert {known, "prey:0,1:0"} <= set(shock.old_claims)
+    assert sum("P" in "".join(window) for window in world.scene.windows) >= 3
+    assert abs(rules.prey[0] - before[0]) + abs(rules.prey[1] - before[1]) > 6
+    for cell in (before, rules.prey):
+        assert world.behaviour.claim("prey", cell) not in shock.old_claims
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 """Late counterevidence: move the target far away once enough of the swarm is committed to it.
 
-It enters through native windows only (adapter spec, section 5). Food moves at the first round from
-20 on with a quarter of the nodes committed, else at the 50th. Commitments to a prey come and go
-with it; it moves once half of the nodes hold one, else at the 70th round, so that what is refuted
-is what dominates also where commitments cannot be undone.
+It enters through native windows only (adapter spec, section 5), at the first round from 20 on with
+enough commitment, else at the 50th. For food a quarter of the nodes is enough. Commitments to a
+prey come and go with it, so there half of the nodes must hold one: what is refuted should dominate
+also where commitments cannot be undone, or late commitments of others would pass for recovery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -31,9 +31,9 @@ class Due(NamedTuple):
     """Kind of site the nodes must be committed to."""
     share: Fraction
     """Share of the nodes that must be."""
-    latest: int
-    """Round at which it comes anyway."""
     earliest: int = 20
+    latest: int = 50
+    """Round at which it comes anyway."""
 
     def now(self, scene: Scene, round: int, committed: Mapping[int, str]) -> bool:
         """Whether enough nodes hold a claim of the kind, or the latest round has come."""
@@ -42,14 +42,14 @@ class Due(NamedTuple):
         return round >= self.latest or (round >= self.earliest and enough)
 
 
-PREY_DUE = Due("prey", Fraction(1, 2), 70)
-FOOD_DUE = Due("food", Fraction(1, 4), 50)
+PREY_DUE = Due("prey", Fraction(1, 2))
+FOOD_DUE = Due("food", Fraction(1, 4))
 
 
-def refuted(committed: Mapping[int, str], kind: str, present: str) -> tuple[str, ...]:
-    """Return the claims of a kind that a relocation makes wrong: all held, and the present."""
+def refuted(committed: Mapping[int, str], kind: str, named: Iterable[str]) -> tuple[str, ...]:
+    """Return the claims of a kind that a relocation makes wrong: all held, and those named."""
     held = {claim for claim in committed.values() if claim.startswith(f"{kind}:")}
-    return tuple(sorted(held | {present}))
+    return tuple(sorted(held.union(named)))
 
 
 def relocate_prey(scene: Scene) -> bool:
@@ -95,6 +95,6 @@ def relocate_food(
     for i, j in square:
         rows[i][j] = FOOD
     world.relocate_food(["".join(row) for row in rows])
-    gone = refuted(committed, "food", name("food", old))
+    gone = refuted(committed, "food", [name("food", old)])
     note = "the food was moved to the other corner of its side"
     return Shock(round, gone, (name("food", new),), (), note)

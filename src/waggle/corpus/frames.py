@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+from waggle.core import keys
 from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Contract, Fact, Json, View, action_argument
 from waggle.corpus.draw import Draw
 
@@ -88,6 +89,13 @@ def word(draw: Draw) -> str:
     return "".join(draw.choice(_SYLLABLES) for _ in range(draw.between(2, 3)))
 
 
+def _key(draw: Draw) -> str:
+    """Make up a key; a word that spells something a view must not hold is drawn again."""
+    while keys.forbidden(made := word(draw)):
+        pass
+    return made
+
+
 def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
     """Make up a list of legal actions: plain words, arguments, sometimes one that takes a port."""
     style = draw.choice((str.upper, str.upper, str.upper, str.lower, str.capitalize))
@@ -114,7 +122,7 @@ def _observation(draw: Draw) -> dict[str, Json]:
         elif kind == 2:
             made[key] = [draw.below(100) for _ in range(draw.between(1, 8))]
         else:
-            made[key] = {word(draw): draw.below(10) for _ in range(draw.between(1, 3))}
+            made[key] = {_key(draw): draw.below(10) for _ in range(draw.between(1, 3))}
     return made
 
 

@@ -134,10 +134,15 @@ def test_a_setting_without_injection_did_not_recover(rows: list[Row]) -> None:
 
 
 def test_misses_name_the_condition(rows: list[Row], recipe: Recipe) -> None:
-    found = tables.misses(rows, recipe).rows
-    assert {line[0] for line in found} == {"other"} and len(found) == 8
-    assert found[0][4:6] == ("50 %", "25 %")
-    assert found[0][-1] == "too few reopened, no replacement"
+    table = tables.misses(rows, recipe)
+    found = [dict(zip(table.columns, line, strict=True)) for line in table.rows]
+    assert {each["method"] for each in found} == {"no decay", "other"}
+    other = [each for each in found if each["method"] == "other"]
+    assert len(other) == 4 and other[0]["missed"] == "2/2"
+    assert [other[0][text] for text in ("too few reopened", "no replacement", "new not ahead")] == [
+        "2", "2", "0",
+    ]  # fmt: skip
+    assert other[0]["seeds"] == "22000, 22001"
 
 
 def test_story_is_chosen_by_rule_and_told(rows: list[Row], recipe: Recipe) -> None:

@@ -181,43 +181,43 @@ def _effects(mine: Sequence[Row], other: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
+_REASONS = ("no injection", "no holders", "too few reopened", "no replacement", "new not ahead")
+
+
 def misses(rows: Sequence[Row], recipe: Recipe) -> Table:
-    """Settings of references that did not recover, and which condition each of them missed."""
-    plain = [m for m in methods_of(rows, recipe) if settings.is_reference(recipe, m)]
-    body = tuple(
-        (label(recipe, method), settings.cell_of(row), *_miss(row))
-        for method in plain
-        for row in of(rows, method)
-        if row.metrics.get("recovery") != 1.0
+    """Settings that did not recover, by cell: which condition they missed."""
+    body = []
+    for method in methods_of(rows, recipe):
+        for task, n, found in _scopes(of(rows, method)):
+            missed = [row for row in found if row.metrics.get("recovery") != 1.0]
+            if missed and n != "all":
+                reasons = [_reasons(row) for row in missed]
+                counts = (str(sum(text in each for each in reasons)) for text in _REASONS)
+                seeds = ", ".join(str(row.seed) for row in missed)
+                share = f"{len(missed)}/{len(found)}"
+                held = mean(missed, lambda row: row.course.get("holders", [None])[0])
+                body.append(
+                    (label(recipe, method), task, n, share, *counts,
+                     number(None if held is None else 100 * held, 0), seeds)
+                )  # fmt: skip
+    columns = ("method", "task", "N", "missed", *_REASONS, "held the old (%)", "seeds")
+    notes = (
+        "recovery: at least half of those who held the old claim reopen through verified conflict, "
+        "a replacement is synthesized, and the new claim ends ahead; a setting may miss several",
     )
-    columns = (
-        "method", "cell", "seed", "injection", "held the old", "of these reopened",
-        "replacement after", "old at the end", "new at the end", "missed",
-    )  # fmt: skip
-    notes = ("recovery: half of the holders reopen, a replacement forms, the new claim ends ahead",)
-    return Table("Settings that did not recover", columns, body, notes)
+    return Table("Settings that did not recover", columns, tuple(body), notes)
 
 
-def _miss(row: Row) -> tuple[str, ...]:
-    if not row.course:
-        return (str(row.seed), *[number(None)] * 6, "no injection")
+def _reasons(row: Row) -> set[str]:
+    """Name the conditions of recovery that a setting missed."""
     course = row.course
+    if not course:
+        return {"no injection"}
     holders, cleared = course["holders"][0], course["cleared"][0]
-    old, new = course["old"][-1], course["new"][-1]
-    latency = row.metrics.get("resynthesis_latency")
-    reasons = [
-        text
-        for text, missed in (
-            ("nobody held the old claim", not holders),
-            ("too few reopened", bool(holders) and 2 * cleared < holders),
-            ("no replacement", latency is None),
-            ("the old claim ended ahead", new < old),
-            ("the two ended level", new == old),
-        )
-        if missed
-    ]
-    return (
-        str(row.seed), f"{course['injection'][0]:.0f}", f"{100 * holders:.0f} %",
-        f"{100 * cleared / holders:.0f} %" if holders else number(None), number(latency, 1),
-        f"{100 * old:.0f} %", f"{100 * new:.0f} %", ", ".join(reasons),
-    )  # fmt: skip
+    found = {
+        "no holders": not holders,
+        "too few reopened": holders > 0 and 2 * cleared < holders,
+        "no replacement": row.metrics.get("resynthesis_latency") is None,
+        "new not ahead": course["new"][-1] <= course["old"][-1],
+    }
+    return {text for text, missed in found.items() if missed}

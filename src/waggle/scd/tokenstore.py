@@ -139,10 +139,13 @@ def make(
         raise CorpusError("token corpora hold 16-bit ids; train this backbone without [harvest]")
     made: dict[str, Tokens] = {}
     seen: NDArray[np.uint64] = np.zeros(0, np.uint64)
-    for split in SPLITS:
-        jobs = harvest.plan(settings, split)
-        pieces = list(_pieces(jobs, settings, tokenizer, order, longest, workers, split, tell))
-        made[split], seen = joined(pieces, seen)
+    plans = {split: harvest.plan(settings, split) for split in SPLITS}
+    # One pool for all splits: starting a process costs as much as some hundred views.
+    every = [job for jobs in plans.values() for job in jobs]
+    pieces = list(_pieces(every, settings, tokenizer, order, longest, workers, tell))
+    for split, jobs in plans.items():
+        made[split], seen = joined(pieces[: len(jobs)], seen)
+        del pieces[: len(jobs)]
     if not all(len(tokens) for tokens in made.values()):
         raise CorpusError("the harvest is empty; raise `native` or `synthetic` in [harvest]")
     write(folder, made, identity)
@@ -166,13 +169,13 @@ def joined(
 
 def _pieces(
     jobs: Sequence[Job], settings: HarvestSettings, tokenizer: Any, order: Order, longest: int,
-    workers: int, split: str, tell: Tell,
+    workers: int, tell: Tell,
 ) -> Iterator[Piece]:  # fmt: skip
     """Do jobs in processes, the long ones first; pieces come back in the order of the jobs."""
     if workers <= 1:
         speller = Speller(Coder(tokenizer))
         for number, job in enumerate(jobs):
-            tell(f"harvest {split}", number + 1, len(jobs))
+            tell("harvest", number + 1, len(jobs))
             yield speller.spell(harvest.gather(job, settings, order), longest)
         return
     size = [-(job.case.n * (job.case.rounds or 10)) for job in jobs]
@@ -184,7 +187,7 @@ def _pieces(
         waiting = {number: pool.submit(_work, jobs[number]) for number in queue}
         for number in range(len(jobs)):
             yield waiting.pop(number).result()
-            tell(f"harvest {split}", number + 1, len(jobs))
+            tell("harvest", number + 1, len(jobs))
 
 
 _STATE: dict[str, Any] = {}

@@ -55,6 +55,27 @@ def results(tmp_path: Path) -> dict[str, Path]:
     return {option: tmp_path / name for option, (name, _) in files.items()}
 
 
+def test_what_training_left_beside_the_law_is_taken(
+    waggle: Command, exported: Export, root: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    run = tmp_path / "run"
+    law = run / "seed-0" / "orbit" / "law"
+    shutil.copytree(exported("full"), law)
+    (law.parent / "diagnosis.json").write_text(json.dumps(DIAGNOSIS))
+    (run / "phases.json").write_text(json.dumps({"stage one": 240.0, "stage two": 61.5}))
+    shards = {"train": [{"rows": 65536}, {"rows": 10}], "validation": [{"rows": 77}]}
+    (run / "tokens").mkdir()
+    (run / "tokens" / "manifest.json").write_text(json.dumps({"shards": shards}))
+    said = waggle("law", "pack", law, "nano", "--out", root)
+    assert said.code == 0, said.err
+    text = (root / "nano" / "README.md").read_text()
+    for part in ("| measure | orbit |", "stage two | 61.5", "all | 301.5", "train | 65,546"):
+        assert part in text, part
+    assert shipped.manifest(root / "nano").corpus["tokens"] == {"train": 65546, "validation": 77}
+
+
 def flags(results: dict[str, Path]) -> list[object]:
     return [word for name, path in results.items() for word in (f"--{name}", path)]
 

@@ -124,7 +124,7 @@ def test_a_strange_manifest_is_one_line(text: str, root: Path) -> None:
 def test_what_is_too_large_does_not_ship_and_leaves_nothing(
     exported: Export, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "MAX_WHOLE", 1000)
+    monkeypatch.setitem(shipped.MAX_WHOLE, "dense", 1000)
     with pytest.raises(ConfigError, match="lower the rank"):
         pack(exported("dense"), root / "smollm2", {})
     assert list(root.iterdir()) == []

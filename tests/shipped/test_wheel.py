@@ -55,6 +55,6 @@ def test_a_shipped_law_is_whole_small_and_its_card_is_its_results(name: str) -> 
     assert law.name == name
     assert set(law.files) == {p.name for p in folder.iterdir()} - {shipped.LAW}
     assert all(stamp.bytes <= shipped.MAX_FILE for stamp in law.files.values())
-    assert law.bytes <= shipped.MAX_WHOLE
+    assert law.bytes <= shipped.MAX_WHOLE[law.kind]
     results = json.loads((folder / shipped.RESULTS).read_text(encoding="utf-8"))
     assert (folder / shipped.CARD).read_text(encoding="utf-8") == card(law, results)

@@ -59,6 +59,7 @@ def card(law: Manifest, results: Mapping[str, Any]) -> str:
         _about(law),
         markdown(_facts(law)),
         markdown(_settings(law)),
+        *(markdown(table) for table in _counted(results)),
         *(markdown(table) for table in _datasheet(results.get("corpus", {}))),
         *(markdown(table) for table in _diagnoses(results.get("diagnosis", {}))),
         *(markdown(_run(run)) for run in results.get("runs", ())),
@@ -111,6 +112,19 @@ def _settings(law: Manifest) -> Table:
         for name, value in _flat(settings)
     )
     return Table("Training settings", ("setting", "value"), rows)
+
+
+def _counted(results: Mapping[str, Any]) -> Iterator[Table]:
+    """What training read, and how long its phases took."""
+    tokens, phases = results.get("tokens", {}), results.get("phases", {})
+    if tokens:
+        rows = tuple((split, f"{count:,}") for split, count in tokens.items())
+        note = "prompts and records of stage one, doubles left out"
+        yield Table("Token corpus", ("split", "sequences"), rows, (note,))
+    if phases:
+        every = {**phases, "all": round(sum(phases.values()), 1)}
+        rows = tuple((name, number(seconds, 1)) for name, seconds in every.items())
+        yield Table("Phases of training", ("phase", "seconds"), rows)
 
 
 def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:

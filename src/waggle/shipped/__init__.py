@@ -28,8 +28,8 @@ MAX_LAW = 1 << 20
 """Bytes of a law.json."""
 MAX_FILE = 15 << 20
 """Bytes of one file of a shipped law."""
-MAX_WHOLE = 25_000_000
-"""Bytes of a whole shipped law."""
+MAX_WHOLE = {"full": 25_000_000, "dense": 90_000_000, "lora": 90_000_000}
+"""Bytes of a whole shipped law, by kind."""
 
 
 class Stamp(msgspec.Struct, frozen=True):

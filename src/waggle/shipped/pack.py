@@ -95,8 +95,10 @@ def _described(
     name: str, about: Mapping[str, Any], results: Mapping[str, Any], parameters: int
 ) -> Manifest:
     card, recipe = dict(about["card"]), dict(about["recipe"])
-    corpus = {**recipe.get("corpus", {}), **results.get("corpus", {}).get("sizes", {})}
+    corpus = {k: v for k in ("harvest", "corpus") if (v := recipe.get(k))}
+    corpus |= {"tokens": results["tokens"]} if "tokens" in results else {}
     seeds = {"training": card.get("training seed"), "corpus": recipe.get("corpus", {}).get("seed"),
+             "harvest": recipe.get("harvest", {}).get("seed"),
              "transitions": recipe.get("transitions", {}).get("seed")}  # fmt: skip
     return Manifest(
         name=name,
@@ -175,9 +177,10 @@ def _small_enough(manifest: Manifest) -> None:
     large = [name for name, stamp in manifest.files.items() if stamp.bytes > MAX_FILE]
     if large:
         raise ConfigError(f"{large[0]} is over {MAX_FILE >> 20} MiB; train a smaller law")
-    if manifest.bytes > MAX_WHOLE:
+    most = MAX_WHOLE[manifest.kind]
+    if manifest.bytes > most:
         raise ConfigError(
-            f"the law has {manifest.bytes / 1e6:.1f} MB, over {MAX_WHOLE / 1e6:.0f}; "
+            f"the law has {manifest.bytes / 1e6:.1f} MB, over {most / 1e6:.0f}; "
             "lower the rank or train a smaller law"
         )
 

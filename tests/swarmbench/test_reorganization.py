@@ -1,0 +1,54 @@
+"""Late counterevidence in closed loop: the expert reorganizes, and the runtime parts matter."""
+
+import functools
+
+import pytest
+
+from waggle.core.protocols import Case
+from waggle.core.record import EpisodeRecord
+from waggle.evaluate import shocks
+from waggle.laws.expert import Expert
+from waggle.runtime.recorder import Memory
+from waggle.runtime.switches import Switches
+from waggle.runtime.sync import Engine
+from waggle.substrates.swarmbench.adapter import SwarmBench
+
+FULL = Switches()
+ABLATIONS = {"no conflict": Switches(conflict=False), "irreversible": Switches(reversible=False)}
+
+
+@functools.cache
+def relocated(switches: Switches, seed: int = 10_400) -> EpisodeRecord:
+    """Play Pursuit with a relocated prey under the expert."""
+    case = Case("swarmbench", "pursuit", 32, seed, shock=True)
+    memory = Memory()
+    world = SwarmBench().open(case)
+    Engine(world, Expert(), case, switches=switches, sinks=[memory]).play()
+    return memory.record()
+
+
+def test_the_expert_reopens_synthesizes_and_ends_on_new_evidence():
+    episode = relocated(FULL)
+    assert shocks.recovery(episode) == shocks.outcome_recovery(episode) == 1
+    latency = shocks.resynthesis_latency(episode)
+    assert latency is not None and latency <= 6
+
+
+def test_every_claim_held_before_is_old_and_every_claim_first_held_later_is_new():
+    episode = relocated(FULL)
+    assert episode.shock is not None
+    old, at = set(episode.shock.old_claims), episode.shock.round
+    before = {u.claim for entry in episode.rounds[:at] for u in entry.updates if u.claim}
+    after = {u.claim for entry in episode.rounds[at:] for u in entry.updates if u.claim}
+    assert before <= old
+    assert after - old and not after - old & before
+    preys = {claim.rpartition(":")[2] for claim in after - old}
+    assert preys.isdisjoint(claim.rpartition(":")[2] for claim in old)
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_without_conflict_or_reversal_the_old_claims_stay_ahead(name):
+    episode = relocated(ABLATIONS[name])
+    assert shocks.outcome_recovery(episode) == shocks.event_recovery(episode) == 0
+    final = shocks.shares(episode)[-1]
+    assert final.old >= shocks.shares(episode)[episode.shock.round - 1].old

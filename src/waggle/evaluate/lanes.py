@@ -32,32 +32,37 @@ POLL_SECONDS = 2.0
 
 def in_lockstep(cells: Iterable[Cell], law: Law, records: Path | None, width: int) -> Iterator[Row]:
     """Play many episodes side by side, so that the law sees large batches."""
-    waiting = iter(cells)
-    playing: dict[int, tuple[Cell, Memory]] = {}
-    unopened: list[Row] = []
-
-    def engines() -> Iterator[Engine]:
-        for cell in waiting:
-            memory = Memory()
-            try:
-                engine = open_engine(cell, law, [memory])
-            except Exception as error:  # a case that cannot be opened is its own failure
-                unopened.append(failed_row(cell, reason_of(error)))
-                continue
-            playing[id(engine)] = (cell, memory)
-            yield engine
-
-    try:
-        for engine, _ in play_together(engines(), law, width):
-            cell, memory = playing.pop(id(engine))
-            yield measured(cell, memory.record(), records)
-    except Exception:  # a bug in one episode or in the law: what was open is played alone
-        for cell, _ in playing.values():
-            yield play_alone(cell, law, records)
+    waiting, whole = iter(cells), False
+    while not whole:
+        playing: dict[int, tuple[Cell, Memory]] = {}
+        unopened: list[Row] = []
+        try:
+            for engine, _ in play_together(_opened(waiting, law, playing, unopened), law, width):
+                cell, memory = playing.pop(id(engine))
+                yield measured(cell, memory.record(), records)
+            whole = True
+        except Exception:  # a bug in one episode or in the law: what was open is played alone
+            for cell, _ in playing.values():
+                yield play_alone(cell, law, records)
         yield from unopened
-        yield from in_lockstep(waiting, law, records, width)
-    else:
-        yield from unopened
+
+
+def _opened(
+    waiting: Iterator[Cell],
+    law: Law,
+    playing: dict[int, tuple[Cell, Memory]],
+    unopened: list[Row],
+) -> Iterator[Engine]:
+    """Open the episodes one by one; a case that cannot be opened is its own failure."""
+    for cell in waiting:
+        memory = Memory()
+        try:
+            engine = open_engine(cell, law, [memory])
+        except Exception as error:  # the others go on
+            unopened.append(failed_row(cell, reason_of(error)))
+            continue
+        playing[id(engine)] = (cell, memory)
+        yield engine
 
 
 def in_lanes(
@@ -83,6 +88,7 @@ def in_lanes(
         for cell in left.values():
             yield failed_row(cell, "the process that played it ended; run `waggle eval` again")
     finally:
+        jobs.cancel_join_thread()  # cells that nobody will draw must not keep this process
         for process in started:
             process.terminate()
             process.join()

@@ -59,7 +59,8 @@ def read(folder: Path) -> list[Session]:
 
 def command_line() -> str:
     """Return the command as it was typed, the program by its bare name."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    name = Path(sys.argv[0]).stem
+    return " ".join(["waggle" if name == "__main__" else name, *sys.argv[1:]])
 
 
 def now() -> str:

@@ -149,6 +149,7 @@ def _shards(tensors: Mapping[str, Any], target: Path, stem: str) -> None:
     for number, group in enumerate(groups, start=1):
         name = f"{stem}-{number:05d}-of-{len(groups):05d}.safetensors"
         save_file(group, target / name, metadata={"format": "pt"})
+        (target / name).chmod(0o644)  # the library writes for its user alone
         names |= dict.fromkeys(group, name)
     size = sum(_size(tensor) for tensor in tensors.values())
     index = {"metadata": {"total_size": size}, "weight_map": names}

@@ -19,6 +19,7 @@ from waggle.cli.corpus import make_corpus, player_of, telling
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.store import Store
+from waggle.runtime.sync import native_order
 
 if TYPE_CHECKING:
     from waggle.scd.stages import Stages
@@ -254,7 +255,7 @@ def diagnose(
     trained = (folder / "waggle.json").exists()
     findings = Findings(store, views=views, native=native, seed=seed,
                         evaluation_seed=Split.EVALUATION.value.start)  # fmt: skip
-    result: dict[str, Any] = diagnose_law(findings, player, order or _order(folder))
+    result: dict[str, Any] = diagnose_law(findings, player, order or native_order(player))
     if trained:
         result |= diagnose_folder(findings, folder, transitions)
     _relative(result, baseline)
@@ -266,15 +267,6 @@ def diagnose(
         return
     rows = [(name, value) for name, value in result.items()]
     console.table(f"Diagnosis of {law}", ("measure", "value"), rows)
-
-
-def _order(folder: Path) -> Any:
-    import json
-
-    path = folder / "waggle.json"
-    if not path.exists():
-        return "shuffled"
-    return json.loads(path.read_text(encoding="utf-8")).get("order", "shuffled")
 
 
 def _relative(result: dict[str, Any], baseline: Path | None) -> None:

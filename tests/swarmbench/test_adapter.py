@@ -258,7 +258,8 @@ def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_see
         private_round(world)
     rules = world.scene.world.rules
     before, known = rules.prey, world.behaviour.claim("prey", rules.prey)
-    shock = world.shock(50, {0: "prey:0,1:0"})
+    assert world.shock(74, {0: "prey:0,1:0"}) is None
+    shock = world.shock(75, {0: "prey:0,1:0"})
     assert shock is not None and shock.new_claims == ()
     assert {known, "prey:0,1:0"} <= set(shock.old_claims)
     assert sum("P" in "".join(window) for window in world.scene.windows) >= 3

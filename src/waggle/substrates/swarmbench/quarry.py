@@ -94,7 +94,7 @@ class PursuitSites(Sites):
         return hunt.approach(scene.windows[node], offset, scene.draw(node))
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Relocate the prey once half of the nodes are committed, or late in the episode.
+        """Relocate the prey once enough nodes are committed.
 
         Every claim named so far is refuted. A claim named later is of the relocated prey or of its
         successors, so it rests on what was seen after the relocation; no list can name them all.

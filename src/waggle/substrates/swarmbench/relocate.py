@@ -1,9 +1,10 @@
 """Late counterevidence: move the target far away once enough of the swarm is committed to it.
 
-It enters through native windows only (adapter spec, section 5), at the first round from 20 on with
-enough commitment, else at the 50th. For food a quarter of the nodes is enough. Commitments to a
-prey come and go with it, so there half of the nodes must hold one: what is refuted should dominate
-also where commitments cannot be undone, or late commitments of others would pass for recovery.
+It enters through native windows only (adapter spec, section 5). Food moves at the first round from
+20 on with a quarter of the nodes committed to it, else at the 50th. Commitments to a prey come and
+go with it, so it takes half of the nodes, from the 60th round on a quarter, from the 75th nobody:
+what is refuted should dominate also where commitments cannot be undone, or the late commitments of
+others would pass for recovery.
 """
 
 from __future__ import annotations
@@ -29,21 +30,17 @@ class Due(NamedTuple):
 
     kind: str
     """Kind of site the nodes must be committed to."""
-    share: Fraction
-    """Share of the nodes that must be."""
-    earliest: int = 20
-    latest: int = 50
-    """Round at which it comes anyway."""
+    shares: tuple[tuple[int, Fraction], ...]
+    """From which round on which share of the nodes must be."""
 
     def now(self, scene: Scene, round: int, committed: Mapping[int, str]) -> bool:
-        """Whether enough nodes hold a claim of the kind, or the latest round has come."""
+        """Whether enough nodes hold a claim of the kind."""
         held = sum(claim.startswith(f"{self.kind}:") for claim in committed.values())
-        enough = held >= self.share * scene.world.n
-        return round >= self.latest or (round >= self.earliest and enough)
+        return any(round >= at and held >= share * scene.world.n for at, share in self.shares)
 
 
-PREY_DUE = Due("prey", Fraction(1, 2))
-FOOD_DUE = Due("food", Fraction(1, 4))
+PREY_DUE = Due("prey", ((20, Fraction(1, 2)), (60, Fraction(1, 4)), (75, Fraction(0))))
+FOOD_DUE = Due("food", ((20, Fraction(1, 4)), (50, Fraction(0))))
 
 
 def refuted(committed: Mapping[int, str], kind: str, named: Iterable[str]) -> tuple[str, ...]:

@@ -53,6 +53,17 @@ def _injection(axis: Any) -> None:
     axis.axvline(0, color="#444444", linewidth=0.8, linestyle=(0, (3, 2)))
 
 
+def _legend(axes: Sequence[Any]) -> None:
+    """Put one legend under all panels, with every line that any of them draws."""
+    drawn: dict[str, Any] = {}
+    for axis in axes:
+        handles, texts = axis.get_legend_handles_labels()
+        drawn.update(zip(texts, handles, strict=True))
+    axes[0].figure.legend(
+        list(drawn.values()), list(drawn), loc="outside lower center", ncols=min(4, len(drawn))
+    )
+
+
 @styled
 def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw commitment shares of the old and the new claim, by task and method."""
@@ -78,7 +89,7 @@ def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
             axis.set_ylabel("share of agents")
         if place >= len(axes) - columns:
             axis.set_xlabel("rounds from injection")
-    axes[0].legend(loc="center right")
+    _legend(axes)
     caption = f"Mean over the matched settings of each task; {_counts(late)} settings per panel."
     return finish(axes, "reorganization-course", "Commitment shares around the injection", caption)
 
@@ -118,8 +129,7 @@ def activity(rows: Sequence[Row], recipe: Recipe) -> Figure:
         axis.set_title(f"{task}\n{text}", fontsize=7.5)
         if place >= len(axes) - len(_ACTIVITY):
             axis.set_xlabel("rounds from injection")
-    handles, texts = axes[0].get_legend_handles_labels()
-    axes[0].figure.legend(handles, texts, loc="outside lower center", ncols=min(4, len(methods)))
+    _legend(axes)
     caption = f"Mean over matched settings, {_counts(late)} per line; dashed: injection."
     title = "Activity and field mass around the injection"
     return finish(axes, "reorganization-activity", title, caption)

@@ -8,7 +8,7 @@ from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate import shocks
-from waggle.evaluate.reorganization import after, around, course
+from waggle.evaluate.reorganization import after, around, course, takeover
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
@@ -54,6 +54,13 @@ def test_course_sums_to_the_metrics(episode: EpisodeRecord) -> None:
 def test_no_course_without_counterevidence() -> None:
     assert course(play(Case("silo", "III-26", 8, 10_000))) == {}
     assert after({}, "stale") is None
+
+
+def test_takeover_is_the_first_lead() -> None:
+    made = {"injection": [1.0], "old": [0.5, 0.5, 0.2, 0.2], "new": [0.9, 0.0, 0.2, 0.3]}
+    assert takeover(made) == 2.0
+    assert takeover({**made, "new": [0.9, 0.0, 0.0, 0.0]}) is None
+    assert takeover({}) is None
 
 
 def test_around_averages_what_is_there() -> None:

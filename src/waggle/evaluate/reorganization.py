@@ -75,6 +75,18 @@ def after(course: Mapping[str, Sequence[float]], name: str) -> float | None:
     return float(sum(course[name][int(course["injection"][0]) :]))
 
 
+def takeover(course: Mapping[str, Sequence[float]]) -> float | None:
+    """Return the rounds from the injection until the new claim first leads; None if it never does.
+
+    Unlike the first replacement, it waits for the swarm, so it feels how long the old field lasts.
+    """
+    if "injection" not in course:
+        return None
+    start = int(course["injection"][0])
+    pairs = zip(course["old"][start:], course["new"][start:], strict=True)
+    return next((float(k) for k, (old, new) in enumerate(pairs) if new > old), None)
+
+
 def around(
     courses: Iterable[Mapping[str, Sequence[float]]], name: str, first: int, last: int
 ) -> list[float | None]:

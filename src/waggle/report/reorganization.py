@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waggle.evaluate.plan import Recipe
+from waggle.evaluate.reorganization import takeover
 from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.reading import Value, label, mean, methods_of, metric, provenance, reference
@@ -17,6 +18,11 @@ from waggle.report.settings import effect, flag, hits, macro, of, recovered, sin
 from waggle.report.tables import Table, number
 
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
+
+
+def lead(row: Row) -> float | None:
+    """Return the rounds from the injection until the new claim first leads."""
+    return takeover(row.course)
 
 
 def _scopes(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
@@ -43,6 +49,7 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
                     label(recipe, method), task, n,
                     *(hits(found, f"{kind}recovery") for kind in ("", "event_", "outcome_")),
                     number(mean(found, recovered(LATENCY)), 2),
+                    number(mean(found, lead), 1),
                     number(mean(found, STALE), 2),
                     number(mean(found, metric("post_messages")), 2),
                     number(mean(found, since("challenge")), 2),
@@ -53,11 +60,12 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
             )  # fmt: skip
     columns = (
         "method", "task", "N", "recovery", "event recovery", "outcome recovery",
-        "latency (round-eq.)", "stale AUC", "post msg./agent", "challenges/agent",
-        "syntheses/agent", "injection round", "score",
+        "latency (round-eq.)", "new leads after", "stale AUC", "post msg./agent",
+        "challenges/agent", "syntheses/agent", "injection round", "score",
     )  # fmt: skip
     notes = (
-        "latency over recovered settings; everything else over all settings of the line",
+        "latency over recovered settings; new leads after: rounds until the new claim's share "
+        "first exceeds the old one's, where it does; everything else over all settings of the line",
         "challenges, syntheses and messages from the injection on",
         *provenance(rows, recipe),
     )
@@ -111,12 +119,13 @@ def components(rows: Sequence[Row], recipe: Recipe) -> Table:
             body.append((label(recipe, method), task, *_component(mine, other, method == whole)))
     columns = (
         "variant", "task", "recovery", "Δ recovery (pp)", "outcome recovery", "Δ outcome (pp)",
-        "latency", "Δ latency", "stale AUC", "Δ stale AUC",
+        "latency", "Δ latency", "new leads after", "Δ new leads after", "stale AUC", "Δ stale AUC",
     )  # fmt: skip
     notes = (
         "Δ: the whole runtime minus the variant on matched settings, 95 % paired bootstrap within "
         "cells, 10,000 resamples; positive Δ recovery means the component helps",
-        "latency over recovered settings, its Δ over settings that both recover",
+        "latency over recovered settings, its Δ over settings that both recover; new leads after: "
+        "rounds until the new claim's share first exceeds the old one's, where it does",
         *provenance(rows, recipe),
     )
     return Table("Runtime components under one law", columns, tuple(body), notes)
@@ -136,6 +145,8 @@ def _component(mine: Sequence[Row], whole: Sequence[Row], same: bool) -> tuple[s
         gain(flag("outcome_recovery"), percent=True),
         number(mean(mine, recovered(LATENCY)), 2),
         gain(recovered(LATENCY)),
+        number(mean(mine, lead), 2),
+        gain(lead),
         number(mean(mine, STALE), 2),
         gain(STALE),
     )

@@ -10,6 +10,7 @@ import pytest
 from waggle.core.errors import ConfigError
 from waggle.engine import workload
 from waggle.engine.bench import bench, lines
+from waggle.engine.bench_host import bench_host, host_lines
 from waggle.engine.nano import byte_tokenizer
 
 
@@ -18,7 +19,7 @@ def test_the_bench_compares_equal_work() -> None:
     assert report.identical == 3, "free decoding must be generate's in float32"
     modes = {cell.mode: cell for cell in report.cells}
     assert modes["generate, dynamic cache"].speedup == pytest.approx(1.0)
-    assert modes["constrained"].note.startswith("3 of 3")
+    assert "3 of 3 answers" in modes["constrained"].note
     assert modes["constrained"].steps < modes["constrained"].tokens
     assert modes["free, no drafts"].steps == 12
     assert all(cell.decisions_per_s > 0 for cell in report.cells)
@@ -26,6 +27,14 @@ def test_the_bench_compares_equal_work() -> None:
     text = "\n".join(lines(report))
     assert "64 shared" in text
     json.dumps(report.as_dict())
+
+
+def test_the_host_alone_is_measured_without_a_model() -> None:
+    report = bench_host("tiny-random", batch=4, tail_tokens=200, repeats=1)
+    cells = {cell.mode: cell for cell in report.cells}
+    assert all(cell.microseconds > 0 for cell in cells.values())
+    assert cells["free, answers are noise"].steps > cells["constrained"].steps
+    assert "µs per decision" in "\n".join(host_lines(report))
 
 
 def test_nonsense_sizes_are_refused() -> None:

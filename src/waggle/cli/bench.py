@@ -102,6 +102,7 @@ def engine(
     tail_tokens: int = 300,
     new_tokens: int = 80,
     repeats: int = 3,
+    host_only: Flag = False,
     json: Flag = False,
 ) -> None:
     """Decisions per second next to transformers.
@@ -118,10 +119,21 @@ def engine(
         prefix_tokens: Prompt tokens that all nodes share.
         tail_tokens: Prompt tokens of one node.
         new_tokens: Answer tokens of free decoding.
-        repeats: How often each mode is measured; the best counts.
+        repeats: How many batches of new prompts are decoded.
+        host_only: Measure the engine's own work alone, with a model that answers at once.
         json: Print one JSON object instead of text.
     """
     from waggle.engine.bench import bench, lines
+    from waggle.engine.bench_host import bench_host, host_lines
+
+    if host_only:
+        found = bench_host(model, batch, tail_tokens, repeats)
+        if json:
+            console.dump(found.as_dict())
+            return
+        for line in host_lines(found):
+            console.say(line)
+        return
 
     report = bench(
         model, device, dtype, batch, prefix_tokens, tail_tokens, new_tokens, repeats, console.note

@@ -19,8 +19,8 @@ from waggle.engine import flash
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.offers import Offers
+from waggle.engine.passes import Pace
 from waggle.engine.row_store import RowStore
-from waggle.engine.rows import Pace
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
@@ -32,8 +32,6 @@ GPU_BUDGET = 32_768
 
 class LeanBackend:
     """Runs rows of tokens through a decoder with prefix reuse."""
-
-    speculates = True
 
     def __init__(self, model: Any, max_rows: int, graphs: bool = True) -> None:
         self.decoder = Decoder(model)
@@ -76,6 +74,18 @@ class LeanBackend:
         stretched = self.decoder.reserve(prefix + own + self.store.capacity)
         if self.graphs is not None and (moved or stretched):
             self.graphs.clear()
+
+    def prime(self, most: int) -> None:
+        """Make steps of up to this many tokens ready, where making ready takes time."""
+        if self.graphs is not None:
+            with torch.inference_mode():
+                self.graphs.prime(most)
+
+    def describe(self) -> str:
+        """Say how this backend computes, for reports."""
+        kind = "one ragged kernel" if self.store.mixes else "shared prefix"
+        parts = ", fused parts" if self.decoder.fused else ""
+        return f"{kind}{parts}{', graphs' if self.graphs is not None else ''}"
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
         """Return the keys and values of a prefix, running it only if they are not kept."""
@@ -151,8 +161,8 @@ class LeanBackend:
         """Return the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
             logits = self.decoder.head(hidden)
-            if banned:
-                logits[:, list(banned)] = float("-inf")
+            for token in banned:
+                logits[:, token] = float("-inf")
             best: list[int] = logits.argmax(-1).tolist()
             return best
 
@@ -165,7 +175,7 @@ class LeanBackend:
         with torch.inference_mode():
             weight = self.decoder.head.weight[indices(offered, self.device)]
             logits = F.linear(hidden, weight)
-            logits = logits.masked_fill(closed.to(self.device), float("-inf"))
+            logits = logits.masked_fill(closed.to(self.device, non_blocking=True), float("-inf"))
             return [offered[index] for index in logits.argmax(-1).tolist()]
 
 

@@ -1,14 +1,17 @@
 """How fast the engine is, next to transformers' `generate`, on one workload in one run.
 
 Same prompts, same dtype, same machine. `generate` is measured in every configuration it offers for
-the device and the fastest counts. Also reported: model steps per decision, and how far each mode
-is from the arithmetic and the bandwidth this machine was measured to have in the same run.
+the device and the fastest counts. Prompts are never repeated: warming up uses others, and every
+batch is new, since the engine learns drafts from the answers it has given. The engine gets all
+batches as one queue (continuous batching), `generate` one after the other. Also reported: model
+steps per decision, where the time goes, and how far each mode is from the arithmetic and the
+bandwidth this machine was measured to have in the same run.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
@@ -16,10 +19,14 @@ from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.engine import workload
+from waggle.engine.clock import Clocked
 from waggle.engine.engine import Engine
 from waggle.engine.limits import Limits, floor_seconds, measure
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.shapes import SHAPES, shaped
+
+WARM_UP = 9_999
+"""Seed of the prompts that only warm up."""
 
 
 @dataclass(slots=True)
@@ -28,6 +35,7 @@ class Cell:
 
     mode: str
     seconds: float
+    """Of all batches."""
     decisions_per_s: float
     tokens: float
     """Mean answer length in tokens."""
@@ -38,6 +46,8 @@ class Cell:
     floor: float
     """Seconds this mode would take at the measured machine limits."""
     note: str = ""
+    shares: dict[str, float] = field(default_factory=dict)
+    """Milliseconds of one more batch by kind of work, with the device waited for."""
 
 
 @dataclass(slots=True)
@@ -49,10 +59,13 @@ class BenchReport:
     dtype: str
     threads: int
     batch: int
+    batches: int
     prefix_tokens: int
     tail_tokens: float
     answer_tokens: int
     limits: Limits
+    engine: str = ""
+    """How the engine computes here."""
     cells: list[Cell] = field(default_factory=list)
     identical: int = 0
     """Free answers that are token for token those of `generate`."""
@@ -66,14 +79,30 @@ class BenchReport:
 
 
 @dataclass(slots=True)
+class _Work:
+    """Some prompts: tails in tokens, and the grammars of their answers."""
+
+    tails: list[tuple[int, ...]]
+    tasks: list[workload.Task]
+
+
+@dataclass(slots=True)
 class _Setup:
     model: Any
     tokenizer: Any
     prefix: tuple[int, ...]
-    tails: list[tuple[int, ...]]
-    tasks: list[workload.Task]
+    work: _Work
+    warm: _Work
+    fresh: _Work
+    batch: int
     new_tokens: int
     device: str
+
+    def wait(self) -> None:
+        """Wait for the device."""
+        if self.device.startswith("cuda"):
+            torch: Any = import_module("torch")
+            torch.cuda.synchronize()
 
 
 def bench(
@@ -87,32 +116,44 @@ def bench(
     repeats: int = 3,
     say: Callable[[str], None] = lambda _: None,
 ) -> BenchReport:
-    """Measure `generate`, free and constrained decoding of one batch of decisions.
+    """Measure `generate`, free and constrained decoding of some batches of decisions.
 
     Raises:
         ConfigError: for sizes that make no sense.
     """
     if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats) < 1:
         raise ConfigError("batch, token counts and repeats must be at least 1")
-    setup, kind = _prepare(model, device, dtype, batch, prefix_tokens, tail_tokens, new_tokens)
-    report = _report(setup, model, kind, batch)
+    setup, kind = _prepare(
+        model, device, dtype, (batch, repeats), prefix_tokens, tail_tokens, new_tokens
+    )
+    report = _report(setup, model, kind, repeats)
     say("measuring transformers generate")
-    baseline, answers = _baseline(setup, repeats, report, say)
+    baseline, answers = _baseline(setup, report, say)
     engine = Engine(setup.model, setup.tokenizer, max_rows=batch)
+    report.engine = engine.backend.describe()
     for mode, speculate in (("free, no drafts", False), ("free", True)):
         say(f"measuring {mode}")
         engine.speculate = speculate
-        done = _measure_free(engine, setup, repeats, report, mode, baseline)
+        done = _measure(engine, setup, report, mode, baseline, _free)
         if speculate:
             report.identical = sum(d.tokens == a for d, a in zip(done, answers, strict=True))
-            report.flips = batch - report.identical
+            report.flips = len(done) - report.identical
     say("measuring constrained")
-    _measure_constrained(engine, setup, repeats, report, baseline)
+    done = _measure(engine, setup, report, "constrained", baseline, _constrained)
+    good = sum(task.grammar.accepts(d.text) for task, d in zip(setup.work.tasks, done, strict=True))
+    report.cells[-1].note += f"; {good} of {len(done)} answers in the grammar"
+    report.example = done[0].text
     return report
 
 
 def _prepare(
-    name: str, device: str, dtype: str, batch: int, prefix: int, tail: int, new_tokens: int
+    name: str,
+    device: str,
+    dtype: str,
+    sizes: tuple[int, int],
+    prefix: int,
+    tail: int,
+    new_tokens: int,
 ) -> tuple[_Setup, str]:
     from waggle.engine import weights
 
@@ -122,26 +163,36 @@ def _prepare(
         model, tokenizer = shaped(name, where, kind)
     else:
         model, tokenizer = weights.load(name, where, dtype)
-    chosen = workload.tasks(batch, workload.fit_records(tokenizer, tail))
-    tails = [workload.encode(tokenizer, task.tail) for task in chosen]
+    records = workload.fit_records(tokenizer, tail)
     shared = workload.shared_prefix(tokenizer, prefix)
-    setup = _Setup(model, tokenizer, shared, tails, chosen, new_tokens, where)
+    batch, repeats = sizes
+    chosen = _work(tokenizer, batch * repeats, records, 0)
+    warm = _work(tokenizer, 2 * batch, records, WARM_UP)
+    fresh = _work(tokenizer, batch, records, WARM_UP + 1)
+    setup = _Setup(model, tokenizer, shared, chosen, warm, fresh, batch, new_tokens, where)
     return setup, str(kind).removeprefix("torch.")
 
 
-def _report(setup: _Setup, model: str, dtype: str, batch: int) -> BenchReport:
+def _work(tokenizer: Any, count: int, records: int, seed: int) -> _Work:
+    tasks = workload.tasks(count, records, seed)
+    return _Work([workload.encode(tokenizer, task.tail) for task in tasks], tasks)
+
+
+def _report(setup: _Setup, model: str, dtype: str, batches: int) -> BenchReport:
     torch: Any = import_module("torch")
     where = setup.device
     if where.startswith("cuda"):
         where = f"{where} ({torch.cuda.get_device_name()})"
+    tails = setup.work.tails
     return BenchReport(
         model=model,
         device=where,
         dtype=dtype,
         threads=torch.get_num_threads(),
-        batch=batch,
+        batch=setup.batch,
+        batches=batches,
         prefix_tokens=len(setup.prefix),
-        tail_tokens=sum(map(len, setup.tails)) / batch,
+        tail_tokens=sum(map(len, tails)) / len(tails),
         answer_tokens=setup.new_tokens,
         limits=_limits(setup),
     )
@@ -155,24 +206,17 @@ def _limits(setup: _Setup) -> Limits:
     return limits
 
 
-def _clock(setup: _Setup, work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Return the best wall time of some repeats after a warm-up, and the last result."""
-    torch: Any = import_module("torch")
-    work()
-    best, result = float("inf"), None
-    for _ in range(repeats):
-        if setup.device.startswith("cuda"):
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        result = work()
-        if setup.device.startswith("cuda"):
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - start)
-    return best, result
+def _clock(setup: _Setup, work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the wall time of some work, and its result."""
+    setup.wait()
+    start = time.perf_counter()
+    result = work()
+    setup.wait()
+    return time.perf_counter() - start, result
 
 
 def _baseline(
-    setup: _Setup, repeats: int, report: BenchReport, say: Callable[[str], None]
+    setup: _Setup, report: BenchReport, say: Callable[[str], None]
 ) -> tuple[float, list[tuple[int, ...]]]:
     """Measure every configuration of `generate`; return the best time and its answers."""
     variants: list[tuple[str, dict[str, Any]]] = [("generate, dynamic cache", {})]
@@ -182,7 +226,10 @@ def _baseline(
     answers: list[tuple[int, ...]] = []
     for mode, options in variants:
         try:
-            seconds, found = _clock(setup, partial(_generate, setup, options), repeats)
+            # Compiling needs the real lengths; elsewhere a few tokens warm up as well.
+            short = setup.new_tokens if options else min(4, setup.new_tokens)
+            _generate(setup, options, setup.warm.tails[: setup.batch], short)
+            seconds, found = _clock(setup, partial(_generate_all, setup, options))
         except Exception as error:
             say(f"{mode}: not available here ({type(error).__name__})")
             continue
@@ -195,11 +242,21 @@ def _baseline(
     return best, answers
 
 
-def _generate(setup: _Setup, options: dict[str, Any]) -> list[tuple[int, ...]]:
-    """Decode with transformers: left padding, greedy, exactly the forced length."""
+def _generate_all(setup: _Setup, options: dict[str, Any]) -> list[tuple[int, ...]]:
+    """Decode all prompts with transformers, batch by batch."""
+    tails = setup.work.tails
+    batches = (tails[i : i + setup.batch] for i in range(0, len(tails), setup.batch))
+    return [a for batch in batches for a in _generate(setup, options, batch, setup.new_tokens)]
+
+
+def _generate(
+    setup: _Setup, options: dict[str, Any], tails: Sequence[tuple[int, ...]], count: int
+) -> list[tuple[int, ...]]:
+    """Decode one batch: left padding to one length for all batches, greedy, forced length."""
     torch: Any = import_module("torch")
-    rows = [[*setup.prefix, *tail] for tail in setup.tails]
-    longest = max(map(len, rows))
+    rows = [[*setup.prefix, *tail] for tail in tails]
+    known = (*setup.work.tails, *setup.warm.tails)
+    longest = len(setup.prefix) + max(map(len, known))
     pad = setup.tokenizer.pad_token_id or 0
     ids = torch.tensor([[pad] * (longest - len(row)) + row for row in rows])
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
@@ -207,66 +264,82 @@ def _generate(setup: _Setup, options: dict[str, Any]) -> list[tuple[int, ...]]:
         found = setup.model.generate(
             ids.to(setup.device),
             attention_mask=mask.to(setup.device),
-            max_new_tokens=setup.new_tokens,
-            min_new_tokens=setup.new_tokens,
+            max_new_tokens=count,
+            min_new_tokens=count,
             do_sample=False,
             **options,
         )
     return [tuple(row) for row in found[:, longest:].tolist()]
 
 
-def _measure_free(
-    engine: Engine, setup: _Setup, repeats: int, report: BenchReport, mode: str, baseline: float
-) -> list[Completion]:
-    def work() -> list[Completion]:
-        return engine.generate(
-            [
-                Prompt(
-                    tail=tail,
-                    prefix=setup.prefix,
-                    skeleton=engine.constraint(task.grammar),
-                    max_new_tokens=setup.new_tokens,
-                    ignore_end=True,
-                )
-                for tail, task in zip(setup.tails, setup.tasks, strict=True)
-            ]
-        )
+Decode = Callable[[Engine, _Setup, _Work], list[Completion]]
 
-    seconds, done = _clock(setup, work, repeats)
+
+def _free(engine: Engine, setup: _Setup, work: _Work) -> list[Completion]:
+    """Decode freely to the forced length, the grammars' forced tokens as drafts."""
+    return engine.generate(
+        [
+            Prompt(
+                tail=tail,
+                prefix=setup.prefix,
+                skeleton=engine.constraint(task.grammar),
+                max_new_tokens=setup.new_tokens,
+                ignore_end=True,
+            )
+            for tail, task in zip(work.tails, work.tasks, strict=True)
+        ]
+    )
+
+
+def _constrained(engine: Engine, setup: _Setup, work: _Work) -> list[Completion]:
+    """Decode within the grammars."""
+    return engine.generate(
+        [
+            Prompt(
+                tail=tail,
+                prefix=setup.prefix,
+                grammar=engine.constraint(task.grammar),
+                max_new_tokens=task.grammar.longest(),
+            )
+            for tail, task in zip(work.tails, work.tasks, strict=True)
+        ]
+    )
+
+
+def _measure(
+    engine: Engine,
+    setup: _Setup,
+    report: BenchReport,
+    mode: str,
+    baseline: float,
+    decode: Decode,
+) -> list[Completion]:
+    decode(engine, setup, setup.warm)
+    engine.backend.prime(16 * setup.batch)
+    seconds, done = _clock(setup, partial(decode, engine, setup, setup.work))
     steps = sum(d.usage.model_steps for d in done) / len(done)
+    tokens = sum(d.usage.completion_tokens for d in done) / len(done)
     drafted = sum(d.usage.drafted_tokens for d in done)
     accepted = sum(d.usage.accepted_tokens for d in done)
-    cell = _cell(report, mode, seconds, setup.new_tokens, steps, baseline)
-    cell.note = f"{accepted} of {drafted} drafted tokens accepted" if drafted else ""
+    cell = _cell(report, mode, seconds, tokens, steps, baseline)
+    cell.note = f"{accepted} of {drafted} drafted tokens kept"
+    cell.shares = _shares(engine, setup, decode)
     report.cells.append(cell)
     return list(done)
 
 
-def _measure_constrained(
-    engine: Engine, setup: _Setup, repeats: int, report: BenchReport, baseline: float
-) -> None:
-    def work() -> list[Completion]:
-        # Grammars are bound anew each time, as a new round's views would bring new ones.
-        return engine.generate(
-            [
-                Prompt(
-                    tail=tail,
-                    prefix=setup.prefix,
-                    grammar=engine.constraint(task.grammar),
-                    max_new_tokens=task.grammar.longest(),
-                )
-                for tail, task in zip(setup.tails, setup.tasks, strict=True)
-            ]
-        )
-
-    seconds, done = _clock(setup, work, repeats)
-    steps = sum(d.usage.model_steps for d in done) / len(done)
-    tokens = sum(d.usage.completion_tokens for d in done) / len(done)
-    cell = _cell(report, "constrained", seconds, tokens, steps, baseline)
-    good = sum(task.grammar.accepts(d.text) for task, d in zip(setup.tasks, done, strict=True))
-    cell.note = f"{good} of {len(done)} answers in the grammar"
-    report.cells.append(cell)
-    report.example = done[0].text
+def _shares(engine: Engine, setup: _Setup, decode: Decode) -> dict[str, float]:
+    """Decode one more batch of new prompts with a watched backend."""
+    watched = Clocked(engine.backend, setup.wait)
+    engine.backend = watched
+    try:
+        seconds, _ = _clock(setup, partial(decode, engine, setup, setup.fresh))
+    finally:
+        engine.backend = watched.backend
+    parts = dict(watched.seconds)
+    parts["host"] = seconds - sum(parts.values())
+    shares = {name: 1e3 * value for name, value in parts.items()}
+    return {**shares, "passes": float(watched.passes)}
 
 
 def _cell(
@@ -274,8 +347,10 @@ def _cell(
 ) -> Cell:
     reuse = not mode.startswith("generate")
     prompt = report.tail_tokens + (0 if reuse else report.prefix_tokens)
-    floor = floor_seconds(report.limits, report.batch, prompt + tokens, steps)
-    return Cell(mode, seconds, report.batch / seconds, tokens, steps, baseline / seconds, floor)
+    batches = report.batches
+    floor = batches * floor_seconds(report.limits, report.batch, prompt + tokens, steps)
+    rate = report.batch * batches / seconds
+    return Cell(mode, seconds, rate, tokens, steps, baseline / seconds, floor)
 
 
 def lines(report: BenchReport) -> list[str]:
@@ -283,18 +358,22 @@ def lines(report: BenchReport) -> list[str]:
     limits = report.limits
     out = [
         f"{report.model} on {report.device}, {report.dtype}, {report.threads} threads, "
-        f"batch {report.batch}",
+        f"{report.batches} batches of {report.batch}",
         f"prompt: {report.prefix_tokens} shared + {report.tail_tokens:.0f} own tokens; "
-        f"answer: {report.answer_tokens} tokens forced",
+        f"answer: {report.answer_tokens} tokens forced; engine: {report.engine}",
         f"machine: {limits.flops / 1e12:.2f} TFLOP/s, {limits.bandwidth / 1e9:.0f} GB/s measured",
     ]
-    out.extend(
-        f"{cell.mode:34s} {cell.decisions_per_s:9.2f} decisions/s {cell.speedup:6.2f}x "
-        f"{cell.tokens:5.1f} tokens {cell.steps:5.1f} steps "
-        f"{100 * cell.floor / cell.seconds:5.1f} % of the limit  {cell.note}"
-        for cell in report.cells
-    )
-    out.append(f"free equals generate in {report.identical} of {report.batch} answers")
+    for cell in report.cells:
+        out.append(
+            f"{cell.mode:34s} {cell.decisions_per_s:9.2f} decisions/s {cell.speedup:6.2f}x "
+            f"{cell.tokens:5.1f} tokens {cell.steps:5.1f} steps "
+            f"{100 * cell.floor / cell.seconds:5.1f} % of the limit  {cell.note}"
+        )
+        if cell.shares:
+            parts = ", ".join(f"{name} {value:.1f}" for name, value in cell.shares.items())
+            out.append(f"    one batch, waited for, in ms: {parts}")
+    total = report.identical + report.flips
+    out.append(f"free equals generate in {report.identical} of {total} answers")
     out.append(f"example: {report.example}")
     return out
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from waggle.engine import looks
 from waggle.engine.grammar import END, Grammar, State, merge
-from waggle.engine.looks import NOTHING, Look
+from waggle.engine.looks import NOTHING, Look, Memo
 from waggle.engine.vocabulary import Vocabulary
 
 
@@ -34,15 +34,15 @@ class Constraint:
         """Return what may follow a state."""
         return self._memo(state).look
 
-    def _memo(self, state: State) -> _Memo:
-        known = state.memo
-        if isinstance(known, _Memo) and known.vocabulary is self.vocabulary:
+    def _memo(self, state: State) -> Memo:
+        known: Memo | None = state.memo
+        if known is not None and known.vocabulary is self.vocabulary:
             return known
         found = NOTHING
         if state.items:
             found = looks.look(self.vocabulary, self.end_token, looks.shape(self.grammar, state))
-        state.memo = _Memo(self.vocabulary, found, state, 0)
-        return state.memo
+        memo = state.memo = Memo(self.vocabulary, found, state, 0)
+        return memo
 
     def follow(self, state: State, token: int) -> State | None:
         """Take a token; continuations the tokenizer would have begun otherwise are left behind."""
@@ -67,12 +67,12 @@ class Constraint:
             self._remember(after, memo.look.then, memo, len(memo.look.text))
         return after
 
-    def _remember(self, state: State, look: Look | None, memo: _Memo, width: int) -> None:
+    def _remember(self, state: State, look: Look | None, memo: Memo, width: int) -> None:
         """Note what an earlier lookahead has seen of a state."""
         if look is not None and state.memo is None and state.items:
-            state.memo = _Memo(self.vocabulary, look, memo.origin, memo.cut + width)
+            state.memo = Memo(self.vocabulary, look, memo.origin, memo.cut + width)
 
-    def _part(self, memo: _Memo, token: int, data: bytes) -> State | None:
+    def _part(self, memo: Memo, token: int, data: bytes) -> State | None:
         """Keep the continuations whose own encoding begins with the token."""
         kept = []
         ends = looks.leaves(self.grammar, memo.origin)
@@ -81,21 +81,6 @@ class Constraint:
                 rest = text[memo.cut + len(data) :]
                 kept.append(State(((rest, after),), False) if rest else after)
         return merge(kept)
-
-
-class _Memo:
-    """What is known of a state, and the lookahead it was seen in: that of `origin`, `cut` bytes in.
-
-    Bound to a vocabulary, since one grammar may be walked with several.
-    """
-
-    __slots__ = ("cut", "look", "origin", "vocabulary")
-
-    def __init__(self, vocabulary: Vocabulary, look: Look, origin: State, cut: int) -> None:
-        self.vocabulary = vocabulary
-        self.look = look
-        self.origin = origin
-        self.cut = cut
 
 
 def _shorter(look: Look, data: bytes) -> Look | None:

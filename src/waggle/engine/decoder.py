@@ -91,6 +91,11 @@ class Decoder:
         self._cos, self._sin = self._tables(2 * length)
         return True
 
+    @property
+    def fused(self) -> bool:
+        """Whether the element-wise parts are compiled."""
+        return self._parts.compiled
+
     def parameters(self) -> int:
         """Return the number of weights one token passes through, embedding rows aside."""
         blocks = sum(

@@ -39,6 +39,9 @@ class Echo:
         self._triples.update(zip(triples, islice(tokens, 3, None), strict=False))
         self._pairs.update([((a, b), c) for a, b, c in triples])
 
+    def __len__(self) -> int:
+        return len(self._triples)
+
     def triple(self, context: Context) -> int | None:
         """Return what last followed three tokens."""
         return self._triples.get(context)
@@ -85,9 +88,10 @@ class Habits:
 
     def __init__(self) -> None:
         self._tallies: dict[Context, _Tally] = {}
+        self._said = Echo()
 
     def learn(self, context: Context, token: int, echo: int | None = None) -> None:
-        """Note what came after a context, and what the prompt's own echo had been."""
+        """Note what was chosen after a context, and what the prompt's own echo had been."""
         tally = self._tallies.get(context)
         if tally is None:
             if len(self._tallies) >= MAX_REMEMBERED:
@@ -108,10 +112,24 @@ class Habits:
             return Guess(tally.best, usual)
         return UNKNOWN if echo is None else Guess(echo, chance)
 
+    def remember(self, tokens: Sequence[int]) -> None:
+        """Note a whole free answer."""
+        if len(self._said) > MAX_REMEMBERED:
+            self._said = Echo()
+        self._said.observe(tokens)
+
     def usual(self, context: Context) -> int | None:
-        """Return what mostly came after a context."""
-        tally = self._tallies.get(context)
-        return None if tally is None else tally.best
+        """Return what last came after a context in a free answer."""
+        return self._said.triple(context)
+
+
+class _Stand(NamedTuple):
+    """Where a skeleton stands after so many tokens of a draft; a context where it was a choice."""
+
+    taken: int
+    state: State
+    context: Context
+    echo: int | None
 
 
 class Drafter:
@@ -132,18 +150,34 @@ class Drafter:
         self._state: State | None = skeleton.grammar.start() if skeleton is not None else None
         self._recent: Context = tuple(prompt[-ORDER:])
         self._least, self._most = span
+        self._way: list[_Stand] = []
         self.limit = self._most // 2
 
-    def follow(self, tokens: Sequence[int]) -> None:
-        """Note tokens the model confirmed."""
-        context = self._recent
-        for token in tokens:
-            self._habits.learn(context, token)
-            context = (*context[-2:], token)
-            if self._state is not None and self._skeleton is not None:
-                self._state = self._skeleton.follow(self._state, token)
+    def follow(self, tokens: Sequence[int], agreed: int) -> None:
+        """Note tokens the model confirmed, of which so many are the last draft's."""
         self._own.observe((*self._recent, *tokens))
-        self._recent = context
+        if self._state is not None:
+            self._walk(tokens, agreed)
+        self._recent = (*self._recent, *tokens)[-ORDER:]
+
+    def _walk(self, tokens: Sequence[int], agreed: int) -> None:
+        """Move the skeleton on, from the last place the draft has been that the model confirmed."""
+        taken = 0
+        for stand in self._way:
+            if stand.taken > agreed:
+                break
+            taken, self._state = stand.taken, stand.state
+            if stand.context:
+                self._habits.learn(stand.context, tokens[taken - 1], stand.echo)
+        skeleton = self._skeleton
+        assert skeleton is not None
+        for index in range(taken, len(tokens)):
+            if self._state is None:
+                return
+            if not skeleton.options(self._state).run:
+                context = (*self._recent, *tokens[:index])[-ORDER:]
+                self._habits.learn(context, tokens[index], self._own.triple(context))
+            self._state = skeleton.follow(self._state, tokens[index])
 
     def learn(self, proposed: int, accepted: int) -> None:
         """Lengthen drafts while they are confirmed, shorten them when they are not."""
@@ -156,29 +190,47 @@ class Drafter:
         """Return a draft that continues the answer, at most `room` tokens."""
         limit = min(self.limit, room)
         draft: list[int] = []
-        recent, state = self._recent, self._state
-        while len(draft) < limit:
-            look = None
-            if state is not None and self._skeleton is not None:
-                look = self._skeleton.options(state)
-                if look.run:
-                    draft.extend(look.run)
-                    recent = (*recent, *look.run)[-ORDER:]
-                    state = self._skeleton.skip(state)
-                    continue
-            token = self._next(recent, None if look is None else look.tokens)
-            if token is None:
-                break
-            draft.append(token)
-            recent = (*recent[-2:], token)
-            if state is not None and self._skeleton is not None:
-                state = self._skeleton.follow(state, token)
+        self._way = []
+        recent = self._recent
+        state = self._state if limit > 0 else None
+        if state is not None:
+            recent = self._spell(state, draft, limit)
+        if state is None or not (self._way[-1].state if self._way else state).items:
+            while len(draft) < limit:
+                token = self._next(recent)
+                if token is None:
+                    break
+                draft.append(token)
+                recent = (*recent[-2:], token)
         return draft[:limit]
 
-    def _next(self, recent: Context, offered: tuple[int, ...] | None) -> int | None:
-        if offered is not None:
-            guess = self._habits.guess(recent, offered, self._own.triple(recent))
-            return None if guess.token < 0 else guess.token
+    def _spell(self, state: State, draft: list[int], limit: int) -> Context:
+        """Draft along the skeleton: what it forces, and guesses where it leaves a choice."""
+        skeleton = self._skeleton
+        assert skeleton is not None
+        recent = self._recent
+        while len(draft) < limit and state.items:
+            look = skeleton.options(state)
+            context: Context = ()
+            echo = None
+            if look.run:
+                draft.extend(look.run)
+                after = skeleton.skip(state)
+            else:
+                context, echo = recent, self._own.triple(recent)
+                guess = self._habits.guess(recent, look.tokens, echo)
+                if guess.token < 0:
+                    break
+                draft.append(guess.token)
+                after = skeleton.follow(state, guess.token)
+            assert after is not None, "an offered token leads somewhere"
+            state = after
+            recent = (*recent, *draft[-ORDER:])[-ORDER:]
+            self._way.append(_Stand(len(draft), state, context, echo))
+        return recent
+
+    def _next(self, recent: Context) -> int | None:
+        """Return what came after the same tokens here, in other answers or in the prefix."""
         found = self._own.triple(recent)
         if found is None:
             found = self._habits.usual(recent)

@@ -11,17 +11,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.engine.backend import LeanBackend
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
-from waggle.engine.draft import Echo, Habits
+from waggle.engine.draft import ORDER, Echo, Habits
 from waggle.engine.grammar import Grammar
+from waggle.engine.passes import Backend
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.rows import ConstrainedRow, FreeRow, Pace, Row
+from waggle.engine.rows import ConstrainedRow, FreeRow, Row
 from waggle.engine.vocabulary import Vocabulary
 
 MAX_ECHOES = 8
@@ -58,7 +60,7 @@ class Engine:
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
         # An adapter kept apart changes layers from within; only its own model runs it right.
         lean = supports(model.config) and not hasattr(model, "peft_config")
-        self.backend: LeanBackend | PlainBackend = (
+        self.backend: Backend = (
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )
         self.reuse_prefix = reuse_prefix
@@ -102,16 +104,10 @@ class Engine:
                 f"prompt and answer need {length} positions but the model has {self.context}; "
                 "shorten the prompt or lower max_new_tokens"
             )
-        pace = self._pace()
+        pace = self.backend.pace(self._rows) if self.speculate else None
         if prompt.grammar is not None:
             return ConstrainedRow(prompt, self.ends, self._habits, pace)
         return FreeRow(prompt, self.ends, self._habits, self._echo(prompt.prefix), pace)
-
-    def _pace(self) -> Pace | None:
-        """Return how far drafts reach, if there are any."""
-        if not self.speculate or isinstance(self.backend, PlainBackend):
-            return None
-        return self.backend.pace(self._rows)
 
     def _echo(self, prefix: tuple[int, ...]) -> Echo:
         """Return what a prefix says after which tokens, read once."""
@@ -156,13 +152,19 @@ class Engine:
 
         Rows under way come first: while their answers are read, nothing else waits for them.
         """
-        groups: dict[tuple[bool, tuple[int, ...]], list[Row]] = {}
-        for row, _, _ in self._active:
-            prefix = () if self.backend.mixes else row.prompt.prefix
-            groups.setdefault((row.cached == 0, prefix), []).append(row)
-        for group in groups.values():
-            group.sort(key=lambda row: row.slot)
-        return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
+        rows = [row for row, _, _ in self._active]
+        under_way = [row for row in rows if row.cached]
+        entering = [row for row in rows if not row.cached]
+        found: list[list[Row]] = []
+        for part in (under_way, entering):
+            if self.backend.mixes:
+                found.append(part)
+                continue
+            groups: dict[tuple[int, ...], list[Row]] = {}
+            for row in sorted(part, key=lambda row: row.slot):
+                groups.setdefault(row.prompt.prefix, []).append(row)
+            found.extend(groups.values())
+        return [group for group in found if group]
 
     def _step(self, rows: list[Row]) -> None:
         hidden = self.backend.run(
@@ -178,25 +180,25 @@ class Engine:
         if self.backend.asynchronous:
             for row in rows:
                 row.prepare()
-        self._answer(rows, hidden)
+        kinds = sorted({row.kind for row in rows})
+        edges = list(accumulate((len(row.asked) for row in rows), initial=0))
+        for kind in kinds:
+            self._answer(kind, rows, edges, hidden, len(kinds) == 1)
 
-    def _answer(self, rows: list[Row], hidden: Any) -> None:
-        """Ask the output layer for every wanted token and hand each row its own."""
-        kinds: dict[str, list[tuple[Row, range]]] = {}
+    def _answer(
+        self, kind: str, rows: list[Row], edges: list[int], hidden: Any, alike: bool
+    ) -> None:
+        """Ask the output layer for the wanted tokens of one kind and hand each row its own."""
+        if not alike:
+            spans = zip(rows, edges, edges[1:], strict=False)
+            hidden = hidden[[i for row, a, b in spans if row.kind == kind for i in range(a, b)]]
+            rows = [row for row in rows if row.kind == kind]
+        said = self._ask(kind, hidden, rows)
         first = 0
         for row in rows:
-            span = range(first, first + len(row.asked))
-            kinds.setdefault(_kind(row), []).append((row, span))
-            first = span.stop
-        for kind, members in kinds.items():
-            states = hidden
-            if len(kinds) > 1:
-                states = hidden[[index for _, span in members for index in span]]
-            said = self._ask(kind, states, [row for row, _ in members])
-            first = 0
-            for row, span in members:
-                row.answered(said[first : first + len(span)])
-                first += len(span)
+            last = first + len(row.asked)
+            row.answered(said[first:last])
+            first = last
 
     def _ask(self, kind: str, states: Any, rows: list[Row]) -> list[int]:
         if kind == "choice":
@@ -207,6 +209,8 @@ class Engine:
         return self.backend.argmax(states, sorted(self.ends) if kind == "forced" else [])
 
     def _retire(self) -> None:
+        if not any(row.finish for row, _, _ in self._active):
+            return
         staying = []
         for row, ticket, index in self._active:
             if row.done:
@@ -224,14 +228,9 @@ class Engine:
             row.slot = -1
 
     def _close(self, row: Row) -> Completion:
+        if row.kind != "choice":
+            self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
-
-
-def _kind(row: Row) -> str:
-    """Name how a row's tokens are asked for: among offers, freely, or without the end tokens."""
-    if isinstance(row, ConstrainedRow):
-        return "choice"
-    return "forced" if row.prompt.ignore_end else "free"
 
 
 class _Ticket:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from waggle.core.errors import ConfigError
 
@@ -88,7 +89,7 @@ class State:
     def __init__(self, items: tuple[Item, ...], accepting: bool) -> None:
         self.items = items
         self.accepting = accepting
-        self.memo: object = None
+        self.memo: Any = None
 
     @property
     def finished(self) -> bool:

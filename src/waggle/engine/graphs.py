@@ -1,22 +1,23 @@
 """CUDA graphs for decoding steps.
 
 A step of a small model is a dozen short kernels per layer, and launching them costs more than
-running them. Rows are ragged on the device, so a step's shape is two numbers, its tokens and its
-rows, both rounded up: each such shape is captured once over static buffers and replayed. Padding
-tokens belong to a scratch row that nobody reads.
+running them. Rows are ragged on the device and idle ones cost nothing, so a step's shape is one
+number, its tokens rounded up; steps of one token per row are told apart, since the kernel folds
+their heads. Each shape is captured once over static buffers and replayed. Padding tokens belong to
+scratch rows that nobody reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from waggle.engine.decoder import Decoder
-from waggle.engine.row_store import RowStore
+from waggle.engine.row_store import Layout, RowStore
 from waggle.engine.stores import Piece, PrefixKV
 
 LONGEST = 128
@@ -27,6 +28,13 @@ MAX_WORK = 2e12
 """Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 
 Step = Callable[[], Tensor]
+
+
+class Size(NamedTuple):
+    """The shape of a step: its tokens, rounded up, and whether every row has a single one."""
+
+    tokens: int
+    single: bool
 
 
 @dataclass(slots=True)
@@ -56,7 +64,7 @@ class StepGraphs:
         self._decoder = decoder
         self._store = store
         self._weights = decoder.parameters()
-        self._graphs: dict[tuple[int, int], _Graph] = {}
+        self._graphs: dict[Size, _Graph] = {}
         self._record = capture or Recorder()
 
     def clear(self) -> None:
@@ -72,22 +80,36 @@ class StepGraphs:
 
     def run(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Tensor:
         """Replay a step; return the hidden states of its tokens and of the padding behind them."""
-        tokens = bucket(sum(len(piece.tokens) for piece in pieces))
-        rows = bucket(len(pieces))
-        plan = self._store.layout(pieces, prefixes, tokens, rows)
-        graph = self._graphs.get((tokens, rows))
+        total = sum(len(piece.tokens) for piece in pieces)
+        key = Size(bucket(total), total == len(pieces))
+        plan = self._layout(key, pieces, prefixes)
+        graph = self._graphs.get(key)
         if graph is None:
-            graph = self._graphs[(tokens, rows)] = self._capture(plan.values, tokens, plan.rows)
+            graph = self._graphs[key] = self._capture(plan, key.single)
         graph.inbox.copy_(torch.from_numpy(plan.values), non_blocking=True)
         return graph.replay()
 
-    def _capture(self, values: Any, tokens: int, rows: int) -> _Graph:
+    def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:
+        rows = size.tokens if size.single else self._store.rows
+        return self._store.layout(pieces, prefixes, size.tokens, rows, size.single)
+
+    def prime(self, most: int) -> None:
+        """Capture every shape up to this many tokens now, instead of when it first comes up."""
+        tokens = 1
+        while (tokens := bucket(tokens)) <= min(most, MAX_TOKENS):
+            single = [True, False] if tokens <= bucket(self._store.rows) else [False]
+            for size in (Size(tokens, kind) for kind in single):
+                if size not in self._graphs and tokens * self._weights <= MAX_WORK:
+                    self._graphs[size] = self._capture(self._layout(size, [], []), size.single)
+            tokens += 1
+
+    def _capture(self, plan: Layout, single: bool) -> _Graph:
         """Record a step over the inputs of the first one: warming up writes what it will write."""
         decoder, store = self._decoder, self._store
-        inbox = torch.from_numpy(values).to(decoder.device)
+        inbox = torch.from_numpy(plan.values).to(decoder.device)
 
         def step() -> Tensor:
-            chunk = store.unpack(inbox, tokens, rows, LONGEST)
+            chunk = store.unpack(inbox, plan.tokens, plan.rows, 1 if single else LONGEST)
             return decoder.forward(chunk, store)
 
         return _Graph(self._record(step), inbox, (decoder.tables, store.tensors()))

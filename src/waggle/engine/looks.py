@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waggle.engine.grammar import END, Grammar, Item, State, common_prefix
+from waggle.engine.grammar import END, Grammar, State, common_prefix
 from waggle.engine.vocabulary import Vocabulary
 
 LOOKAHEAD = 8
@@ -44,6 +44,21 @@ class Look:
 NOTHING = Look(())
 
 
+class Memo:
+    """What is known of a state, and the lookahead it was seen in: that of `origin`, `cut` bytes in.
+
+    Bound to a vocabulary, since one grammar may be walked with several.
+    """
+
+    __slots__ = ("cut", "look", "origin", "vocabulary")
+
+    def __init__(self, vocabulary: Vocabulary, look: Look, origin: State, cut: int) -> None:
+        self.vocabulary = vocabulary
+        self.look = look
+        self.origin = origin
+        self.cut = cut
+
+
 def shape(grammar: Grammar, state: State) -> Shape:
     """Return the shape of the lookahead from a state."""
     return _lookahead(grammar, state)[0]
@@ -56,8 +71,11 @@ def leaves(grammar: Grammar, state: State) -> list[tuple[bytes, State]]:
 
 def _lookahead(grammar: Grammar, state: State) -> tuple[Shape, int]:
     """Return the shape of a state and how many bytes it reaches."""
-    labels = [label for label, _ in state.items]
-    forced = 0 if state.accepting else len(common_prefix(labels))
+    if len(state.items) == 1 and not state.accepting:
+        forced = len(state.items[0][0])
+    else:
+        labels = [label for label, _ in state.items]
+        forced = 0 if state.accepting else len(common_prefix(labels))
     for ahead in (LOOKAHEAD, 2, 0):
         found, count = _nest(grammar, state, forced + ahead)
         if count <= MAX_LEAVES:
@@ -82,27 +100,26 @@ def _ends(grammar: Grammar, state: State, reach: int) -> list[tuple[bytes, State
 def _nest(grammar: Grammar, state: State, reach: int) -> tuple[Shape, int]:
     """Return the labels within reach, and how many continuations they make."""
     parts: list[object] = []
-    leaves = 0
-    known: dict[tuple[object, int], tuple[object, int]] = {}
+    leaves = count = 0
+    behind: object = None
+    seen: tuple[object, int] = (None, 0)
     for label, target in state.items:
-        key = (target, len(label))
-        if key not in known:
-            known[key] = _behind(grammar, (label, target), reach)
-        behind, count = known[key]
+        here = (target, len(label))
+        if here != seen:  # options of one kind lead to one place: look behind them once
+            seen = here
+            after = grammar.closure(target)
+            if not after.items:
+                behind, count = True, 1
+            elif len(label) >= reach:
+                behind, count = False, 1
+            else:
+                behind, count = _nest(grammar, after, reach - len(label))
         parts.append((label, behind))
         leaves += count
     if state.accepting:
         parts.append(None)
         leaves += 1
     return tuple(parts), leaves
-
-
-def _behind(grammar: Grammar, item: Item, reach: int) -> tuple[object, int]:
-    after = grammar.closure(item[1])
-    left = reach - len(item[0])
-    if after.finished:
-        return True, 1
-    return _nest(grammar, after, left) if left > 0 else (False, 1)
 
 
 def look(vocabulary: Vocabulary, end_token: int, form: Shape) -> Look:

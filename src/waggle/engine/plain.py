@@ -20,7 +20,6 @@ MAX_PREFIXES = 4
 class PlainBackend:
     """Runs rows one by one through a transformers model."""
 
-    speculates = False
     asynchronous = False
     mixes = False
 
@@ -29,6 +28,16 @@ class PlainBackend:
         self.device = model.device
         self._caches: dict[int, Any] = {}
         self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+
+    def pace(self, rows: int) -> None:
+        """No drafts: some caches cannot be rolled back."""
+
+    def prime(self, most: int) -> None:
+        """Nothing to do: no step is made ready."""
+
+    def describe(self) -> str:
+        """Say how this backend computes, for reports."""
+        return "transformers, row by row"
 
     def reserve(self, prefix: int, own: int) -> None:
         """Nothing to do: these caches grow by themselves."""

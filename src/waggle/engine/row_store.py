@@ -2,7 +2,7 @@
 
 A row's cache is its prefix, copied when the row enters a slot that does not hold it yet, and then
 its own keys. One ragged attention kernel serves any mixture of rows, so a step is a handful of
-launches per layer and its shape is two numbers: tokens and rows. Steps are laid out in one integer
+launches per layer. Steps are laid out in one integer
 array on the host, sent in one transfer, and unpacked on the device, inside a captured graph if
 there is one.
 """
@@ -64,7 +64,7 @@ class RowStore:
     ) -> None:
         self.capacity = 0
         self._shape = shape
-        self._rows = rows
+        self.rows = rows
         self._dtype = dtype
         self._device = device
         self._kernel = attend
@@ -78,13 +78,13 @@ class RowStore:
         if capacity == self.capacity:
             return False
         old, known, self.capacity = self._cache, self.capacity, capacity
-        size = ((self._rows + 1) * capacity, 2 * self._shape.kv_heads, self._shape.head_dim)
+        size = ((self.rows + 1) * capacity, 2 * self._shape.kv_heads, self._shape.head_dim)
         self._cache = []
         for layer in range(self._shape.layers):
             fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
             if old:
-                stale = old[layer].view(self._rows + 1, known, *size[1:])
-                fresh.view(self._rows + 1, capacity, *size[1:])[:, :known] = stale
+                stale = old[layer].view(self.rows + 1, known, *size[1:])
+                fresh.view(self.rows + 1, capacity, *size[1:])[:, :known] = stale
             self._cache.append(fresh)
         return True
 
@@ -110,16 +110,20 @@ class RowStore:
         prefixes: Sequence[PrefixKV],
         tokens: int = 0,
         rows: int = 0,
+        single: bool = False,
     ) -> Layout:
-        """Lay out a batch as integers; given sizes, pad to them with tokens of a scratch row."""
+        """Lay out a batch as integers; given sizes, pad to them with scratch tokens.
+
+        Scratch tokens are one more row, or, where every row has a `single` token, one row each.
+        """
         self._enter(pieces, prefixes)
-        sizes = np.array([len(piece.tokens) for piece in pieces])
+        sizes = np.array([len(piece.tokens) for piece in pieces], dtype=np.int64)
         total, count = int(sizes.sum()), len(pieces)
-        padded, height = max(tokens, total), max(rows, count) + 1
-        bases = np.array([piece.slot * self.capacity for piece in pieces])
-        firsts = np.array(
-            [p.start + prefix.length for p, prefix in zip(pieces, prefixes, strict=True)]
-        )
+        padded, height = max(tokens, total), rows if single else max(rows, count) + 1
+        scratch = self.rows * self.capacity
+        bases = np.array([piece.slot * self.capacity for piece in pieces], dtype=np.int64)
+        starts = [p.start + prefix.length for p, prefix in zip(pieces, prefixes, strict=True)]
+        firsts = np.array(starts, dtype=np.int64)
         ends = sizes.cumsum()
         values = np.zeros(3 * padded + 3 * height + 2, dtype=np.int64)
         fields = values[: 3 * padded].reshape(3, padded)
@@ -127,16 +131,16 @@ class RowStore:
         fields[0, :total] = np.fromiter(every, dtype=np.int64, count=total)
         fields[1, :total] = np.arange(total) + np.repeat(firsts - (ends - sizes), sizes)
         fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
-        fields[2, total:] = self._rows * self.capacity
+        fields[2, total:] = scratch
         queries, keys, used = np.split(values[3 * padded :], (height + 1, 2 * height + 2))
         queries[1 : count + 1] = ends
-        queries[count + 1 : height] = total
+        queries[count + 1 :] = np.arange(total + 1, padded + 1) if single else total
         queries[height] = padded
         keys[:count] = bases
-        keys[count:] = self._rows * self.capacity
+        keys[count:] = scratch
         used[:count] = firsts + sizes
-        used[-1] = min(padded - total, self.capacity)
-        return Layout(values, padded, height, int(sizes.max()))
+        used[count:] = 1
+        return Layout(values, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
         """Return the chunk that a layout of so many tokens and rows describes."""
@@ -167,7 +171,7 @@ class RowStore:
         for prefix, slots in missing.values():
             where = indices(slots, self._device)
             for layer, kept in zip(self._cache, prefix.layers, strict=True):
-                rows = layer.view(self._rows + 1, self.capacity, *layer.shape[1:])
+                rows = layer.view(self.rows + 1, self.capacity, *layer.shape[1:])
                 rows[:, : prefix.length].index_copy_(0, where, kept.expand(len(slots), *kept.shape))
 
     def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:

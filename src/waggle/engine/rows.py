@@ -12,19 +12,18 @@ from typing import NamedTuple
 
 from waggle.engine.draft import ORDER, Context, Drafter, Echo, Guess, Habits
 from waggle.engine.grammar import State
+from waggle.engine.passes import Pace
 from waggle.engine.request import Completion, Prompt, Usage
 
-
-class Pace(NamedTuple):
-    """How far drafts reach: what a pass costs, in tokens of one row, and lengths of free drafts."""
-
-    patience: float
-    least: int
-    most: int
+ASKED = list(range(256))
+"""Offsets of a chunk that is asked everywhere."""
 
 
 class Row:
     """One request being decoded; subclasses differ in how a model answer is used."""
+
+    kind = ""
+    """How tokens are asked for: `choice` among offers, `free`, or `forced` past the end tokens."""
 
     def __init__(self, prompt: Prompt, ends: frozenset[int]) -> None:
         self.prompt = prompt
@@ -113,6 +112,7 @@ class ConstrainedRow(Row):
         self, prompt: Prompt, ends: frozenset[int], habits: Habits, pace: Pace | None
     ) -> None:
         super().__init__(prompt, ends)
+        self.kind = "choice"
         assert prompt.grammar is not None
         self._constraint = prompt.grammar
         self._habits = habits
@@ -239,6 +239,7 @@ class FreeRow(Row):
         pace: Pace | None,
     ) -> None:
         super().__init__(prompt, ends)
+        self.kind = "forced" if prompt.ignore_end else "free"
         self._habits = habits
         self._prefix = prefix
         self._pace = pace
@@ -265,7 +266,7 @@ class FreeRow(Row):
         self.cached -= len(self.draft) - agreed
         if self.drafter is not None:
             self.drafter.learn(len(self.draft), agreed)
-            self.drafter.follow(self.answer[known:])
+            self.drafter.follow(self.answer[known:], agreed)
         if not self.done:
             self._propose()
 
@@ -273,4 +274,4 @@ class FreeRow(Row):
         room = self.prompt.max_new_tokens - len(self.answer) - 1
         self.draft = [] if self.drafter is None else self.drafter.propose(room)
         self.pending = [self.answer[-1], *self.draft]
-        self.asked = list(range(len(self.pending)))
+        self.asked = ASKED[: len(self.pending)]

@@ -97,5 +97,5 @@ def round_up(value: int, step: int) -> int:
 
 
 def indices(values: Sequence[int], device: torch.device) -> Tensor:
-    """Return integers as an index tensor."""
-    return torch.tensor(values, dtype=torch.long, device=device)
+    """Return integers as an index tensor, without waiting for the device."""
+    return torch.tensor(values, dtype=torch.long).to(device, non_blocking=True)

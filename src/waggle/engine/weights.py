@@ -155,6 +155,17 @@ def load(
     return _adapt(model, adapter, merge).to(where).eval(), tokenizer
 
 
+def load_tokenizer(name: str) -> Any:
+    """Load only the tokenizer of a model."""
+    require_llm()
+    if name == "tiny-random":
+        from waggle.engine.nano import byte_tokenizer
+
+        return byte_tokenizer()
+    library: Any = import_module("transformers")
+    return library.AutoTokenizer.from_pretrained(str(path(name)))
+
+
 def _adapt(model: Any, adapter: str | None, merge: bool) -> Any:
     return model if adapter is None else adapt(model, adapter, merge)
 

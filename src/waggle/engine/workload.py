@@ -31,6 +31,8 @@ class Task:
 
     tail: str
     grammar: Grammar
+    piece: Piece
+    """What the grammar is compiled from."""
 
 
 def shared_prefix(tokenizer: Any, tokens: int) -> tuple[int, ...]:
@@ -62,7 +64,13 @@ def _task(random: Random, records: int) -> Task:
         + '},"proposal":{"action":"MOVE","claim":"' + claims[0] + '"},"traces":['
         + ",".join(rows) + '],"commitment":null,"budget":3}<|im_end|>\n<|im_start|>assistant\n'
     )  # fmt: skip
-    return Task(tail, Grammar.of(decision_grammar(handles, claims)))
+    piece = decision_grammar(handles, claims)
+    return Task(tail, Grammar.of(piece), piece)
+
+
+def again(task: Task) -> Grammar:
+    """Return a task's grammar compiled anew: nothing found out about the first one is known."""
+    return Grammar.of(task.piece)
 
 
 def _trace(random: Random, handle: str, claim: str) -> str:

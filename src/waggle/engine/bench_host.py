@@ -1,0 +1,166 @@
+"""What the host alone costs: the engine's own work with a model that answers at once.
+
+Grammars are bound, walked and drafted, rows are queued, packed and closed as in a real run; the
+oracle's own time is taken off. The rate is an upper bound on decisions per second of one process,
+however fast the device is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Any
+
+from waggle.core.errors import ConfigError
+from waggle.engine import workload
+from waggle.engine.clock import Clocked
+from waggle.engine.engine import Engine
+from waggle.engine.oracle import Oracle, recite
+from waggle.engine.passes import Pace
+from waggle.engine.request import Completion, Prompt
+
+HABIT = 0.7
+"""Chance that a script takes the usual option of a choice."""
+PACE = Pace(20.0, 4, 31)
+"""Drafts as on a GPU with 64 rows."""
+
+
+@dataclass(slots=True)
+class HostCell:
+    """One way of decoding, the model's time left out."""
+
+    mode: str
+    microseconds: float
+    """Processor time of one core per decision."""
+    decisions_per_s: float
+    steps: float
+    """Model passes per decision with these scripts."""
+
+
+@dataclass(slots=True)
+class HostReport:
+    """What was measured and on what."""
+
+    tokenizer: str
+    batch: int
+    batches: int
+    cells: list[HostCell] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+
+def bench_host(
+    model: str = "smollm2-135m-instruct",
+    batch: int = 64,
+    tail_tokens: int = 300,
+    repeats: int = 3,
+) -> HostReport:
+    """Measure the host's work per decision with the tokenizer of a model.
+
+    Raises:
+        ConfigError: for sizes that make no sense.
+    """
+    if min(batch, tail_tokens, repeats) < 1:
+        raise ConfigError("batch, token counts and repeats must be at least 1")
+    tiny, tokenizer = _tokenizer(model)
+    records = workload.fit_records(tokenizer, tail_tokens)
+    warm = _Scripts(tokenizer, 2 * batch, records, 1)
+    timed = _Scripts(tokenizer, repeats * batch, records, 2)
+    report = HostReport(model, batch, repeats)
+    for mode, decode in MODES.items():
+        engine = Engine(tiny, tokenizer, max_rows=batch)
+        warm.decode(engine, decode)
+        seconds, done = timed.decode(engine, decode)
+        steps = sum(d.usage.model_steps for d in done) / len(done)
+        each = seconds / len(done)
+        report.cells.append(HostCell(mode, 1e6 * each, 1 / each, steps))
+    return report
+
+
+def _tokenizer(model: str) -> tuple[Any, Any]:
+    """Return a model that only gives the engine its settings, and the tokenizer asked for."""
+    from waggle.engine import weights
+    from waggle.engine.nano import byte_tokenizer, tiny_random
+    from waggle.engine.shapes import SHAPES
+
+    tiny, _ = tiny_random()
+    if model in SHAPES:
+        return tiny, byte_tokenizer(workload.texts(), 2048)
+    return tiny, weights.load_tokenizer(model)
+
+
+Decode = Callable[[Engine, tuple[int, ...], workload.Task, int], Prompt]
+
+
+def _constrained(engine: Engine, tail: tuple[int, ...], task: workload.Task, length: int) -> Prompt:
+    grammar = workload.again(task)
+    return Prompt(tail, grammar=engine.constraint(grammar), max_new_tokens=grammar.longest())
+
+
+def _free(engine: Engine, tail: tuple[int, ...], task: workload.Task, length: int) -> Prompt:
+    return Prompt(
+        tail,
+        skeleton=engine.constraint(workload.again(task)),
+        max_new_tokens=length,
+        ignore_end=True,
+    )
+
+
+def _noise(engine: Engine, tail: tuple[int, ...], task: workload.Task, length: int) -> Prompt:
+    return Prompt(tail, max_new_tokens=length, ignore_end=True)
+
+
+MODES: dict[str, Decode] = {
+    "constrained": _constrained,
+    "free, answers are records": _free,
+    "free, answers are noise": _noise,
+}
+
+
+class _Scripts:
+    """Prompts with the answers an oracle will give."""
+
+    def __init__(self, tokenizer: Any, count: int, records: int, seed: int) -> None:
+        self.tasks = tasks = workload.tasks(count, records, seed)
+        self._seed = seed
+        self.tails = [workload.encode(tokenizer, task.tail) for task in tasks]
+        self._vocabulary = len(tokenizer)
+
+    def _answers(self, engine: Engine, decode: Decode) -> dict[tuple[int, ...], list[int]]:
+        random = Random(self._seed)
+        found: dict[tuple[int, ...], list[int]] = {}
+        for tail, task in zip(self.tails, self.tasks, strict=True):
+            if decode is _noise:
+                found[tail] = [random.randrange(self._vocabulary) for _ in range(80)]
+            else:
+                found[tail] = recite(engine.constraint(workload.again(task)), random, HABIT)
+        return found
+
+    def decode(self, engine: Engine, decode: Decode) -> tuple[float, list[Completion]]:
+        """Decode all prompts; return the host's processor time and the answers."""
+        answers = self._answers(engine, decode)
+        watched = Clocked(Oracle(answers, PACE), lambda: None, time.process_time)
+        engine.backend = watched
+        start = time.process_time()
+        prompts = [
+            decode(engine, tail, task, len(answers[tail]))
+            for tail, task in zip(self.tails, self.tasks, strict=True)
+        ]
+        done = engine.generate(prompts)
+        spent = time.process_time() - start
+        return spent - sum(watched.seconds.values()), done
+
+
+def host_lines(report: HostReport) -> list[str]:
+    """Return the report as text."""
+    out = [f"host work alone, tokens of {report.tokenizer}, batches of {report.batch}"]
+    out.extend(
+        f"{cell.mode:28s} {cell.microseconds:7.0f} µs per decision "
+        f"{cell.decisions_per_s:9.0f} decisions/s at most, {cell.steps:5.1f} steps"
+        for cell in report.cells
+    )
+    return out

@@ -1,0 +1,85 @@
+"""Where the time of a decision goes: a backend that watches another one work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from waggle.engine.passes import Backend, Pace
+
+
+class Clocked:
+    """Passes everything on, waits for it, and adds up the time by kind of work."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        wait: Callable[[], None],
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.backend = backend
+        self.seconds = {"prompt": 0.0, "steps": 0.0, "output": 0.0}
+        self.passes = 0
+        self._wait = wait
+        self._now = now
+
+    @property
+    def mixes(self) -> bool:
+        """As the watched backend."""
+        return self.backend.mixes
+
+    @property
+    def asynchronous(self) -> bool:
+        """As the watched backend, so that the same work is done."""
+        return self.backend.asynchronous
+
+    def _timed(self, kind: str, work: Callable[[], Any]) -> Any:
+        start = self._now()
+        found = work()
+        self._wait()
+        self.seconds[kind] += self._now() - start
+        return found
+
+    def pace(self, rows: int) -> Pace | None:
+        """As the watched backend."""
+        return self.backend.pace(rows)
+
+    def prime(self, most: int) -> None:
+        """As the watched backend."""
+        self.backend.prime(most)
+
+    def describe(self) -> str:
+        """As the watched backend."""
+        return self.backend.describe()
+
+    def reserve(self, prefix: int, own: int) -> None:
+        """As the watched backend."""
+        self.backend.reserve(prefix, own)
+
+    def release(self, slot: int) -> None:
+        """As the watched backend."""
+        self.backend.release(slot)
+
+    def run(
+        self,
+        slots: Sequence[int],
+        chunks: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        asked: Sequence[Sequence[int]],
+        prefixes: Sequence[tuple[int, ...]],
+    ) -> Any:
+        """Time prompts apart from steps."""
+        self.passes += 1
+        kind = "prompt" if starts[0] == 0 else "steps"
+        return self._timed(kind, lambda: self.backend.run(slots, chunks, starts, asked, prefixes))
+
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> list[int]:
+        """Time the output layer."""
+        found: list[int] = self._timed("output", lambda: self.backend.argmax(hidden, banned))
+        return found
+
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> list[int]:
+        """Time the output layer."""
+        found: list[int] = self._timed("output", lambda: self.backend.choose(hidden, allowed))
+        return found

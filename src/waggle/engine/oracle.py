@@ -1,0 +1,101 @@
+"""A backend that costs nothing: it knows every answer beforehand.
+
+Stands in for the model where only the host's own work is measured: grammars, drafts, bookkeeping.
+It answers as a model would that wants to say the script of each prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import numpy as np
+
+from waggle.engine.constraint import Constraint
+from waggle.engine.passes import Pace
+
+
+class Oracle:
+    """Answers from scripts, one per prompt tail."""
+
+    mixes = True
+    asynchronous = True
+
+    def __init__(self, scripts: Mapping[tuple[int, ...], Sequence[int]], pace: Pace) -> None:
+        self._scripts = scripts
+        self._lengths = sorted({len(tail) for tail in scripts}, reverse=True)
+        self._rows: dict[int, tuple[int, Sequence[int]]] = {}
+        self._pace = pace
+
+    def pace(self, rows: int) -> Pace:
+        """Return how far drafts reach."""
+        return self._pace
+
+    def prime(self, most: int) -> None:
+        """Nothing to do."""
+
+    def describe(self) -> str:
+        """Say how this backend computes."""
+        return "an oracle that costs nothing"
+
+    def reserve(self, prefix: int, own: int) -> None:
+        """Nothing to do."""
+
+    def release(self, slot: int) -> None:
+        """Forget a row."""
+        self._rows.pop(slot, None)
+
+    def _script(self, chunk: Sequence[int]) -> tuple[int, Sequence[int]]:
+        """Find the tail that a first chunk begins with."""
+        for length in self._lengths:
+            script = self._scripts.get(tuple(chunk[:length]))
+            if script is not None and len(chunk) >= length:
+                return length, script
+        raise KeyError("the oracle has no script for this prompt")
+
+    def run(
+        self,
+        slots: Sequence[int],
+        chunks: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        asked: Sequence[Sequence[int]],
+        prefixes: Sequence[tuple[int, ...]],
+    ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the next scripted token at each asked offset, as its state."""
+        said: list[int] = []
+        for slot, chunk, start, offsets in zip(slots, chunks, starts, asked, strict=True):
+            if start == 0:
+                self._rows[slot] = self._script(chunk)
+            tail, script = self._rows[slot]
+            places = [start + offset + 1 - tail for offset in offsets]
+            said.extend(script[place] if place < len(script) else 0 for place in places)
+        return np.array(said, dtype=np.int64)
+
+    def argmax(
+        self, hidden: np.ndarray[tuple[int], np.dtype[np.int64]], banned: Sequence[int] = ()
+    ) -> list[int]:
+        """Return the scripted tokens."""
+        said: list[int] = hidden.tolist()
+        return said
+
+    def choose(
+        self,
+        hidden: np.ndarray[tuple[int], np.dtype[np.int64]],
+        allowed: Sequence[tuple[int, ...]],
+    ) -> list[int]:
+        """Return the scripted tokens where they are allowed, else any that is."""
+        said: list[int] = hidden.tolist()
+        pairs = zip(said, allowed, strict=True)
+        return [token if token in tokens else tokens[0] for token, tokens in pairs]
+
+
+def recite(constraint: Constraint, random: Random, habit: float) -> list[int]:
+    """Draw an answer of a grammar: the first option with some chance, else any."""
+    walk = constraint.walk()
+    answer = walk.jump()
+    while not walk.finished:
+        offered = walk.options().tokens
+        token = offered[0] if random.random() < habit else random.choice(offered)
+        walk.take(token)
+        answer += [token, *walk.jump()]
+    return answer

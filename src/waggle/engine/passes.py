@@ -1,0 +1,67 @@
+"""What the engine asks of whatever runs its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+
+class Pace(NamedTuple):
+    """How far drafts reach: what a pass costs, in tokens of one row, and lengths of free drafts."""
+
+    patience: float
+    least: int
+    most: int
+
+
+class Backend(Protocol):
+    """Runs rows of tokens and reads the model's next ones."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether rows of different prefixes can share a pass."""
+        ...
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether `run` returns before its work is done."""
+        ...
+
+    def pace(self, rows: int) -> Pace | None:
+        """Return how far drafts should reach with this many rows; None where none may be used."""
+        ...
+
+    def prime(self, most: int) -> None:
+        """Make steps of up to this many tokens ready."""
+        ...
+
+    def describe(self) -> str:
+        """Say how this backend computes."""
+        ...
+
+    def reserve(self, prefix: int, own: int) -> None:
+        """Make room for rows of this many own positions after this long a prefix."""
+        ...
+
+    def run(
+        self,
+        slots: Sequence[int],
+        chunks: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        asked: Sequence[Sequence[int]],
+        prefixes: Sequence[tuple[int, ...]],
+    ) -> Any:
+        """Run one chunk per row; return states at the asked offsets of each row in turn."""
+        ...
+
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> list[int]:
+        """Return the most likely next token of each state, banned tokens aside."""
+        ...
+
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> list[int]:
+        """Return each state's most likely token among those allowed to it."""
+        ...
+
+    def release(self, slot: int) -> None:
+        """A row has left its slot."""
+        ...

@@ -384,18 +384,25 @@ def main() -> None:
     import json
     import sys
 
+    from waggle.engine.bench_host import bench_host, host_lines
+
     parser = argparse.ArgumentParser(description=bench.__doc__)
     parser.add_argument("--model", default="smollm2-135m-instruct")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--host-only", action="store_true")
     for name, value in (("batch", 16), ("prefix-tokens", 400), ("tail-tokens", 300),
                         ("new-tokens", 80), ("repeats", 3)):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
     chosen = vars(parser.parse_args())
-    as_json = chosen.pop("json")
-    report = bench(say=lambda line: print(line, file=sys.stderr), **chosen)  # noqa: T201
-    shown = [json.dumps(report.as_dict())] if as_json else lines(report)
+    as_json, host_only = chosen.pop("json"), chosen.pop("host_only")
+    if host_only:
+        found = bench_host(*(chosen[key] for key in ("model", "batch", "tail_tokens", "repeats")))
+        shown = [json.dumps(found.as_dict())] if as_json else host_lines(found)
+    else:
+        report = bench(say=lambda line: print(line, file=sys.stderr), **chosen)  # noqa: T201
+        shown = [json.dumps(report.as_dict())] if as_json else lines(report)
     sys.stdout.write("\n".join(shown) + "\n")
 
 

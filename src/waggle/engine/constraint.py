@@ -67,6 +67,29 @@ class Constraint:
             self._remember(after, memo.look.then, memo, len(memo.look.text))
         return after
 
+    def leap(self, state: State, token: int) -> tuple[State, tuple[int, ...]]:
+        """Take an offered token and all it forces: the next choice or the end, and the forced."""
+        leaps = self._memo(state).leaps
+        known = leaps.get(token)
+        if known is None:
+            after = self.follow(state, token)
+            assert after is not None, "an offered token leads somewhere"
+            known = leaps[token] = self.jump(after)
+        return known
+
+    def jump(self, state: State) -> tuple[State, tuple[int, ...]]:
+        """Take every forced token from a state."""
+        taken: tuple[int, ...] = ()
+        while state.items:
+            run = self._memo(state).look.run
+            if not run:
+                break
+            taken += run
+            after = self.skip(state)
+            assert after is not None, "a forced run leads somewhere"
+            state = after
+        return state, taken
+
     def _remember(self, state: State, look: Look | None, memo: Memo, width: int) -> None:
         """Note what an earlier lookahead has seen of a state."""
         if look is not None and state.memo is None and state.items:
@@ -120,11 +143,7 @@ class Walk:
 
     def jump(self) -> list[int]:
         """Take every forced token from here and return them; no model is asked."""
-        taken: list[int] = []
-        while self.state is not None and self.state.items:
-            run = self.constraint.options(self.state).run
-            if not run:
-                break
-            taken.extend(run)
-            self.state = self.constraint.skip(self.state)
-        return taken
+        if self.state is None:
+            return []
+        self.state, taken = self.constraint.jump(self.state)
+        return list(taken)

@@ -9,7 +9,6 @@ the tokens that the model's own choice confirms, so drafts change speed and neve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from waggle.engine.constraint import Constraint
@@ -27,17 +26,17 @@ class Echo:
 
     __slots__ = ("_pairs", "_triples")
 
-    def __init__(self, tokens: Sequence[int] = ()) -> None:
-        self._pairs: dict[Context, int] = {}
+    def __init__(self, tokens: Sequence[int] = (), pairs: bool = False) -> None:
+        self._pairs: dict[Context, int] | None = {} if pairs else None
         self._triples: dict[Context, int] = {}
         self.observe(tokens)
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Remember every continuation in a run of tokens."""
-        second, third = islice(tokens, 1, None), islice(tokens, 2, None)
-        triples = list(zip(tokens, second, third, strict=False))
-        self._triples.update(zip(triples, islice(tokens, 3, None), strict=False))
-        self._pairs.update([((a, b), c) for a, b, c in triples])
+        second, third, fourth = tokens[1:], tokens[2:], tokens[3:]
+        self._triples.update(zip(zip(tokens, second, third, strict=False), fourth, strict=False))
+        if self._pairs is not None:
+            self._pairs.update(zip(zip(tokens, second, strict=False), third, strict=False))
 
     def __len__(self) -> int:
         return len(self._triples)
@@ -48,7 +47,7 @@ class Echo:
 
     def pair(self, context: Context) -> int | None:
         """Return what last followed two tokens."""
-        return self._pairs.get(context)
+        return None if self._pairs is None else self._pairs.get(context)
 
 
 class _Tally:
@@ -144,7 +143,7 @@ class Drafter:
         span: tuple[int, int],
     ) -> None:
         self._habits = habits
-        self._own = Echo(prompt)
+        self._own = Echo(prompt, pairs=True)
         self._prefix = prefix
         self._skeleton = skeleton
         self._state: State | None = skeleton.grammar.start() if skeleton is not None else None

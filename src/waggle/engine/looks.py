@@ -50,13 +50,15 @@ class Memo:
     Bound to a vocabulary, since one grammar may be walked with several.
     """
 
-    __slots__ = ("cut", "look", "origin", "vocabulary")
+    __slots__ = ("cut", "leaps", "look", "origin", "vocabulary")
 
     def __init__(self, vocabulary: Vocabulary, look: Look, origin: State, cut: int) -> None:
         self.vocabulary = vocabulary
         self.look = look
         self.origin = origin
         self.cut = cut
+        self.leaps: dict[int, tuple[State, tuple[int, ...]]] = {}
+        """Where a chosen token leads, with all it forces."""
 
 
 def shape(grammar: Grammar, state: State) -> Shape:

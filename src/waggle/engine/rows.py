@@ -89,7 +89,7 @@ class _Point(NamedTuple):
     context: Context
     echo: int | None
     guess: Guess
-    run: list[int]
+    run: tuple[int, ...]
     """Forced tokens behind the guess; used only where the draft goes on."""
 
 
@@ -118,8 +118,8 @@ class ConstrainedRow(Row):
         self._habits = habits
         self._pace: Pace | None = None
         self._own: Echo | None = None
-        self._ready: tuple[int, list[int], _Plan] | None = None
-        state, run = self._jump(self._constraint.grammar.start())
+        self._ready: tuple[int, tuple[int, ...], _Plan] | None = None
+        state, run = self._constraint.jump(self._constraint.grammar.start())
         self._append(run)
         self._points: list[_Point] = []
         if not self._settled(state):
@@ -140,7 +140,7 @@ class ConstrainedRow(Row):
         echo = self._own.triple(point.context)
         guess = self._habits.guess(point.context, point.offered, echo)
         if guess.token >= 0:
-            state, run = self._jump(self._follow(point.state, guess.token))
+            state, run = self._constraint.leap(point.state, guess.token)
             decided = [guess.token, *run]
             if state.items:
                 self._ready = (guess.token, run, self._plan(state, decided, ahead=decided))
@@ -165,7 +165,7 @@ class ConstrainedRow(Row):
             if not self.done:
                 self._load(ready[2])
             return
-        state, run = self._jump(self._follow(point.state, token))
+        state, run = self._constraint.leap(point.state, token)
         self._append(run)
         if not self._settled(state):
             self._load(self._plan(state, [token, *run]))
@@ -174,24 +174,6 @@ class ConstrainedRow(Row):
         if not state.items and not self.finish:
             self.finish = "stop"
         return self.done
-
-    def _follow(self, state: State, token: int) -> State:
-        after = self._constraint.follow(state, token)
-        assert after is not None, "an offered token leads somewhere"
-        return after
-
-    def _jump(self, state: State) -> tuple[State, list[int]]:
-        """Take every forced token from a state."""
-        taken: list[int] = []
-        while state.items:
-            run = self._constraint.options(state).run
-            if not run:
-                break
-            taken.extend(run)
-            after = self._constraint.skip(state)
-            assert after is not None, "a forced run leads somewhere"
-            state = after
-        return state, taken
 
     def _load(self, plan: _Plan) -> None:
         self.pending, self._points = plan
@@ -208,16 +190,14 @@ class ConstrainedRow(Row):
             offered = self._constraint.options(state).tokens
             echo = None if self._own is None else self._own.triple(context)
             guess = self._habits.guess(context, offered, echo)
-            run: list[int] = []
-            points.append(_Point(len(pending) - 1, state, offered, context, echo, guess, run))
             chance *= guess.chance
-            if self._pace is None or guess.token < 0 or chance * self._pace.patience < 1.0:
-                return _Plan(pending, points)
-            state, forced = self._jump(self._follow(state, guess.token))
-            run.extend(forced)
+            last = self._pace is None or guess.token < 0 or chance * self._pace.patience < 1.0
+            after, run = (state, ()) if last else self._constraint.leap(state, guess.token)
+            points.append(_Point(len(pending) - 1, state, offered, context, echo, guess, run))
             room -= 1 + len(run)
-            if not state.items or room <= 0 or not self._worth(chance, 1 + len(run)):
+            if last or not after.items or room <= 0 or not self._worth(chance, 1 + len(run)):
                 return _Plan(pending, points)
+            state = after
             pending += [guess.token, *run]
             context = (*context, guess.token, *run)[-ORDER:]
 

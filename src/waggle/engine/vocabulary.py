@@ -46,6 +46,9 @@ class Vocabulary:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self._spell = self._style(tokenizer)
+        tidies = getattr(tokenizer, "clean_up_tokenization_spaces", False)
+        self._plain = self._spell is _spell_byte_level and not tidies
+        self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
         self._spellings: dict[int, bytes] = {}
         self.looks: dict[Any, Any] = {}
         """What constraints have found out about shapes of text (see `waggle.engine.looks`)."""
@@ -68,6 +71,10 @@ class Vocabulary:
 
     def text(self, tokens: Sequence[int]) -> str:
         """Return what an answer says, end markers and other special tokens left out."""
+        if self._plain:
+            parts = [self.spelling(token) for token in tokens if token not in self._special]
+            if UNSPELLED not in parts:
+                return b"".join(parts).decode(errors="replace")
         found: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return found
 

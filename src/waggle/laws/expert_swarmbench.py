@@ -34,11 +34,9 @@ def decide(view: View) -> Decision:
 
 
 def _plain(view: View) -> Decision:
-    """Synchronization, Flocking, Transport: share what is in sight, move as the window says.
+    """Synchronization, Flocking, Transport: tell a landmark once found, follow it while only told.
 
-    Lights and outlines are read off the window faster than they are told. Following the told way
-    of pushing moved the box out less often on development seeds than private pushing, which
-    changes sides in time; so nothing here follows the field.
+    Lights have no landmark and are read off the window faster than they are told.
     """
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
@@ -47,7 +45,9 @@ def _plain(view: View) -> Decision:
     if view.commitment is None or against is not None:
         ready = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
         commit = None if ready is None else Commitment(ready, MAX_BIN)
-    return _decision(view.proposal.action, deposit, commit, "PRIVATE")
+    sources = {row.facts.get("source") for row in view.private.claims}
+    intent = "FIELD" if "told" in sources and "seen" not in sources else "PRIVATE"
+    return _decision(view.proposal.action, deposit, commit, intent)
 
 
 def _site(view: View, task: str) -> Decision:

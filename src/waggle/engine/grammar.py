@@ -1,8 +1,8 @@
 """A finite regular template language over bytes, walked lazily.
 
-A grammar is a sequence of literals, alternatives and bounded integers. It compiles to a directed
-acyclic automaton whose edges carry byte strings, so thousands of admissible records that differ in
-a few fields cost a few dozen nodes. States are determinised while walking, never ahead of time.
+A grammar is a tree of literals, alternatives and bounded integers, with parts shared where they are
+the same. Nothing is compiled ahead: a walk unfolds what it meets, so a view with thousands of
+admissible records costs what one of them does. States are determinised while walking, too.
 
 Invariant: every string the walk can spell is a prefix of an admissible string, and every
 admissible string can be spelled.
@@ -11,18 +11,18 @@ admissible string can be spelled.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, AnyStr
 
 from waggle.core.errors import ConfigError
 
-MAX_NODES = 200_000
-"""Bound on automaton size; a grammar beyond it is refused rather than walked slowly."""
+MAX_PIECES = 200_000
+"""Bound on the size of a grammar; one beyond it is refused rather than walked slowly."""
 MAX_INTEGERS = 10_000
 """Bound on the width of one integer range."""
 
-Item = tuple[bytes, "int | State"]
-"""A label still to be spelled and where it leads: a node, or a state a walk has narrowed to."""
+Item = tuple[bytes, "Rest | State | None"]
+"""A label to be spelled and what follows: a rest, a state a walk has narrowed to, or the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,6 @@ def _piece(value: Piece | str) -> Piece:
     return Literal(value) if isinstance(value, str) else value
 
 
-def _bytes(text: str) -> bytes:
-    """Encode grammar text; ASCII only, so that no token boundary falls inside a character."""
-    if not text.isascii():
-        raise ConfigError(f"grammar text {text[:40]!r} is not ASCII; escape it as JSON does")
-    return text.encode()
-
-
 class State:
     """Where a walk stands: the labels still to be spelled, and whether it may stop here.
 
@@ -101,52 +94,111 @@ END = State((), True)
 """The state after a complete string."""
 
 
-@dataclass(slots=True)
-class Grammar:
-    """An acyclic automaton with byte-string edges; node 0 is the end."""
+class Rest:
+    """A piece still to be spelled and what follows it; told apart by identity."""
 
-    edges: list[tuple[Item, ...]] = field(default_factory=lambda: [()])
-    root: int = 0
-    _closures: dict[int, State] = field(default_factory=dict)
+    __slots__ = ("after", "forced", "piece", "state")
+
+    def __init__(self, piece: Piece, after: Rest | None) -> None:
+        self.piece = piece
+        self.after = after
+        self.state: State | None = None
+        self.forced: tuple[bytes, Rest | None] | None = None
+
+
+class Grammar:
+    """A language of byte strings, unfolded while it is walked."""
+
+    __slots__ = ("_rests", "_root", "_size")
+
+    def __init__(self, piece: Piece, size: int) -> None:
+        self._size = size
+        self._rests: dict[tuple[int, int], Rest] = {}
+        self._root: Rest | None = self._rest(piece, None)
 
     @staticmethod
     def of(piece: Piece | str) -> Grammar:
-        """Compile a piece."""
-        grammar = Grammar()
-        grammar.root = _compile(grammar, _piece(piece), 0, {})
-        _compress(grammar)
-        return grammar
+        """Check a piece and return its language."""
+        root = _piece(piece)
+        return Grammar(root, _size(root, {}))
 
     @staticmethod
     def of_strings(texts: Iterable[str]) -> Grammar:
-        """Compile an explicit set of admissible strings, sharing heads and tails."""
-        words = sorted({_bytes(text) for text in texts})
+        """Return an explicit set of admissible strings, sharing heads and tails."""
+        words = sorted(set(texts))
         if not words:
             raise ConfigError("a grammar needs at least one admissible string; give it one")
-        grammar = Grammar()
-        grammar.root = _radix(grammar, words, {})
-        _compress(grammar)
-        return grammar
+        return Grammar.of(_radix(words, {}))
+
+    def longest(self) -> int:
+        """Return the length in bytes of the longest admissible string."""
+        return self._size
 
     def start(self) -> State:
         """Return the state before the first byte."""
-        return self.closure(self.root)
+        return self.closure(self._root)
 
-    def closure(self, node: int | State) -> State:
-        """Return the state on arrival at a node, empty edges followed."""
-        if isinstance(node, State):
-            return node
-        known = self._closures.get(node)
+    def closure(self, target: Rest | State | None) -> State:
+        """Return the state in which something is still to be spelled."""
+        if target is None:
+            return END
+        if isinstance(target, State):
+            return target
+        if target.state is None:
+            items: dict[Item, None] = {}
+            accepting = self._unfold(target.piece, target.after, items)
+            target.state = State(tuple(items), accepting)
+        return target.state
+
+    def _rest(self, piece: Piece, after: Rest | None) -> Rest:
+        """Return the rest of a piece and what follows, the same one for the same two."""
+        key = (id(piece), id(after))
+        known = self._rests.get(key)
         if known is None:
-            known = self._closures[node] = merge(self._arrive(node))
+            known = self._rests[key] = Rest(piece, after)
         return known
 
-    def _arrive(self, node: int) -> list[State]:
-        if node == 0:
-            return [END]
-        found = [State(tuple(edge for edge in self.edges[node] if edge[0]), False)]
-        found.extend(self.closure(target) for label, target in self.edges[node] if not label)
-        return found
+    def _chain(self, parts: tuple[Piece, ...], after: Rest | None) -> Rest | None:
+        for part in reversed(parts):
+            after = self._rest(part, after)
+        return after
+
+    def _unfold(self, piece: Piece, after: Rest | None, items: dict[Item, None]) -> bool:
+        """Add what a piece may begin with; whether all of it may also be nothing."""
+        match piece:
+            case Literal(text):
+                return self._label(text.encode(), after, items)
+            case Integer(low, high):
+                for value in range(low, high + 1):
+                    self._label(b"%d" % value, after, items)
+                return False
+            case Chain(parts):
+                first = self._chain(parts, after)
+                return first is None or self._unfold(first.piece, first.after, items)
+            case Choice(options):
+                empty = [self._unfold(option, after, items) for option in options]
+                return any(empty)
+
+    def _label(self, text: bytes, after: Rest | None, items: dict[Item, None]) -> bool:
+        """Add a label that reaches to the next choice, so that a walk meets choices only."""
+        forced, target = self._forced(after)
+        if text or forced:
+            items[(text + forced, target)] = None
+            return False
+        return target is None or self._unfold(target.piece, target.after, items)
+
+    def _forced(self, rest: Rest | None) -> tuple[bytes, Rest | None]:
+        """Return the literal text a rest begins with, and what is left behind it."""
+        if rest is None:
+            return b"", None
+        if rest.forced is None:
+            rest.forced = b"", rest
+            if isinstance(rest.piece, Literal):
+                text, target = self._forced(rest.after)
+                rest.forced = rest.piece.text.encode() + text, target
+            elif isinstance(rest.piece, Chain):
+                rest.forced = self._forced(self._chain(rest.piece.parts, rest.after))
+        return rest.forced
 
     def advance(self, state: State, data: bytes) -> State | None:
         """Spell some bytes; None when no admissible string continues that way."""
@@ -184,13 +236,6 @@ class Grammar:
             spelled, state = spelled + common, following
         return spelled, state
 
-    def longest(self) -> int:
-        """Return the length in bytes of the longest admissible string."""
-        reach = [0] * len(self.edges)
-        for node in range(1, len(self.edges)):  # targets are compiled before what leads to them
-            reach[node] = max(len(label) + reach[_node_of(to)] for label, to in self.edges[node])
-        return reach[self.root]
-
     def accepts(self, text: str) -> bool:
         """Whether the text is one of the admissible strings."""
         state = self.advance(self.start(), text.encode())
@@ -204,8 +249,8 @@ class Grammar:
         return [State(tuple(groups[byte]), False) for byte in sorted(groups)]
 
 
-def common_prefix(labels: list[bytes]) -> bytes:
-    """Return the longest common prefix of byte strings."""
+def common_prefix(labels: list[AnyStr]) -> AnyStr:
+    """Return the longest common prefix of strings."""
     first, last = min(labels), max(labels)
     if last.startswith(first):
         return first
@@ -221,90 +266,52 @@ def merge(states: list[State]) -> State:
     return State(tuple(items), any(state.accepting for state in states))
 
 
-def _node_of(target: int | State) -> int:
-    assert isinstance(target, int), "only walks lead to states"
-    return target
+def _size(piece: Piece, known: dict[int, int]) -> int:
+    """Return the length in bytes of the longest string of a piece, refusing bad pieces."""
+    size = known.get(id(piece))
+    if size is None:
+        if len(known) >= MAX_PIECES:
+            raise ConfigError(f"a grammar may have at most {MAX_PIECES} parts; offer fewer options")
+        size = known[id(piece)] = _measure(piece, known)
+    return size
 
 
-def _node(grammar: Grammar, edges: tuple[Item, ...], shared: dict[tuple[Item, ...], int]) -> int:
-    known = shared.get(edges)
-    if known is not None:
-        return known
-    if len(grammar.edges) >= MAX_NODES:
-        raise ConfigError(f"a grammar may have at most {MAX_NODES} nodes; offer fewer alternatives")
-    grammar.edges.append(edges)
-    shared[edges] = len(grammar.edges) - 1
-    return shared[edges]
-
-
-def _compile(
-    grammar: Grammar, piece: Piece, after: int, shared: dict[tuple[Item, ...], int]
-) -> int:
+def _measure(piece: Piece, known: dict[int, int]) -> int:
     match piece:
         case Literal(text):
-            return _node(grammar, ((_bytes(text), after),), shared)
-        case Chain(parts):
-            for part in reversed(parts):
-                after = _compile(grammar, part, after, shared)
-            return after
+            # ASCII only, so that no token boundary falls inside a character.
+            if not text.isascii():
+                raise ConfigError(
+                    f"grammar text {text[:40]!r} is not ASCII; escape it as JSON does"
+                )
+            return len(text)
         case Integer(low, high):
             if not 0 <= high - low < MAX_INTEGERS:
                 raise ConfigError(f"integer range {low}..{high} is empty or too wide; narrow it")
-            edges = tuple((str(value).encode(), after) for value in range(low, high + 1))
-            return _node(grammar, edges, shared)
+            return max(len(str(low)), len(str(high)))
+        case Chain(parts):
+            return sum([_size(part, known) for part in parts])
         case Choice(options):
-            return _node(grammar, _fan(grammar, options, after, shared), shared)
+            if not options:
+                raise ConfigError("a choice needs at least one option; give it one")
+            return max([_size(option, known) for option in options])
 
 
-def _compress(grammar: Grammar) -> None:
-    """Let every label reach to the next choice, so that a walk meets choices only.
-
-    Nodes come after what they lead to, hence one pass in order sees finished targets.
-    """
-    for node in range(1, len(grammar.edges)):
-        edges: dict[Item, None] = {}
-        for label, target in grammar.edges[node]:
-            further = grammar.edges[_node_of(target)]
-            if target and not label:
-                edges.update(dict.fromkeys(further))
-            elif len(further) == 1 and further[0][0]:
-                edges[(label + further[0][0], further[0][1])] = None
-            else:
-                edges[(label, target)] = None
-        grammar.edges[node] = tuple(edges)
-
-
-def _fan(
-    grammar: Grammar,
-    options: tuple[Piece, ...],
-    after: int,
-    shared: dict[tuple[Item, ...], int],
-) -> tuple[Item, ...]:
-    if not options:
-        raise ConfigError("a choice needs at least one option; give it one")
-    edges: dict[Item, None] = {}
-    for option in options:
-        if isinstance(option, Literal):
-            edges[(_bytes(option.text), after)] = None
-        else:
-            edges[(b"", _compile(grammar, option, after, shared))] = None
-    return tuple(edges)
-
-
-def _radix(grammar: Grammar, words: list[bytes], shared: dict[tuple[Item, ...], int]) -> int:
-    """Build the node for sorted suffixes; equal sub-tries become one node."""
-    edges: list[Item] = []
-    index = 0
+def _radix(words: list[str], shared: dict[tuple[str, ...], Piece]) -> Piece:
+    """Return sorted words as a piece that shares heads; equal sets of tails become one piece."""
+    key = tuple(words)
+    known = shared.get(key)
+    if known is not None:
+        return known
+    options: list[Piece] = [Literal("")] if not words[0] else []
+    index = len(options)
     while index < len(words):
-        if not words[index]:
-            edges.append((b"", 0))
-            index += 1
-            continue
         stop = index + 1
         while stop < len(words) and words[stop][0] == words[index][0]:
             stop += 1
         head = common_prefix([words[index], words[stop - 1]])
         tails = [word[len(head) :] for word in words[index:stop]]
-        edges.append((head, 0 if tails == [b""] else _radix(grammar, tails, shared)))
+        options.append(chain(head, _radix(tails, shared) if tails != [""] else ""))
         index = stop
-    return _node(grammar, tuple(edges), shared)
+    found = shared[key] = options[0] if len(options) == 1 else Choice(tuple(options))
+    return found

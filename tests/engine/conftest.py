@@ -8,7 +8,8 @@ pytest.importorskip("torch", reason="the engine needs the llm extra")
 
 import torch
 
-from waggle.engine.grammar import Grammar, Integer, chain, choice
+from waggle.core.forms import IntRange
+from waggle.engine.grammar import Grammar, chain, choice
 from waggle.engine.nano import tiny_random
 
 
@@ -28,7 +29,7 @@ def record_grammar() -> Grammar:
     commit = choice(chain('{"claim":"', choice("c1", "c2", "c10"), '"}'), "null")
     body = chain(
         '{"deposits":[',
-        choice("", chain('{"to":"', choice("h1", "h2"), '","ttl":', Integer(0, 12), "}")),
+        choice("", chain('{"to":"', choice("h1", "h2"), '","ttl":', IntRange(0, 12), "}")),
         '],"commit":',
         commit,
         "}",

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waggle.core.errors import ConfigError
+from waggle.core.forms import IntRange, Text
 from waggle.engine.constraint import Constraint
-from waggle.engine.grammar import Grammar, Integer, State, chain, choice
+from waggle.engine.grammar import Grammar, State, chain, choice
 from waggle.engine.nano import byte_tokenizer
 from waggle.engine.vocabulary import Vocabulary
 
@@ -39,7 +40,7 @@ def test_a_set_of_strings_is_its_own_language(words: list[str]) -> None:
 
 
 def test_pieces_combine() -> None:
-    grammar = Grammar.of(chain("n=", Integer(8, 11), choice("", chain(";", choice("a", "ab")))))
+    grammar = Grammar.of(chain("n=", IntRange(8, 11), choice("", chain(";", choice("a", "ab")))))
     tails = ["", ";a", ";ab"]
     assert language(grammar) == {f"n={n}{tail}" for n in range(8, 12) for tail in tails}
     assert grammar.accepts("n=10;ab")
@@ -54,9 +55,20 @@ def test_forced_text_stops_at_the_first_choice() -> None:
     assert len(grammar.branches(state)) == 2
 
 
+def test_text_outside_ascii_is_escaped_as_json_does() -> None:
+    grammar = Grammar.of('"caf\u00e9"')
+    assert language(grammar) == {'"caf\\u00e9"'}
+    assert grammar.longest() == len('"caf\\u00e9"')
+
+
+def test_a_free_text_stands_for_what_is_offered_beside_it() -> None:
+    assert language(Grammar.of(chain("<", choice("a", Text(9)), ">"))) == {"<a>"}
+    assert language(Grammar.of(chain("<", Text(9), ">"))) == {"<>"}
+
+
 @pytest.mark.parametrize(
     ("piece", "message"),
-    [(choice(), "at least one option"), (Integer(3, 2), "narrow it"), ("é", "ASCII")],
+    [(choice(), "at least one option"), (IntRange(3, 2), "narrow it")],
 )
 def test_bad_grammars_say_the_fix(piece: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

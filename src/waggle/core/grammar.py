@@ -7,46 +7,11 @@ text is, so the tree stays small: walk it as a graph.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
-
 import msgspec
 
+from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
 from waggle.core.options import Commit, Range, Write, actions, channels, commits, responses, writes
 from waggle.core.schema import MAX_RESPONSE, WAIT, View
-
-
-class Literal(NamedTuple):
-    """Exactly this text."""
-
-    text: str
-
-
-class IntRange(NamedTuple):
-    """One integer of an inclusive range, in decimal without sign or leading zero."""
-
-    low: int
-    high: int
-
-
-class Text(NamedTuple):
-    """The inside of a JSON string of at most `limit` characters, escaped as JSON escapes."""
-
-    limit: int
-
-
-class Alternatives(NamedTuple):
-    """Exactly one of these."""
-
-    options: tuple[GrammarNode, ...]
-
-
-class Sequence(NamedTuple):
-    """All of these, one after the other."""
-
-    parts: tuple[GrammarNode, ...]
-
-
-GrammarNode: TypeAlias = Literal | IntRange | Text | Alternatives | Sequence
 
 
 def grammar(view: View) -> GrammarNode:

@@ -1,8 +1,10 @@
 """A finite regular template language over bytes, walked lazily.
 
-A grammar is a tree of literals, alternatives and bounded integers, with parts shared where they are
-the same. Nothing is compiled ahead: a walk unfolds what it meets, so a view with thousands of
-admissible records costs what one of them does. States are determinised while walking, too.
+A grammar is a tree of forms (see `waggle.core.forms`). Nothing is compiled ahead: a walk unfolds
+what it meets, so a view with thousands of admissible records costs what one of them does. States
+are determinised while walking, too. Text outside ASCII is spelled as JSON escapes, so that no token
+boundary falls inside a character. A free text is not enumerable: it stands for the alternatives
+offered beside it, and for the empty text where there are none.
 
 Invariant: every string the walk can spell is a prefix of an admissible string, and every
 admissible string can be spelled.
@@ -10,13 +12,14 @@ admissible string can be spelled.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, AnyStr
 
 from waggle.core.errors import ConfigError
+from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
 
-MAX_PIECES = 200_000
+MAX_FORMS = 200_000
 """Bound on the size of a grammar; one beyond it is refused rather than walked slowly."""
 MAX_INTEGERS = 10_000
 """Bound on the width of one integer range."""
@@ -25,49 +28,17 @@ Item = tuple[bytes, "Rest | State | None"]
 """A label to be spelled and what follows: a rest, a state a walk has narrowed to, or the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """Exactly this text."""
-
-    text: str
+def chain(*parts: GrammarNode | str) -> Sequence:
+    """Concatenate forms; plain strings become literals."""
+    return Sequence(tuple(_form(part) for part in parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Any one of these pieces."""
-
-    options: tuple[Piece, ...]
+def choice(*options: GrammarNode | str) -> Alternatives:
+    """Offer forms as alternatives; plain strings become literals."""
+    return Alternatives(tuple(_form(option) for option in options))
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """These pieces one after the other."""
-
-    parts: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Integer:
-    """A decimal integer between two bounds, both included."""
-
-    low: int
-    high: int
-
-
-Piece = Literal | Choice | Chain | Integer
-
-
-def chain(*parts: Piece | str) -> Chain:
-    """Concatenate pieces; plain strings become literals."""
-    return Chain(tuple(_piece(part) for part in parts))
-
-
-def choice(*options: Piece | str) -> Choice:
-    """Offer pieces as alternatives; plain strings become literals."""
-    return Choice(tuple(_piece(option) for option in options))
-
-
-def _piece(value: Piece | str) -> Piece:
+def _form(value: GrammarNode | str) -> GrammarNode:
     return Literal(value) if isinstance(value, str) else value
 
 
@@ -95,12 +66,12 @@ END = State((), True)
 
 
 class Rest:
-    """A piece still to be spelled and what follows it; told apart by identity."""
+    """A form still to be spelled and what follows it; told apart by identity."""
 
-    __slots__ = ("after", "forced", "piece", "state")
+    __slots__ = ("after", "forced", "form", "state")
 
-    def __init__(self, piece: Piece, after: Rest | None) -> None:
-        self.piece = piece
+    def __init__(self, form: GrammarNode, after: Rest | None) -> None:
+        self.form = form
         self.after = after
         self.state: State | None = None
         self.forced: tuple[bytes, Rest | None] | None = None
@@ -111,15 +82,15 @@ class Grammar:
 
     __slots__ = ("_rests", "_root", "_size")
 
-    def __init__(self, piece: Piece, size: int) -> None:
+    def __init__(self, form: GrammarNode, size: int) -> None:
         self._size = size
         self._rests: dict[tuple[int, int], Rest] = {}
-        self._root: Rest | None = self._rest(piece, None)
+        self._root: Rest | None = self._rest(form, None)
 
     @staticmethod
-    def of(piece: Piece | str) -> Grammar:
-        """Check a piece and return its language."""
-        root = _piece(piece)
+    def of(form: GrammarNode | str) -> Grammar:
+        """Check a form and return its language."""
+        root = _form(form)
         return Grammar(root, _size(root, {}))
 
     @staticmethod
@@ -146,38 +117,38 @@ class Grammar:
             return target
         if target.state is None:
             items: dict[Item, None] = {}
-            accepting = self._unfold(target.piece, target.after, items)
+            accepting = self._unfold(target.form, target.after, items)
             target.state = State(tuple(items), accepting)
         return target.state
 
-    def _rest(self, piece: Piece, after: Rest | None) -> Rest:
-        """Return the rest of a piece and what follows, the same one for the same two."""
-        key = (id(piece), id(after))
+    def _rest(self, form: GrammarNode, after: Rest | None) -> Rest:
+        """Return the rest of a form and what follows, the same one for the same two."""
+        key = (id(form), id(after))
         known = self._rests.get(key)
         if known is None:
-            known = self._rests[key] = Rest(piece, after)
+            known = self._rests[key] = Rest(form, after)
         return known
 
-    def _chain(self, parts: tuple[Piece, ...], after: Rest | None) -> Rest | None:
+    def _chain(self, parts: tuple[GrammarNode, ...], after: Rest | None) -> Rest | None:
         for part in reversed(parts):
             after = self._rest(part, after)
         return after
 
-    def _unfold(self, piece: Piece, after: Rest | None, items: dict[Item, None]) -> bool:
-        """Add what a piece may begin with; whether all of it may also be nothing."""
-        match piece:
-            case Literal(text):
-                return self._label(text.encode(), after, items)
-            case Integer(low, high):
-                for value in range(low, high + 1):
-                    self._label(b"%d" % value, after, items)
-                return False
-            case Chain(parts):
-                first = self._chain(parts, after)
-                return first is None or self._unfold(first.piece, first.after, items)
-            case Choice(options):
-                empty = [self._unfold(option, after, items) for option in options]
-                return any(empty)
+    def _unfold(self, form: GrammarNode, after: Rest | None, items: dict[Item, None]) -> bool:
+        """Add what a form may begin with; whether all of it may also be nothing."""
+        if isinstance(form, Literal):
+            return self._label(_spell(form.text), after, items)
+        if isinstance(form, IntRange):
+            for value in range(form.low, form.high + 1):
+                self._label(b"%d" % value, after, items)
+            return False
+        if isinstance(form, Sequence):
+            first = self._chain(form.parts, after)
+            return first is None or self._unfold(first.form, first.after, items)
+        if isinstance(form, Text):
+            return self._label(b"", after, items)
+        empty = [self._unfold(option, after, items) for option in _listed(form)]
+        return any(empty)
 
     def _label(self, text: bytes, after: Rest | None, items: dict[Item, None]) -> bool:
         """Add a label that reaches to the next choice, so that a walk meets choices only."""
@@ -185,7 +156,7 @@ class Grammar:
         if text or forced:
             items[(text + forced, target)] = None
             return False
-        return target is None or self._unfold(target.piece, target.after, items)
+        return target is None or self._unfold(target.form, target.after, items)
 
     def _forced(self, rest: Rest | None) -> tuple[bytes, Rest | None]:
         """Return the literal text a rest begins with, and what is left behind it."""
@@ -193,11 +164,11 @@ class Grammar:
             return b"", None
         if rest.forced is None:
             rest.forced = b"", rest
-            if isinstance(rest.piece, Literal):
+            if isinstance(rest.form, Literal):
                 text, target = self._forced(rest.after)
-                rest.forced = rest.piece.text.encode() + text, target
-            elif isinstance(rest.piece, Chain):
-                rest.forced = self._forced(self._chain(rest.piece.parts, rest.after))
+                rest.forced = _spell(rest.form.text) + text, target
+            elif isinstance(rest.form, Sequence):
+                rest.forced = self._forced(self._chain(rest.form.parts, rest.after))
         return rest.forced
 
     def advance(self, state: State, data: bytes) -> State | None:
@@ -266,44 +237,54 @@ def merge(states: list[State]) -> State:
     return State(tuple(items), any(state.accepting for state in states))
 
 
-def _size(piece: Piece, known: dict[int, int]) -> int:
-    """Return the length in bytes of the longest string of a piece, refusing bad pieces."""
-    size = known.get(id(piece))
+def _spell(text: str) -> bytes:
+    """Return a text in ASCII; what is outside stands inside a JSON document and is escaped."""
+    if text.isascii():
+        return text.encode()
+    return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text).encode()
+
+
+def _listed(form: Alternatives) -> list[GrammarNode]:
+    """Return the alternatives that can be listed, or the free text if it is all there is."""
+    listed: list[GrammarNode] = [o for o in form.options if not isinstance(o, Text)]
+    return listed or list(form.options)
+
+
+def _size(form: GrammarNode, known: dict[int, int]) -> int:
+    """Return the length in bytes of the longest string of a form, refusing bad forms."""
+    if isinstance(form, Literal):
+        return len(form.text) if form.text.isascii() else len(_spell(form.text))
+    size = known.get(id(form))
     if size is None:
-        if len(known) >= MAX_PIECES:
-            raise ConfigError(f"a grammar may have at most {MAX_PIECES} parts; offer fewer options")
-        size = known[id(piece)] = _measure(piece, known)
+        if len(known) >= MAX_FORMS:
+            raise ConfigError(f"a grammar may have at most {MAX_FORMS} forms; offer fewer options")
+        size = known[id(form)] = _measure(form, known)
     return size
 
 
-def _measure(piece: Piece, known: dict[int, int]) -> int:
-    match piece:
-        case Literal(text):
-            # ASCII only, so that no token boundary falls inside a character.
-            if not text.isascii():
-                raise ConfigError(
-                    f"grammar text {text[:40]!r} is not ASCII; escape it as JSON does"
-                )
-            return len(text)
-        case Integer(low, high):
-            if not 0 <= high - low < MAX_INTEGERS:
-                raise ConfigError(f"integer range {low}..{high} is empty or too wide; narrow it")
-            return max(len(str(low)), len(str(high)))
-        case Chain(parts):
-            return sum([_size(part, known) for part in parts])
-        case Choice(options):
-            if not options:
-                raise ConfigError("a choice needs at least one option; give it one")
-            return max([_size(option, known) for option in options])
+def _measure(form: GrammarNode, known: dict[int, int]) -> int:
+    if isinstance(form, Sequence):
+        return sum([_size(part, known) for part in form.parts])
+    if isinstance(form, IntRange):
+        if not 0 <= form.high - form.low < MAX_INTEGERS:
+            raise ConfigError(
+                f"integer range {form.low}..{form.high} is empty or too wide; narrow it"
+            )
+        return max(len(str(form.low)), len(str(form.high)))
+    if isinstance(form, Alternatives):
+        if not form.options:
+            raise ConfigError("a choice needs at least one option; give it one")
+        return max([_size(option, known) for option in form.options])
+    return 0
 
 
-def _radix(words: list[str], shared: dict[tuple[str, ...], Piece]) -> Piece:
-    """Return sorted words as a piece that shares heads; equal sets of tails become one piece."""
+def _radix(words: list[str], shared: dict[tuple[str, ...], GrammarNode]) -> GrammarNode:
+    """Return sorted words as a form that shares heads; equal sets of tails become one form."""
     key = tuple(words)
     known = shared.get(key)
     if known is not None:
         return known
-    options: list[Piece] = [Literal("")] if not words[0] else []
+    options: list[GrammarNode] = [Literal("")] if not words[0] else []
     index = len(options)
     while index < len(words):
         stop = index + 1
@@ -313,5 +294,5 @@ def _radix(words: list[str], shared: dict[tuple[str, ...], Piece]) -> Piece:
         tails = [word[len(head) :] for word in words[index:stop]]
         options.append(chain(head, _radix(tails, shared) if tails != [""] else ""))
         index = stop
-    found = shared[key] = options[0] if len(options) == 1 else Choice(tuple(options))
+    found = shared[key] = options[0] if len(options) == 1 else Alternatives(tuple(options))
     return found

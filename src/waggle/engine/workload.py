@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from waggle.engine.grammar import Grammar, Integer, Piece, chain, choice
+from waggle.core.forms import GrammarNode, IntRange
+from waggle.engine.grammar import Grammar, chain, choice
 
 INSTRUCTION = (
     "You are one anonymous member of a changing local network. Use only the private proposal, "
@@ -31,7 +32,7 @@ class Task:
 
     tail: str
     grammar: Grammar
-    piece: Piece
+    form: GrammarNode
     """What the grammar is compiled from."""
 
 
@@ -64,13 +65,13 @@ def _task(random: Random, records: int) -> Task:
         + '},"proposal":{"action":"MOVE","claim":"' + claims[0] + '"},"traces":['
         + ",".join(rows) + '],"commitment":null,"budget":3}<|im_end|>\n<|im_start|>assistant\n'
     )  # fmt: skip
-    piece = decision_grammar(handles, claims)
-    return Task(tail, Grammar.of(piece), piece)
+    form = decision_grammar(handles, claims)
+    return Task(tail, Grammar.of(form), form)
 
 
 def again(task: Task) -> Grammar:
     """Return a task's grammar compiled anew: nothing found out about the first one is known."""
-    return Grammar.of(task.piece)
+    return Grammar.of(task.form)
 
 
 def _trace(random: Random, handle: str, claim: str) -> str:
@@ -81,13 +82,13 @@ def _trace(random: Random, handle: str, claim: str) -> str:
     )
 
 
-def decision_grammar(handles: list[str], claims: list[str]) -> Piece:
+def decision_grammar(handles: list[str], claims: list[str]) -> GrammarNode:
     """Return the records with one deposit and one commitment: about eighty tokens."""
     return chain(
         '{"task_action":"', choice(*ACTIONS), '","response":null,"deposits":[{"channel":"',
-        choice(*handles), '","claim":"', choice(*claims), '","novelty":', Integer(0, 4),
-        ',"support":', Integer(0, 4), ',"conflict":', Integer(0, 4), ',"ttl":', Integer(1, 8),
-        '}],"commit":{"claim":"', choice(*claims), '","confidence_bin":', Integer(0, 4),
+        choice(*handles), '","claim":"', choice(*claims), '","novelty":', IntRange(0, 4),
+        ',"support":', IntRange(0, 4), ',"conflict":', IntRange(0, 4), ',"ttl":', IntRange(1, 8),
+        '}],"commit":{"claim":"', choice(*claims), '","confidence_bin":', IntRange(0, 4),
         '},"execution_intent":"', choice("PRIVATE", "FIELD"), '"}',
     )  # fmt: skip
 

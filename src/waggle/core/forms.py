@@ -1,0 +1,42 @@
+"""The nodes of a grammar: a neutral tree of text forms, independent of any tokenizer.
+
+Nodes are shared where their text is, so a tree stays small: walk it as a graph.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+
+class Literal(NamedTuple):
+    """Exactly this text."""
+
+    text: str
+
+
+class IntRange(NamedTuple):
+    """One integer of an inclusive range, in decimal without sign or leading zero."""
+
+    low: int
+    high: int
+
+
+class Text(NamedTuple):
+    """The inside of a JSON string of at most `limit` characters, escaped as JSON escapes."""
+
+    limit: int
+
+
+class Alternatives(NamedTuple):
+    """Exactly one of these."""
+
+    options: tuple[GrammarNode, ...]
+
+
+class Sequence(NamedTuple):
+    """All of these, one after the other."""
+
+    parts: tuple[GrammarNode, ...]
+
+
+GrammarNode: TypeAlias = Literal | IntRange | Text | Alternatives | Sequence

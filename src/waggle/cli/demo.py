@@ -8,6 +8,7 @@ by the heuristic and by agents that work alone.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -82,6 +83,9 @@ def demo(
 
 def _loaded(name: str) -> Law:
     """Return a law with its weights in memory, so that loading is not taken for deciding."""
+    if name == "nano":
+        # Threads of so small a model mostly wait for one another, and badly on a busy machine.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     made = plugins.get_law(name)
     load = getattr(made, "load", None)
     if load is not None:

@@ -148,6 +148,19 @@ def test_episodes_in_threads_share_batches_and_keep_their_answers(tiny: Any, exp
     assert found["b"][:6] == want
 
 
+def test_rows_of_several_prefixes_share_passes(tiny: Any) -> None:
+    heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "", "Another one. " * 9)]
+    batch = [
+        Prompt(tail=p.tail, prefix=heads[i % 4], max_new_tokens=8 + i)
+        for i, p in enumerate(prompts(tiny[1], 16))
+    ]
+    want = [reference(*tiny, prompt) for prompt in batch]
+    engine = Engine(*tiny, max_rows=16, speculate=False)
+    assert answers(engine, batch) == want
+    assert engine.batches == max(len(tokens) for tokens in want), "one pass serves all prefixes"
+    assert answers(Engine(*tiny, max_rows=5), batch[::-1]) == want[::-1]
+
+
 def test_ignoring_the_end_gives_the_full_length(tiny: Any) -> None:
     engine = Engine(*tiny, max_rows=4)
     done = engine.generate(prompts(tiny[1], 4, ignore_end=True))

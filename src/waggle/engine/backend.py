@@ -24,7 +24,8 @@ from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
-MAX_PREFIXES = 8
+PREFIX_BYTES = 1 << 30
+"""Memory for the keys and values of prefixes; the least used go first."""
 CPU_BUDGET = 384
 """Tokens per pass on a CPU: what its caches hold."""
 GPU_BUDGET = 32_768
@@ -49,11 +50,6 @@ class LeanBackend:
         self.budget = GPU_BUDGET if self.asynchronous else CPU_BUDGET
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         self._offers = Offers()
-
-    @property
-    def mixes(self) -> bool:
-        """Whether rows of different prefixes can share a pass."""
-        return self.store.mixes
 
     def pace(self, rows: int) -> Pace:
         """Return how far drafts should reach when this many rows share a pass.
@@ -83,7 +79,7 @@ class LeanBackend:
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""
-        kind = "one ragged kernel" if self.store.mixes else "shared prefix"
+        kind = "one ragged kernel" if isinstance(self.store, RowStore) else "shared prefix"
         parts = ", fused parts" if self.decoder.fused else ""
         return f"{kind}{parts}{', graphs' if self.graphs is not None else ''}"
 
@@ -92,10 +88,13 @@ class LeanBackend:
         known = self._prefixes.get(tokens)
         if known is None:
             known = self._prefixes[tokens] = self._run_prefix(tokens)
-            while len(self._prefixes) > MAX_PREFIXES:
+            while len(self._prefixes) > 1 and self._kept() > PREFIX_BYTES:
                 self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(tokens)
         return known
+
+    def _kept(self) -> int:
+        return sum(prefix.size for prefix in self._prefixes.values())
 
     def _run_prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
         if not tokens:
@@ -114,10 +113,7 @@ class LeanBackend:
         asked: Sequence[Sequence[int]],
         prefixes: Sequence[tuple[int, ...]],
     ) -> Tensor:
-        """Run one chunk per row; return hidden states at the asked offsets of each row in turn.
-
-        Prefixes are all the same unless the store mixes them.
-        """
+        """Run one chunk per row; return hidden states at the asked offsets of each row in turn."""
         pieces = [Piece(*row) for row in zip(slots, chunks, starts, strict=True)]
         with torch.inference_mode():
             known = {tokens: self.prefix(tokens) for tokens in dict.fromkeys(prefixes)}
@@ -135,8 +131,7 @@ class LeanBackend:
         edges = [0]
         filled = 0
         for row, piece in enumerate(pieces):
-            mixed = (pieces[edges[-1]].start == 0) != (piece.start == 0) and not self.store.mixes
-            if row > edges[-1] and (mixed or filled + len(piece.tokens) > self.budget):
+            if row > edges[-1] and filled + len(piece.tokens) > self.budget:
                 edges.append(row)
                 filled = 0
             filled += len(piece.tokens)

@@ -25,11 +25,6 @@ class Clocked:
         self._now = now
 
     @property
-    def mixes(self) -> bool:
-        """As the watched backend."""
-        return self.backend.mixes
-
-    @property
     def asynchronous(self) -> bool:
         """As the watched backend, so that the same work is done."""
         return self.backend.asynchronous

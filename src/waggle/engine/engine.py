@@ -148,23 +148,18 @@ class Engine:
             self._active.append((row, ticket, index))
 
     def _groups(self) -> list[list[Row]]:
-        """Group rows that can share a pass: all entering or all under way, same prefix if need be.
+        """Return the rows under way and those entering; of one prefix side by side, by slot.
 
         Rows under way come first: while their answers are read, nothing else waits for them.
         """
         rows = [row for row, _, _ in self._active]
-        under_way = [row for row in rows if row.cached]
-        entering = [row for row in rows if not row.cached]
-        found: list[list[Row]] = []
-        for part in (under_way, entering):
-            if self.backend.mixes:
-                found.append(part)
-                continue
-            groups: dict[tuple[int, ...], list[Row]] = {}
-            for row in sorted(part, key=lambda row: row.slot):
-                groups.setdefault(row.prompt.prefix, []).append(row)
-            found.extend(groups.values())
-        return [group for group in found if group]
+        heads = {row.prompt.prefix: row.slot for row in reversed(rows)}
+        if len(heads) > 1:
+            rows.sort(key=lambda row: (heads[row.prompt.prefix], row.slot))
+        else:
+            rows.sort(key=lambda row: row.slot)
+        parts = [row for row in rows if row.cached], [row for row in rows if not row.cached]
+        return [part for part in parts if part]
 
     def _step(self, rows: list[Row]) -> None:
         hidden = self.backend.run(

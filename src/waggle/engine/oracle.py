@@ -18,7 +18,6 @@ from waggle.engine.passes import Pace
 class Oracle:
     """Answers from scripts, one per prompt tail."""
 
-    mixes = True
     asynchronous = True
 
     def __init__(self, scripts: Mapping[tuple[int, ...], Sequence[int]], pace: Pace) -> None:

@@ -18,11 +18,6 @@ class Backend(Protocol):
     """Runs rows of tokens and reads the model's next ones."""
 
     @property
-    def mixes(self) -> bool:
-        """Whether rows of different prefixes can share a pass."""
-        ...
-
-    @property
     def asynchronous(self) -> bool:
         """Whether `run` returns before its work is done."""
         ...

@@ -21,7 +21,6 @@ class PlainBackend:
     """Runs rows one by one through a transformers model."""
 
     asynchronous = False
-    mixes = False
 
     def __init__(self, model: Any, max_rows: int) -> None:
         self.model = model

@@ -52,8 +52,6 @@ class Layout:
 class RowStore:
     """One contiguous cache per row, prefix included."""
 
-    mixes = True
-
     def __init__(
         self,
         shape: Shape,

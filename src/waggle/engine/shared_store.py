@@ -36,7 +36,8 @@ class SharedChunk(Chunk):
     grid: tuple[Tensor, Tensor] | None
     fresh: bool
     """Whether every row starts at position 0, so that nothing cached is read."""
-    prefix: PrefixKV
+    spans: list[tuple[PrefixKV, slice]]
+    """The tokens behind each prefix."""
     mask: Tensor | None = None
     span: int = 0
     cache_rows: Tensor | None = None
@@ -45,8 +46,6 @@ class SharedChunk(Chunk):
 
 class SharedStore:
     """Per-row caches behind shared prefixes."""
-
-    mixes = False
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         self.capacity = 0
@@ -88,8 +87,7 @@ class SharedStore:
         return PrefixKV([torch.stack(pair) for pair in rows], length)
 
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> SharedChunk:
-        """Lay out a batch of rows behind one prefix."""
-        prefix = prefixes[0]
+        """Lay out a batch of rows."""
         sizes = [len(piece.tokens) for piece in pieces]
         lengths = self._index(sizes)
         rows, steps = len(pieces), max(sizes)
@@ -103,14 +101,14 @@ class SharedStore:
         slots = [piece.slot for piece in pieces]
         chunk = SharedChunk(
             tokens=self._index([*itertools.chain.from_iterable(p.tokens for p in pieces)]),
-            angles=positions + prefix.length,
+            angles=positions + self._index([p.length for p in prefixes])[row_of],
             slots=self._index(slots)[row_of],
             positions=positions,
             rows=rows,
             steps=steps,
             grid=(row_of, step_of) if min(sizes) != steps else None,
             fresh=not any(piece.start for piece in pieces),
-            prefix=prefix,
+            spans=_spans(prefixes, sizes),
         )
         if not chunk.fresh:
             self._look_back(chunk, slots, starts)
@@ -134,12 +132,16 @@ class SharedStore:
         keys, values = self._cache[index]
         keys[chunk.slots, :, chunk.positions] = k
         values[chunk.slots, :, chunk.positions] = v
-        mixed = self._own(index, q, k, v, chunk)
-        if not chunk.prefix.length:
-            return mixed[0]
-        shared = chunk.prefix.layers[index]
-        seen = attention.attend_prefix(q, shared[0], shared[1], self._scale)
-        return attention.merge(seen, mixed)
+        out, lse = self._own(index, q, k, v, chunk)
+        for prefix, span in chunk.spans:
+            if prefix.length:
+                keys, values = prefix.layers[index]
+                seen = attention.attend_prefix(q[span], keys, values, self._scale)
+                merged = attention.merge(seen, (out[span], lse[span]))
+                if len(chunk.spans) == 1:
+                    return merged
+                out[span] = merged
+        return out
 
     def _own(
         self, index: int, q: Tensor, k: Tensor, v: Tensor, chunk: SharedChunk
@@ -154,6 +156,19 @@ class SharedStore:
             padded = _pad(q, chunk)
             out, lse = attention.attend_cached(padded, keys, values, self._scale, chunk.mask)
         return _flatten(out, chunk), _flatten(lse, chunk)
+
+
+def _spans(prefixes: Sequence[PrefixKV], sizes: Sequence[int]) -> list[tuple[PrefixKV, slice]]:
+    """Return which tokens lie behind which prefix, for rows side by side."""
+    found: list[tuple[PrefixKV, slice]] = []
+    first = 0
+    for prefix, size in zip(prefixes, sizes, strict=True):
+        if found and found[-1][0] is prefix:
+            found[-1] = (prefix, slice(found[-1][1].start, first + size))
+        else:
+            found.append((prefix, slice(first, first + size)))
+        first += size
+    return found
 
 
 def _span(cache: tuple[Tensor, Tensor], chunk: SharedChunk) -> tuple[Tensor, Tensor]:

@@ -44,6 +44,11 @@ class PrefixKV:
     layers: list[Tensor]
     length: int
 
+    @property
+    def size(self) -> int:
+        """Bytes it takes."""
+        return sum(layer.numel() * layer.element_size() for layer in self.layers)
+
 
 @dataclass(slots=True)
 class Chunk:
@@ -65,8 +70,6 @@ class Piece:
 class Store(Protocol):
     """Keys and values of rows, and attention over them."""
 
-    mixes: bool
-    """Whether rows of different prefixes can share a chunk."""
     capacity: int
     """Positions a row has, as `reserve` counts them."""
 
@@ -83,7 +86,7 @@ class Store(Protocol):
         ...
 
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Chunk:
-        """Lay out a batch; prefixes are per piece, and all the same where the store mixes none."""
+        """Lay out a batch; prefixes are per piece, those of one prefix best side by side."""
         ...
 
     def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:

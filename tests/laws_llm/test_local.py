@@ -72,6 +72,25 @@ def test_batch_order_does_not_matter(tiny: Any, beacon_views: Any) -> None:
     assert law.decide([]) == []
 
 
+def test_equal_prompts_are_decided_once_and_counted_each(tiny: Any, beacon_views: Any) -> None:
+    law = LocalLaw.over(*tiny, mode="constrained")
+    one, other = (Request(view) for view in beacon_views[:2])
+    alone = law.decide([one])[0]
+    decodes = law.decide([one, other, one, one])
+    assert [d.output for d in decodes[::2]] == [alone.output] * 2
+    assert decodes[3].output == alone.output
+    assert {d.usage.calls for d in decodes} == {1}
+    assert {d.usage.input_tokens for d in (alone, *decodes[::2])} == {alone.usage.input_tokens}
+    assert [d.usage.model_steps > 0 for d in decodes] == [True, True, False, False]
+
+
+def test_frames_write_what_the_template_writes(tiny: Any, beacon_views: Any) -> None:
+    framed, fresh = Dialogue(tiny[1]), Dialogue(tiny[1])
+    for view in beacon_views[:6]:
+        assert framed.text(Request(view)) == fresh._rendered(Request(view))[0]
+    assert all(frame is not None and frame.proven for frame in framed._frames.values())
+
+
 def test_the_prompt_is_cut_without_changing_its_tokens(tiny: Any, beacon_views: Any) -> None:
     tokenizer = tiny[1]
     from waggle.core import prompt

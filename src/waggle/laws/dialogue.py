@@ -17,12 +17,27 @@ from waggle.core.schema import Contract
 MAX_CONTRACTS = 64
 
 
+class _Frame:
+    """What a chat template writes around the own part of a contract's prompts.
+
+    Taken from a first view and held against a second; only then it stands in for the template.
+    """
+
+    __slots__ = ("after", "before", "proven")
+
+    def __init__(self, before: str, after: str) -> None:
+        self.before = before
+        self.after = after
+        self.proven = False
+
+
 class Dialogue:
     """Turns requests into shared and own tokens for one tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._shared: dict[Contract, tuple[tuple[int, ...], str]] = {}
+        self._frames: dict[Contract, _Frame | None] = {}
 
     def tokens(self, requests: Sequence[Request]) -> list[tuple[tuple[int, ...], list[int]]]:
         """Return (shared, own) tokens of every request."""
@@ -35,8 +50,16 @@ class Dialogue:
             head, carried = self._head(request.view.contract, whole, cut)
             heads.append(head)
             texts.append(carried + whole[cut:] if head else whole)
-        own = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return list(zip(heads, own, strict=True))
+        return list(zip(heads, self._encode_all(texts), strict=True))
+
+    def _encode_all(self, texts: list[str]) -> list[list[int]]:
+        """Encode texts; by the fast tokenizer underneath where nothing lies between."""
+        inner: Any = getattr(self._tokenizer, "backend_tokenizer", None)
+        fast = getattr(inner, "encode_batch_fast", None)
+        if fast is None or inner.padding is not None or inner.truncation is not None:
+            found: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+            return found
+        return [encoding.ids for encoding in fast(texts, add_special_tokens=False)]
 
     def text(self, request: Request) -> str:
         """Return the whole prompt of a request, which training must share to the letter."""
@@ -44,6 +67,31 @@ class Dialogue:
 
     def _text(self, request: Request) -> tuple[str, int]:
         """Return the whole prompt and where the node's own part begins."""
+        if request.feedback:
+            return self._rendered(request)
+        contract = request.view.contract
+        own = prompt.tail(request.view)
+        frame = self._frames.get(contract)
+        if frame is not None and frame.proven:
+            return frame.before + own + frame.after, len(frame.before)
+        whole, cut = self._rendered(request)
+        if contract not in self._frames:
+            self._frame(contract, whole, cut, own)
+        elif frame is not None:
+            frame.proven = frame.before + own + frame.after == whole
+            if not frame.proven:
+                self._frames[contract] = None
+        return whole, cut
+
+    def _frame(self, contract: Contract, whole: str, cut: int, own: str) -> None:
+        """Note what stands around the own part of a prompt, if it stands there as it is."""
+        if len(self._frames) >= MAX_CONTRACTS:
+            self._frames.clear()
+        intact = cut > 0 and whole.startswith(own, cut)
+        self._frames[contract] = _Frame(whole[:cut], whole[cut + len(own) :]) if intact else None
+
+    def _rendered(self, request: Request) -> tuple[str, int]:
+        """Render a request through the chat template."""
         view = request.view
         turns = prompt.messages(view, request.feedback, request.previous)
         whole = self._render(turns)

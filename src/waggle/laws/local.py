@@ -103,15 +103,24 @@ class LocalLaw:
             return self._loaded
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Decide for every request of one round, in one batch."""
+        """Decide for every request of one round, in one batch; equal prompts are decided once."""
         if not requests:
             return []
         engine, dialogue = self._ready()
-        prompts = [
-            self._prompt(engine, request, shared, own)
-            for request, (shared, own) in zip(requests, dialogue.tokens(requests), strict=True)
+        asked: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        prompts: list[Prompt] = []
+        places: list[int] = []
+        for request, (shared, own) in zip(requests, dialogue.tokens(requests), strict=True):
+            place = asked.setdefault((shared, tuple(own)), len(prompts))
+            if place == len(prompts):
+                prompts.append(self._prompt(engine, request, shared, own))
+            places.append(place)
+        done = engine.generate(prompts)
+        first = {place: index for index, place in reversed(list(enumerate(places)))}
+        return [
+            _decode(done[place], repeated=first[place] != index)
+            for index, place in enumerate(places)
         ]
-        return [_decode(done) for done in engine.generate(prompts)]
 
     def _prompt(
         self, engine: Engine, request: Request, shared: tuple[int, ...], own: list[int]
@@ -160,12 +169,13 @@ def _named(name: str, law: LocalLaw) -> LocalLaw:
     return law
 
 
-def _decode(done: Completion) -> Decode:
+def _decode(done: Completion, repeated: bool) -> Decode:
+    """Account for an answer; one that another node's equal prompt had got took no model step."""
     usage = done.usage
     cost = Usage(
         calls=1,
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
-        model_steps=usage.model_steps,
+        model_steps=0 if repeated else usage.model_steps,
     )
     return Decode(done.text, cost)

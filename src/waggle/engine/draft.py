@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waggle.engine.constraint import Constraint
-from waggle.engine.grammar import State
 
 ORDER = 3
 """Tokens of context that select a remembered continuation; two serve where three are new."""
@@ -37,6 +36,12 @@ class Echo:
         self._triples.update(zip(zip(tokens, second, third, strict=False), fourth, strict=False))
         if self._pairs is not None:
             self._pairs.update(zip(zip(tokens, second, strict=False), third, strict=False))
+
+    def note(self, context: Context, token: int) -> None:
+        """Remember what followed three tokens."""
+        self._triples[context] = token
+        if self._pairs is not None:
+            self._pairs[context[-2:]] = token
 
     def __len__(self) -> int:
         return len(self._triples)
@@ -122,13 +127,49 @@ class Habits:
         return self._said.triple(context)
 
 
-class _Stand(NamedTuple):
-    """Where a skeleton stands after so many tokens of a draft; a context where it was a choice."""
+class Skeleton:
+    """Where a free answer stands in the grammar it will probably follow.
 
-    taken: int
-    state: State
-    context: Context
-    echo: int | None
+    Forced tokens still to come, and the choice behind them. An answer that says anything else has
+    left the grammar for good; drafts then come from elsewhere.
+    """
+
+    __slots__ = ("_constraint", "_run", "_state", "lost")
+
+    def __init__(self, constraint: Constraint | None) -> None:
+        self.lost = constraint is None
+        if constraint is not None:
+            self._constraint = constraint
+            self._state, self._run = constraint.jump(constraint.grammar.start())
+
+    def take(self, token: int) -> bool:
+        """Follow a token; whether it was a choice."""
+        if self._run:
+            self.lost = token != self._run[0]
+            self._run = self._run[1:]
+            return False
+        offered = self._state.items and token in self._constraint.options(self._state).tokens
+        if not offered:
+            self.lost = True
+            return False
+        self._state, self._run = self._constraint.leap(self._state, token)
+        return True
+
+    def draft(self, habits: Habits, own: Echo, recent: Context, limit: int) -> list[int]:
+        """Return what is forced from here on, and guesses where there is a choice."""
+        draft = list(self._run)
+        state = self._state
+        context = (*recent, *draft[-ORDER:])[-ORDER:]
+        while len(draft) < limit and state.items:
+            offered = self._constraint.options(state).tokens
+            token = habits.guess(context, offered, own.triple(context)).token
+            if token < 0:
+                break
+            state, run = self._constraint.leap(state, token)
+            draft.append(token)
+            draft += run
+            context = (*context, token, *run)[-ORDER:]
+        return draft[:limit]
 
 
 class Drafter:
@@ -145,38 +186,27 @@ class Drafter:
         self._habits = habits
         self._own = Echo(prompt, pairs=True)
         self._prefix = prefix
-        self._skeleton = skeleton
-        self._state: State | None = skeleton.grammar.start() if skeleton is not None else None
+        self._skeleton = Skeleton(skeleton)
         self._recent: Context = tuple(prompt[-ORDER:])
         self._least, self._most = span
-        self._way: list[_Stand] = []
         self.limit = self._most // 2
 
-    def follow(self, tokens: Sequence[int], agreed: int) -> None:
-        """Note tokens the model confirmed, of which so many are the last draft's."""
-        self._own.observe((*self._recent, *tokens))
-        if self._state is not None:
-            self._walk(tokens, agreed)
-        self._recent = (*self._recent, *tokens)[-ORDER:]
-
-    def _walk(self, tokens: Sequence[int], agreed: int) -> None:
-        """Move the skeleton on, from the last place the draft has been that the model confirmed."""
-        taken = 0
-        for stand in self._way:
-            if stand.taken > agreed:
-                break
-            taken, self._state = stand.taken, stand.state
-            if stand.context:
-                self._habits.learn(stand.context, tokens[taken - 1], stand.echo)
+    def follow(self, tokens: Sequence[int]) -> None:
+        """Note tokens the model confirmed."""
+        said = (*self._recent, *tokens)
         skeleton = self._skeleton
-        assert skeleton is not None
-        for index in range(taken, len(tokens)):
-            if self._state is None:
-                return
-            if not skeleton.options(self._state).run:
-                context = (*self._recent, *tokens[:index])[-ORDER:]
-                self._habits.learn(context, tokens[index], self._own.triple(context))
-            self._state = skeleton.follow(self._state, tokens[index])
+        if not skeleton.lost:
+            for index, token in enumerate(tokens):
+                if skeleton.take(token):
+                    context = said[index : index + ORDER]
+                    self._habits.learn(context, token, self._own.triple(context))
+                elif skeleton.lost:
+                    break
+        if len(tokens) == 1 and len(said) > ORDER:
+            self._own.note(self._recent, tokens[0])
+        else:
+            self._own.observe(said)
+        self._recent = said[-ORDER:]
 
     def learn(self, proposed: int, accepted: int) -> None:
         """Lengthen drafts while they are confirmed, shorten them when they are not."""
@@ -188,45 +218,17 @@ class Drafter:
     def propose(self, room: int) -> list[int]:
         """Return a draft that continues the answer, at most `room` tokens."""
         limit = min(self.limit, room)
+        recent = self._recent
+        if not self._skeleton.lost:
+            return self._skeleton.draft(self._habits, self._own, recent, max(limit, 0))
         draft: list[int] = []
-        self._way = []
-        recent = self._recent
-        state = self._state if limit > 0 else None
-        if state is not None:
-            recent = self._spell(state, draft, limit)
-        if state is None or not (self._way[-1].state if self._way else state).items:
-            while len(draft) < limit:
-                token = self._next(recent)
-                if token is None:
-                    break
-                draft.append(token)
-                recent = (*recent[-2:], token)
-        return draft[:limit]
-
-    def _spell(self, state: State, draft: list[int], limit: int) -> Context:
-        """Draft along the skeleton: what it forces, and guesses where it leaves a choice."""
-        skeleton = self._skeleton
-        assert skeleton is not None
-        recent = self._recent
-        while len(draft) < limit and state.items:
-            look = skeleton.options(state)
-            context: Context = ()
-            echo = None
-            if look.run:
-                draft.extend(look.run)
-                after = skeleton.skip(state)
-            else:
-                context, echo = recent, self._own.triple(recent)
-                guess = self._habits.guess(recent, look.tokens, echo)
-                if guess.token < 0:
-                    break
-                draft.append(guess.token)
-                after = skeleton.follow(state, guess.token)
-            assert after is not None, "an offered token leads somewhere"
-            state = after
-            recent = (*recent, *draft[-ORDER:])[-ORDER:]
-            self._way.append(_Stand(len(draft), state, context, echo))
-        return recent
+        while len(draft) < limit:
+            token = self._next(recent)
+            if token is None:
+                break
+            draft.append(token)
+            recent = (recent[-2], recent[-1], token)
+        return draft
 
     def _next(self, recent: Context) -> int | None:
         """Return what came after the same tokens here, in other answers or in the prefix."""

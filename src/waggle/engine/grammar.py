@@ -45,15 +45,17 @@ def _form(value: GrammarNode | str) -> GrammarNode:
 class State:
     """Where a walk stands: the labels still to be spelled, and whether it may stop here.
 
-    States are told apart by identity; `memo` holds what a constraint has found out about this one.
+    States are told apart by identity; `memo` and `ahead` hold what has been found out about this
+    one: what may follow, and the shape of the text behind it.
     """
 
-    __slots__ = ("accepting", "items", "memo")
+    __slots__ = ("accepting", "ahead", "items", "memo")
 
     def __init__(self, items: tuple[Item, ...], accepting: bool) -> None:
         self.items = items
         self.accepting = accepting
         self.memo: Any = None
+        self.ahead: Any = None
 
     @property
     def finished(self) -> bool:

@@ -74,10 +74,16 @@ def leaves(grammar: Grammar, state: State) -> list[tuple[bytes, State]]:
 def _lookahead(grammar: Grammar, state: State) -> tuple[Shape, int]:
     """Return the shape of a state and how many bytes it reaches."""
     if len(state.items) == 1 and not state.accepting:
-        forced = len(state.items[0][0])
-    else:
-        labels = [label for label, _ in state.items]
-        forced = 0 if state.accepting else len(common_prefix(labels))
+        label, target = state.items[0]
+        after = grammar.closure(target)
+        if not after.items:
+            return ((label, True),), len(label) + LOOKAHEAD
+        if after.ahead is None:
+            after.ahead = _nest(grammar, after, LOOKAHEAD)
+        if after.ahead[1] <= MAX_LEAVES:
+            return ((label, after.ahead[0]),), len(label) + LOOKAHEAD
+    labels = [label for label, _ in state.items]
+    forced = 0 if state.accepting else len(common_prefix(labels))
     for ahead in (LOOKAHEAD, 2, 0):
         found, count = _nest(grammar, state, forced + ahead)
         if count <= MAX_LEAVES:

@@ -246,7 +246,7 @@ class FreeRow(Row):
         self.cached -= len(self.draft) - agreed
         if self.drafter is not None:
             self.drafter.learn(len(self.draft), agreed)
-            self.drafter.follow(self.answer[known:], agreed)
+            self.drafter.follow(self.answer[known:])
         if not self.done:
             self._propose()
 

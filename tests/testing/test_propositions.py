@@ -26,7 +26,9 @@ LAWS = (
     "expert", "first-listed", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm",
     "private-only", "random-legal", "random-port", "round-robin",
 )  # fmt: skip
-WITH_A_MODEL = ("adapted", "chat", "local", "zero-shot", "zero-shot-constrained")
+WITH_A_MODEL = (
+    "adapted", "chat", "local", "nano", "smollm2", "zero-shot", "zero-shot-constrained",
+)  # fmt: skip
 EXACT = (
     "expert", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm", "private-only",
     "round-robin",

@@ -8,7 +8,6 @@ by the heuristic and by agents that work alone.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from waggle import plugins, shipped
+from waggle import plugins
 from waggle.cli import console
 from waggle.core.protocols import Case, Law, World
 from waggle.core.record import Footer, RoundRecord
@@ -30,8 +29,6 @@ SCENES = (
     ("III-26", True, "How many different numbers do we hold? (One agent's numbers will change.)"),
 )
 COMPARED = ("heuristic", "private-only")
-STANDBY = "heuristic"
-"""Shown where the weights of the shipped law are missing."""
 
 
 class Played(NamedTuple):
@@ -57,9 +54,6 @@ def demo(
         out: Folder for the records; it is made if needed.
         json: Print one JSON object instead of text.
     """
-    if law in shipped.NAMES and not shipped.present(law):
-        console.note(f"The weights of {law!r} are not in this installation: showing {STANDBY!r}.")
-        law = STANDBY
     console.note(
         f"{N} agents, each with a part of the data and three contacts; no names, no roster, no "
         f"leader. All of them run one and the same law: {law}."
@@ -83,9 +77,6 @@ def demo(
 
 def _loaded(name: str) -> Law:
     """Return a law with its weights in memory, so that loading is not taken for deciding."""
-    if name == "nano":
-        # Threads of so small a model mostly wait for one another, and badly on a busy machine.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
     made = plugins.get_law(name)
     load = getattr(made, "load", None)
     if load is not None:

@@ -8,6 +8,7 @@ the imports of another.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -111,6 +112,8 @@ def build(tokens: Sequence[str] = ()) -> App:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; never raise for a user's mistake."""
     tokens = list(sys.argv[1:] if argv is None else argv)
+    # Model threads that spin while they wait stall one another on a machine that others use too.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         _known(tokens)
         result = build(tokens)(spell_out(tokens), exit_on_error=False, print_error=False)

@@ -1,0 +1,72 @@
+"""The law that ships, as it ships: it spells, it agrees with its teacher, it is anonymous."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from waggle import plugins, shipped
+from waggle.core.canon import encode_decision
+from waggle.core.protocols import Case, Decode, Law, Request
+from waggle.core.schema import Decision
+from waggle.runtime.sync import Engine
+from waggle.testing.episodes import REGIMES
+from waggle.testing.propositions import relabelling
+
+pytest.importorskip("torch")
+CASE = Case("silo", "I-05", 8, 10_002, rounds=5)
+
+
+@pytest.fixture(scope="module")
+def nano() -> Law:
+    """The shipped law, loaded once."""
+    assert shipped.present("nano"), "src/waggle/shipped/nano is missing; ship it with `law pack`"
+    return plugins.get_law("nano")
+
+
+class Beside:
+    """Lets nano play and counts how often its teacher would have written the same record."""
+
+    name, order = "beside", "canonical"
+
+    def __init__(self, law: Law) -> None:
+        self.law, self.same, self.asked = law, 0, 0
+        self.teacher = plugins.get_law("expert")
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        """Return nano's decodes."""
+        decodes = self.law.decide(requests)
+        for mine, taught in zip(decodes, self.teacher.decide(requests), strict=True):
+            assert isinstance(mine.output, str) and isinstance(taught.output, Decision)
+            self.asked += 1
+            self.same += mine.output == encode_decision(taught.output).decode()
+        return decodes
+
+
+class Unmetered:
+    """Leaves out what a decode cost: that depends on which requests came together."""
+
+    name, order = "unmetered", "canonical"
+
+    def __init__(self, law: Law) -> None:
+        self.law = law
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        """Return nano's texts alone."""
+        return [Decode(decode.output) for decode in self.law.decide(requests)]
+
+
+def test_every_first_decode_is_admitted_and_most_are_the_teachers(nano: Law) -> None:
+    law = Beside(nano)
+    world = plugins.get_substrate(CASE.substrate).open(CASE)
+    footer = Engine(world, law, CASE, order="canonical").play()
+    assert footer.counters["stage.first"] == footer.counters["updates"] == law.asked
+    assert law.same >= 0.9 * law.asked
+    assert footer.scores["score"] > 0.9
+
+
+def test_a_relabelled_swarm_gives_the_relabelled_trajectory(nano: Law) -> None:
+    substrate = plugins.get_substrate(CASE.substrate)
+    found = relabelling(substrate, Unmetered(nano), CASE, order="canonical", regimes=REGIMES[:1])
+    assert found is None

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from waggle.core.errors import ConfigError
+from waggle.engine.backend import LeanBackend
 from waggle.engine.engine import Engine
+from waggle.engine.lanes import Lanes
 from waggle.engine.request import Prompt
 
 NEW = 24
@@ -62,6 +64,17 @@ def expected(tiny: tuple[Any, Any]) -> list[tuple[int, ...]]:
 def test_batch_size_does_not_show(tiny: Any, expected: Any, size: int) -> None:
     engine = Engine(*tiny, max_rows=size)
     assert answers(engine, prompts(tiny[1], 64)) == expected
+
+
+@pytest.mark.parametrize("speculate", [True, False])
+def test_lanes_do_not_show(tiny: Any, expected: Any, speculate: bool) -> None:
+    """Parts of a pass run side by side give what they give one after the other."""
+    engine = Engine(*tiny, max_rows=24, speculate=speculate)
+    assert isinstance(engine.backend, LeanBackend)
+    engine.backend.lanes = Lanes(3)
+    engine.backend.budget = 40
+    assert answers(engine, prompts(tiny[1], 48)) == expected[:48]
+    assert engine.backend.lanes.map(lambda _: torch.get_num_threads(), range(6)) == [1] * 6
 
 
 def test_left_padded_generate_agrees(tiny: Any, expected: Any) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from waggle.engine import flash
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import StepGraphs
+from waggle.engine.lanes import Lanes
 from waggle.engine.offers import Offers
 from waggle.engine.passes import Pace
 from waggle.engine.row_store import RowStore
@@ -26,8 +27,10 @@ from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
 PREFIX_BYTES = 1 << 30
 """Memory for the keys and values of prefixes; the least used go first."""
-CPU_BUDGET = 1536
-"""Tokens per pass on a CPU: what its caches hold."""
+CPU_BUDGET = 384
+"""Tokens per part of a pass on a CPU: what the caches of a core hold."""
+LEAST_SHARE = 24
+"""Tokens that are worth a lane of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
 
 
@@ -48,6 +51,9 @@ class LeanBackend:
             self.store = SharedStore(shape, max_rows, dtype, self.device)
         self.asynchronous = self.device.type == "cuda"
         self.budget = GPU_BUDGET if self.asynchronous else CPU_BUDGET
+        self.lanes: Lanes | None = None
+        if self.device.type == "cpu" and torch.get_num_threads() > 1:
+            self.lanes = Lanes(torch.get_num_threads())
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         self._offers = Offers()
 
@@ -102,7 +108,12 @@ class LeanBackend:
         self.decoder.reserve(len(tokens))
         store = self.store.single(len(tokens))
         chunk = store.chunk([Piece(0, tokens, 0)], [PrefixKV([], 0)])
-        self.decoder.forward(chunk, store, indices([0], self.device))
+
+        def work(keep: Tensor) -> Tensor:
+            return self.decoder.forward(chunk, store, keep)
+
+        first = indices([0], self.device)
+        work(first) if self.lanes is None else self.lanes.map(work, [first])
         return store.prefix(len(tokens))
 
     def run(
@@ -121,17 +132,26 @@ class LeanBackend:
             if self.graphs is not None and self.graphs.fits(pieces):
                 keep = indices(_flat(pieces, asked), self.device)
                 return self.graphs.run(pieces, kept)[keep]
-            parts = [
-                self._run_packed(pieces[a:b], kept[a:b], asked[a:b]) for a, b in self._spans(pieces)
-            ]
+            spans = self._spans(pieces)
+
+            def part(span: tuple[int, int]) -> Tensor:
+                rows = slice(*span)
+                return self._run_packed(pieces[rows], kept[rows], asked[rows])
+
+            parts = self.lanes.map(part, spans) if self.lanes else [*map(part, spans)]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _spans(self, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-        """Split a batch into consecutive spans that fill the budget of a pass."""
+        """Split a batch into consecutive spans: within the budget, and enough for all lanes."""
+        total = sum(len(piece.tokens) for piece in pieces)
+        budget = self.budget
+        if self.lanes is not None and total >= self.lanes.count * LEAST_SHARE:
+            rounds = -(-total // (self.lanes.count * self.budget))
+            budget = -(-total // (self.lanes.count * rounds))
         edges = [0]
         filled = 0
         for row, piece in enumerate(pieces):
-            if row > edges[-1] and filled + len(piece.tokens) > self.budget:
+            if row > edges[-1] and filled + len(piece.tokens) // 2 > budget:
                 edges.append(row)
                 filled = 0
             filled += len(piece.tokens)

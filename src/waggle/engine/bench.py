@@ -10,23 +10,21 @@ bandwidth this machine was measured to have in the same run.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine import workload
+from waggle.engine import rivals
+from waggle.engine.bench_setup import Setup, Work, prepare
 from waggle.engine.clock import Clocked
 from waggle.engine.engine import Engine
 from waggle.engine.limits import Limits, floor_seconds, measure
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.shapes import SHAPES, shaped
-
-WARM_UP = 9_999
-"""Seed of the prompts that only warm up."""
 
 
 @dataclass(slots=True)
@@ -78,33 +76,6 @@ class BenchReport:
         return asdict(self)
 
 
-@dataclass(slots=True)
-class _Work:
-    """Some prompts: tails in tokens, and the grammars of their answers."""
-
-    tails: list[tuple[int, ...]]
-    tasks: list[workload.Task]
-
-
-@dataclass(slots=True)
-class _Setup:
-    model: Any
-    tokenizer: Any
-    prefix: tuple[int, ...]
-    work: _Work
-    warm: _Work
-    fresh: _Work
-    batch: int
-    new_tokens: int
-    device: str
-
-    def wait(self) -> None:
-        """Wait for the device."""
-        if self.device.startswith("cuda"):
-            torch: Any = import_module("torch")
-            torch.cuda.synchronize()
-
-
 def bench(
     model: str = "smollm2-135m-instruct",
     device: str = "auto",
@@ -123,7 +94,7 @@ def bench(
     """
     if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats) < 1:
         raise ConfigError("batch, token counts and repeats must be at least 1")
-    setup, kind = _prepare(
+    setup, kind = prepare(
         model, device, dtype, (batch, repeats), prefix_tokens, tail_tokens, new_tokens
     )
     report = _report(setup, model, kind, repeats)
@@ -146,39 +117,7 @@ def bench(
     return report
 
 
-def _prepare(
-    name: str,
-    device: str,
-    dtype: str,
-    sizes: tuple[int, int],
-    prefix: int,
-    tail: int,
-    new_tokens: int,
-) -> tuple[_Setup, str]:
-    from waggle.engine import weights
-
-    where = weights.pick_device(device)
-    kind = weights.pick_dtype(dtype, where)
-    if name in SHAPES:
-        model, tokenizer = shaped(name, where, kind)
-    else:
-        model, tokenizer = weights.load(name, where, dtype)
-    records = workload.fit_records(tokenizer, tail)
-    shared = workload.shared_prefix(tokenizer, prefix)
-    batch, repeats = sizes
-    chosen = _work(tokenizer, batch * repeats, records, 0)
-    warm = _work(tokenizer, 2 * batch, records, WARM_UP)
-    fresh = _work(tokenizer, batch, records, WARM_UP + 1)
-    setup = _Setup(model, tokenizer, shared, chosen, warm, fresh, batch, new_tokens, where)
-    return setup, str(kind).removeprefix("torch.")
-
-
-def _work(tokenizer: Any, count: int, records: int, seed: int) -> _Work:
-    tasks = workload.tasks(count, records, seed)
-    return _Work([workload.encode(tokenizer, task.tail) for task in tasks], tasks)
-
-
-def _report(setup: _Setup, model: str, dtype: str, batches: int) -> BenchReport:
+def _report(setup: Setup, model: str, dtype: str, batches: int) -> BenchReport:
     torch: Any = import_module("torch")
     where = setup.device
     if where.startswith("cuda"):
@@ -198,7 +137,7 @@ def _report(setup: _Setup, model: str, dtype: str, batches: int) -> BenchReport:
     )
 
 
-def _limits(setup: _Setup) -> Limits:
+def _limits(setup: Setup) -> Limits:
     limits = measure(setup.device, setup.model.dtype)
     blocks = [weight for weight in setup.model.model.layers.parameters() if weight.dim() > 1]
     limits.weights = sum(weight.numel() for weight in blocks)
@@ -206,7 +145,7 @@ def _limits(setup: _Setup) -> Limits:
     return limits
 
 
-def _clock(setup: _Setup, work: Callable[[], Any]) -> tuple[float, Any]:
+def _clock(setup: Setup, work: Callable[[], Any]) -> tuple[float, Any]:
     """Return the wall time of some work, and its result."""
     setup.wait()
     start = time.perf_counter()
@@ -216,20 +155,15 @@ def _clock(setup: _Setup, work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _baseline(
-    setup: _Setup, report: BenchReport, say: Callable[[str], None]
+    setup: Setup, report: BenchReport, say: Callable[[str], None]
 ) -> tuple[float, list[tuple[int, ...]]]:
     """Measure every configuration of `generate`; return the best time and its answers."""
-    variants: list[tuple[str, dict[str, Any]]] = [("generate, dynamic cache", {})]
-    if setup.device.startswith("cuda"):
-        variants.append(("generate, static cache, compiled", {"cache_implementation": "static"}))
     best = float("inf")
     answers: list[tuple[int, ...]] = []
-    for mode, options in variants:
+    for mode, options in rivals.variants(setup.device):
         try:
-            # Compiling needs the real lengths; elsewhere a few tokens warm up as well.
-            short = setup.new_tokens if options else min(4, setup.new_tokens)
-            _generate(setup, options, setup.warm.tails[: setup.batch], short)
-            seconds, found = _clock(setup, partial(_generate_all, setup, options))
+            rivals.warm_up(setup, options)
+            seconds, found = _clock(setup, partial(rivals.generate_all, setup, options))
         except Exception as error:
             say(f"{mode}: not available here ({type(error).__name__})")
             continue
@@ -242,40 +176,10 @@ def _baseline(
     return best, answers
 
 
-def _generate_all(setup: _Setup, options: dict[str, Any]) -> list[tuple[int, ...]]:
-    """Decode all prompts with transformers, batch by batch."""
-    tails = setup.work.tails
-    batches = (tails[i : i + setup.batch] for i in range(0, len(tails), setup.batch))
-    return [a for batch in batches for a in _generate(setup, options, batch, setup.new_tokens)]
+Decode = Callable[[Engine, Setup, Work], list[Completion]]
 
 
-def _generate(
-    setup: _Setup, options: dict[str, Any], tails: Sequence[tuple[int, ...]], count: int
-) -> list[tuple[int, ...]]:
-    """Decode one batch: left padding to one length for all batches, greedy, forced length."""
-    torch: Any = import_module("torch")
-    rows = [[*setup.prefix, *tail] for tail in tails]
-    known = (*setup.work.tails, *setup.warm.tails)
-    longest = len(setup.prefix) + max(map(len, known))
-    pad = setup.tokenizer.pad_token_id or 0
-    ids = torch.tensor([[pad] * (longest - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-    with torch.inference_mode():
-        found = setup.model.generate(
-            ids.to(setup.device),
-            attention_mask=mask.to(setup.device),
-            max_new_tokens=count,
-            min_new_tokens=count,
-            do_sample=False,
-            **options,
-        )
-    return [tuple(row) for row in found[:, longest:].tolist()]
-
-
-Decode = Callable[[Engine, _Setup, _Work], list[Completion]]
-
-
-def _free(engine: Engine, setup: _Setup, work: _Work) -> list[Completion]:
+def _free(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
     """Decode freely to the forced length, the grammars' forced tokens as drafts."""
     return engine.generate(
         [
@@ -291,7 +195,7 @@ def _free(engine: Engine, setup: _Setup, work: _Work) -> list[Completion]:
     )
 
 
-def _constrained(engine: Engine, setup: _Setup, work: _Work) -> list[Completion]:
+def _constrained(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
     """Decode within the grammars."""
     return engine.generate(
         [
@@ -308,7 +212,7 @@ def _constrained(engine: Engine, setup: _Setup, work: _Work) -> list[Completion]
 
 def _measure(
     engine: Engine,
-    setup: _Setup,
+    setup: Setup,
     report: BenchReport,
     mode: str,
     baseline: float,
@@ -316,6 +220,8 @@ def _measure(
 ) -> list[Completion]:
     decode(engine, setup, setup.warm)
     engine.backend.prime(16 * setup.batch)
+    gc.collect()
+    gc.freeze()  # as laws do once they are loaded
     seconds, done = _clock(setup, partial(decode, engine, setup, setup.work))
     steps = sum(d.usage.model_steps for d in done) / len(done)
     tokens = sum(d.usage.completion_tokens for d in done) / len(done)
@@ -328,7 +234,7 @@ def _measure(
     return list(done)
 
 
-def _shares(engine: Engine, setup: _Setup, decode: Decode) -> dict[str, float]:
+def _shares(engine: Engine, setup: Setup, decode: Decode) -> dict[str, float]:
     """Decode one more batch of new prompts with a watched backend."""
     watched = Clocked(engine.backend, setup.wait)
     engine.backend = watched

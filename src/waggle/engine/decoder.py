@@ -68,7 +68,7 @@ class Decoder:
         self.head = Linear(model.lm_head.weight.detach())
         self.dtype = self.embedding.dtype
         self.device = self.embedding.device
-        self._parts = pointwise(self.device, self.dtype)
+        self._parts = pointwise(self.device, self.dtype, self.parameters())
         self._rotary = body.rotary_emb
         self._cos, self._sin = self._tables(512)
 

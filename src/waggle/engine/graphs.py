@@ -24,6 +24,8 @@ LONGEST = 128
 """Longest chunk of one row in a graph; longer ones run eagerly."""
 MAX_TOKENS = 8192
 """Largest step a graph holds; beyond it launches no longer matter."""
+OFTEN = 3
+"""A shape is recorded when it comes up for this time; recording takes as long as many steps."""
 MAX_WORK = 2e12
 """Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 
@@ -65,6 +67,7 @@ class StepGraphs:
         self._store = store
         self._weights = decoder.parameters()
         self._graphs: dict[Size, _Graph] = {}
+        self._met: dict[Size, int] = {}
         self._record = capture or Recorder()
 
     def clear(self) -> None:
@@ -85,9 +88,18 @@ class StepGraphs:
         plan = self._layout(key, pieces, prefixes)
         graph = self._graphs.get(key)
         if graph is None:
+            met = self._met[key] = self._met.get(key, 0) + 1
+            if met < OFTEN:
+                return self._once(plan, key.single)
             graph = self._graphs[key] = self._capture(plan, key.single)
         graph.inbox.copy_(torch.from_numpy(plan.values), non_blocking=True)
         return graph.replay()
+
+    def _once(self, plan: Layout, single: bool) -> Tensor:
+        """Run a step eagerly: a shape that hardly comes up is not worth recording."""
+        sent = torch.from_numpy(plan.values).to(self._decoder.device, non_blocking=True)
+        chunk = self._store.unpack(sent, plan.tokens, plan.rows, 1 if single else LONGEST)
+        return self._decoder.forward(chunk, self._store)
 
     def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:
         rows = size.tokens if size.single else self._store.rows

@@ -46,11 +46,13 @@ def gate(gate_up: Tensor) -> Tensor:
 
 
 PLAIN = Pointwise(rotate, gate)
+WORTH_COMPILING = 50_000_000
+"""Weights of a model below which compiling takes longer than it will save."""
 
 
-def pointwise(device: torch.device, dtype: torch.dtype) -> Pointwise:
-    """Return the parts for a device, compiled on CUDA if the compiler works there."""
-    if device.type != "cuda":
+def pointwise(device: torch.device, dtype: torch.dtype, weights: int) -> Pointwise:
+    """Return the parts for a device, compiled on CUDA if it pays and the compiler works there."""
+    if device.type != "cuda" or weights < WORTH_COMPILING:
         return PLAIN
     try:
         fast = compiled()

@@ -72,9 +72,11 @@ class RowStore:
 
     def reserve(self, prefix: int, own: int) -> bool:
         """Make room for rows of a prefix and this many own positions; one more row is scratch."""
-        capacity = max(self.capacity, round_up(prefix + own + SLACK, 128))
-        if capacity == self.capacity:
+        needed = prefix + own + SLACK
+        if needed <= self.capacity:
             return False
+        # Growing moves every row and voids recorded steps: grow rarely.
+        capacity = round_up(max(needed, self.capacity * 5 // 4), 128)
         old, known, self.capacity = self._cache, self.capacity, capacity
         size = ((self.rows + 1) * capacity, 2 * self._shape.kv_heads, self._shape.head_dim)
         self._cache = []

@@ -8,6 +8,7 @@ same answer, whatever shares its batch.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,6 +101,9 @@ class LocalLaw:
 
                 name, device, dtype, adapter, merge = self._weights
                 self._loaded = self._open(*weights.load(name, device, dtype, adapter, merge))
+                # What is loaded stays: collecting garbage need not look through it each time.
+                gc.collect()
+                gc.freeze()
             return self._loaded
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:

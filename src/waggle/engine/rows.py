@@ -57,15 +57,15 @@ class Row:
 
     def _append(self, tokens: Sequence[int]) -> None:
         """Decide tokens, up to an end token or the longest answer."""
-        for token in tokens:
-            if self.finish:
-                return
-            if token in self.ends and not self.prompt.ignore_end:
-                self.finish = "stop"
-                return
-            self.answer.append(token)
-            if len(self.answer) >= self.prompt.max_new_tokens:
-                self.finish = "length"
+        if self.finish:
+            return
+        if not self.prompt.ignore_end and not self.ends.isdisjoint(tokens):
+            stop = next(index for index, token in enumerate(tokens) if token in self.ends)
+            tokens, self.finish = tokens[:stop], "stop"
+        room = self.prompt.max_new_tokens - len(self.answer)
+        self.answer.extend(tokens[:room])
+        if len(tokens) >= room:
+            self.finish = "length"
 
     def completion(self, text: str, reused: int) -> Completion:
         """Close the row."""

@@ -178,11 +178,10 @@ def spell(form: Shape) -> list[tuple[bytes, bool]]:
 
 
 def _trusted(vocabulary: Vocabulary, end: int, text: bytes, complete: bool) -> tuple[int, ...]:
-    """Encode a leaf; the last token of an unfinished one may still grow, so it is dropped."""
+    """Encode a leaf; the last word of an unfinished one may still grow, so it is dropped."""
     if not text:
         return (end,)
-    tokens = vocabulary.encode(text)
-    return tokens if complete or len(tokens) == 1 else tokens[:-1]
+    return vocabulary.encode(text) if complete else vocabulary.settled(text)
 
 
 def _choice(

@@ -82,6 +82,22 @@ class Vocabulary:
         """Return the tokenizer's own encoding of some bytes, without special tokens."""
         return self._encode(text)
 
+    def settled(self, text: bytes) -> tuple[int, ...]:
+        """Return the tokens of an unfinished text that no continuation can change.
+
+        Tokens grow within a word of the pre-tokenizer, so all of the last word stays open; where
+        that leaves nothing, the first token has to do.
+        """
+        tokens = self.encode(text)
+        splitter = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "pre_tokenizer", None)
+        words = splitter.pre_tokenize_str(text.decode()) if splitter is not None else []
+        closed = words[-1][1][0] if words else 0
+        kept = spelled = 0
+        while kept < len(tokens) and spelled + len(self.spelling(tokens[kept])) <= closed:
+            spelled += len(self.spelling(tokens[kept]))
+            kept += 1
+        return tokens[: max(1, kept)]
+
     def _encode_checked(self, text: bytes) -> tuple[int, ...]:
         ids = tuple(self.tokenizer.encode(text.decode(), add_special_tokens=False))
         if b"".join(map(self.spelling, ids)) != text:

@@ -89,7 +89,9 @@ class Vocabulary:
         that leaves nothing, the first token has to do.
         """
         tokens = self.encode(text)
-        splitter = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "pre_tokenizer", None)
+        splitter = getattr(
+            getattr(self.tokenizer, "backend_tokenizer", None), "pre_tokenizer", None
+        )
         words = splitter.pre_tokenize_str(text.decode()) if splitter is not None else []
         closed = words[-1][1][0] if words else 0
         kept = spelled = 0

@@ -123,11 +123,6 @@ class Walk:
         self.state: State | None = constraint.grammar.start()
 
     @property
-    def lost(self) -> bool:
-        """Whether the text has left the grammar (possible in free decoding only)."""
-        return self.state is None
-
-    @property
     def finished(self) -> bool:
         """Whether the grammar allows nothing more."""
         return self.state is not None and not self.state.items

@@ -197,29 +197,10 @@ class Grammar:
                     reached.append(further)
         return merge(reached) if reached else None
 
-    def forced(self, state: State) -> tuple[bytes, State]:
-        """Return the bytes every continuation shares, and the state after them."""
-        spelled = b""
-        while state.items and not state.accepting:
-            common = common_prefix([label for label, _ in state.items])
-            if not common:
-                break
-            following = self.advance(state, common)
-            assert following is not None
-            spelled, state = spelled + common, following
-        return spelled, state
-
     def accepts(self, text: str) -> bool:
         """Whether the text is one of the admissible strings."""
         state = self.advance(self.start(), text.encode())
         return state is not None and state.accepting
-
-    def branches(self, state: State) -> list[State]:
-        """Split a state by the next byte, in byte order."""
-        groups: dict[int, list[Item]] = {}
-        for item in state.items:
-            groups.setdefault(item[0][0], []).append(item)
-        return [State(tuple(groups[byte]), False) for byte in sorted(groups)]
 
 
 def common_prefix(labels: list[AnyStr]) -> AnyStr:

@@ -19,10 +19,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine import flash
-from waggle.engine.stores import Chunk, Piece, PrefixKV, Shape, indices, round_up
-
-SLACK = 32
-"""Cache positions kept free after an answer, for drafts."""
+from waggle.engine.stores import SLACK, Chunk, Piece, PrefixKV, Shape, indices, round_up
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -15,10 +15,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine import attention
-from waggle.engine.stores import Chunk, Piece, PrefixKV, Shape, indices, round_up
-
-SLACK = 32
-"""Cache positions kept free after an answer, for drafts."""
+from waggle.engine.stores import SLACK, Chunk, Piece, PrefixKV, Shape, indices, round_up
 
 
 @dataclass(slots=True)

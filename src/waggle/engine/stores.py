@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-SLACK = 128
+SLACK = 32
 """Cache positions kept free after an answer, for drafts."""
 
 

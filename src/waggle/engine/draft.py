@@ -50,6 +50,13 @@ class Echo:
         """Return what last followed three tokens."""
         return self._triples.get(context)
 
+    def offered(self, context: Context, tokens: Sequence[int]) -> int | None:
+        """Return what last followed three tokens or two, if it is among those offered."""
+        found = self._triples.get(context)
+        if found is None or found not in tokens:
+            found = self.pair(context[-2:])
+        return found if found in tokens else None
+
     def pair(self, context: Context) -> int | None:
         """Return what last followed two tokens."""
         return None if self._pairs is None else self._pairs.get(context)
@@ -104,10 +111,8 @@ class Habits:
         tally.add(token, echo)
 
     def guess(self, context: Context, offered: Sequence[int], echo: int | None) -> Guess:
-        """Return the likeliest of the offered tokens."""
+        """Return the likeliest of the offered tokens; `echo` is the prompt's own suggestion."""
         tally = self._tallies.get(context)
-        if echo is not None and echo not in offered:
-            echo = None
         if tally is None:
             return UNKNOWN if echo is None else Guess(echo, 0.5)
         chance = (tally.hits + 1) / (tally.echoes + 2) if echo is not None else 0.0
@@ -142,14 +147,18 @@ class Skeleton:
             self._constraint = constraint
             self._state, self._run = constraint.jump(constraint.grammar.start())
 
+    @property
+    def offered(self) -> tuple[int, ...]:
+        """The tokens to choose from; none within forced text."""
+        return () if self._run else self._constraint.options(self._state).tokens
+
     def take(self, token: int) -> bool:
         """Follow a token; whether it was a choice."""
         if self._run:
             self.lost = token != self._run[0]
             self._run = self._run[1:]
             return False
-        offered = self._state.items and token in self._constraint.options(self._state).tokens
-        if not offered:
+        if token not in self.offered:
             self.lost = True
             return False
         self._state, self._run = self._constraint.leap(self._state, token)
@@ -162,7 +171,7 @@ class Skeleton:
         context = (*recent, *draft[-ORDER:])[-ORDER:]
         while len(draft) < limit and state.items:
             offered = self._constraint.options(state).tokens
-            token = habits.guess(context, offered, own.triple(context)).token
+            token = habits.guess(context, offered, own.offered(context, offered)).token
             if token < 0:
                 break
             state, run = self._constraint.leap(state, token)
@@ -197,9 +206,10 @@ class Drafter:
         skeleton = self._skeleton
         if not skeleton.lost:
             for index, token in enumerate(tokens):
+                offered = skeleton.offered
                 if skeleton.take(token):
                     context = said[index : index + ORDER]
-                    self._habits.learn(context, token, self._own.triple(context))
+                    self._habits.learn(context, token, self._own.offered(context, offered))
                 elif skeleton.lost:
                     break
         if len(tokens) == 1 and len(said) > ORDER:

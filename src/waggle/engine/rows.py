@@ -135,9 +135,9 @@ class ConstrainedRow(Row):
         """Plan ahead for the likeliest answer to the first choice."""
         if self._pace is None or self.steps != 1:
             return
-        self._own = Echo(self.prompt.tail)
+        self._own = Echo(self.prompt.tail, pairs=True)
         point = self._points[-1]
-        echo = self._own.triple(point.context)
+        echo = self._own.offered(point.context, point.offered)
         guess = self._habits.guess(point.context, point.offered, echo)
         if guess.token >= 0:
             state, run = self._constraint.leap(point.state, guess.token)
@@ -147,6 +147,9 @@ class ConstrainedRow(Row):
 
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
+        if self._own is None and self._pace is not None:
+            self._own = Echo(self.prompt.tail, pairs=True)
+        known = len(self.answer)
         self.drafted += len(self.pending) - 1 - self._points[0].offset
         for point, token in zip(self._points, tokens, strict=True):
             self._habits.learn(point.context, token, point.echo)
@@ -156,6 +159,8 @@ class ConstrainedRow(Row):
             self._append(point.run)
         self.accepted += point.offset - self._points[0].offset
         self.cached -= len(self.pending) - 1 - point.offset
+        if self._own is not None:
+            self._own.observe(self.answer[max(0, known - ORDER) :])
         self._go_on(point, token)
 
     def _go_on(self, point: _Point, token: int) -> None:
@@ -188,7 +193,7 @@ class ConstrainedRow(Row):
         chance = 1.0
         while True:
             offered = self._constraint.options(state).tokens
-            echo = None if self._own is None else self._own.triple(context)
+            echo = None if self._own is None else self._own.offered(context, offered)
             guess = self._habits.guess(context, offered, echo)
             chance *= guess.chance
             last = self._pace is None or guess.token < 0 or chance * self._pace.patience < 1.0

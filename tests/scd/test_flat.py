@@ -11,11 +11,12 @@ import torch
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
 from waggle.engine.nano import nano_tokenizer
-from waggle.scd import tokenstore
+from waggle.scd import reaping, tokenstore
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne
 from waggle.scd.flats import Flats
 from waggle.scd.forward import run
 from waggle.scd.model import Student
+from waggle.scd.speller import Speller, Tokens
 from waggle.scd.sprint import nll_of
 from waggle.scd.stages import Stages
 from waggle.scd.stored import Stored
@@ -31,7 +32,7 @@ SETTINGS = HarvestSettings(
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokens") / "one"
     tokenstore.make(folder, SETTINGS, nano_tokenizer(), "canonical", longest=1024)
-    return folder
+    return folder / "canonical"
 
 
 def recipe(backbone: Path, **stage: float) -> Recipe:
@@ -55,6 +56,49 @@ def test_the_harvest_is_the_same_whatever_the_workers(tokens: Path, tmp_path: Pa
             assert np.array_equal(one, other)
 
 
+def test_both_orders_come_from_one_harvest(tokens: Path, tmp_path: Path) -> None:
+    both = SETTINGS.model_copy(update={"orders": ("canonical", "shuffled")})
+    made = tokenstore.make(tmp_path, both, nano_tokenizer(), "shuffled", longest=1024)
+    alone, beside = tokenstore.read(tokens), tokenstore.read(tmp_path / "canonical")
+    for split in tokenstore.SPLITS:
+        for one, other in zip(alone[split], beside[split], strict=True):
+            assert np.array_equal(one, other)
+        assert len(made[split]) >= len(beside[split])
+    assert len(tokenstore.found(tmp_path, nano_tokenizer(), "shuffled")["train"]) == len(
+        made["train"]
+    )
+    with pytest.raises(CorpusError, match="no tokens in shuffled order"):
+        tokenstore.found(tokens.parent, nano_tokenizer(), "shuffled")
+
+
+def test_a_killed_harvest_goes_on_with_what_is_missing(
+    tokens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaping, "PART", 60)
+    done: list[int] = []
+
+    def killed(_what: str, number: int, _total: int) -> None:
+        done.append(number)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    def make(tell: reaping.Tell) -> dict[str, Tokens]:
+        return tokenstore.make(
+            tmp_path, SETTINGS, nano_tokenizer(), "canonical", longest=1024, tell=tell
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        make(killed)
+    assert not (tmp_path / "canonical").exists()
+    made = make(lambda _what, number, _total: done.append(number))
+    assert done[:2] == [1, 2] and done[2] == 3, "finished parts are not made again"
+    alone = tokenstore.read(tokens)
+    for split in tokenstore.SPLITS:
+        for one, other in zip(alone[split], made[split], strict=True):
+            assert np.array_equal(one, other)
+    assert [p.name for p in tmp_path.iterdir()] == ["canonical"]
+
+
 def test_no_text_stands_twice_or_in_both_splits(tokens: Path) -> None:
     found = tokenstore.read(tokens)
     prompts: list[bytes] = []
@@ -70,14 +114,14 @@ def test_sequences_are_the_chat_and_its_record(tokens: Path) -> None:
     text = tokenizer.decode(part.ids[: part.lengths[0]])
     assert text.endswith('"commit":null}<|im_end|>') or '"commit":' in text
     assert tokenizer.decode(part.ids[: part.prompts[0]]).endswith("<|im_start|>assistant\n")
-    speller = tokenstore.Speller(Coder(tokenizer))
+    speller = Speller(Coder(tokenizer))
     again = speller.spell([], 1024)
     assert len(again.tokens) == 0
 
 
 def test_a_damaged_or_foreign_folder_is_refused(tokens: Path, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="other settings"):
-        tokenstore.make(tokens, SETTINGS, nano_tokenizer(), "canonical", longest=512)
+        tokenstore.make(tokens.parent, SETTINGS, nano_tokenizer(), "canonical", longest=512)
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in tokens.iterdir():

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waggle.core.errors import ConfigError
+from waggle.core.order import Order
 from waggle.corpus.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -66,6 +67,8 @@ class HarvestSettings(BaseModel):
     """Swarm sizes; each gets about the same number of views."""
     rounds: int | None = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
+    orders: tuple[Order, ...] = ()
+    """Canon orders written down besides the recipe's, for other recipes (`--harvest`)."""
 
 
 class TransitionSettings(BaseModel):

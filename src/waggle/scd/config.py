@@ -150,8 +150,8 @@ class Recipe(_Settings):
     (the letter of Eq. token-loss)."""
     corpus: CorpusSettings = CorpusSettings()
     harvest: HarvestSettings = HarvestSettings()
-    """A token corpus for stage one. In shuffled order every view keeps the names and rows it was
-    seen with: variety comes from the number of views, and `augment` does nothing."""
+    """A token corpus for stage one. In shuffled order every other view has fresh names and rows,
+    the rest those it was seen with; `augment` does nothing."""
     transitions: TransitionSettings = TransitionSettings()
     adaptation: Adaptation = Adaptation()
     stage_one: StageOne = StageOne()

@@ -16,7 +16,7 @@ from torch import Tensor
 from waggle.core.seeds import derive
 from waggle.corpus.store import CorpusError
 from waggle.scd.flat import Flat
-from waggle.scd.tokenstore import Tokens
+from waggle.scd.speller import Tokens
 
 ROUND = 512
 """On CUDA the row is filled up to a multiple of this, so that shapes are friendly and repeat."""

@@ -22,7 +22,7 @@ from waggle.scd.flats import Flats
 from waggle.scd.forward import decoder_of, output_of
 from waggle.scd.losses import token_nll
 from waggle.scd.model import Student
-from waggle.scd.tokenstore import Tokens
+from waggle.scd.speller import Tokens
 from waggle.scd.trainer import Plan, Trainer, Watch, nobody
 
 

@@ -21,6 +21,8 @@ from waggle.scd.data import Decisions, Labelled, Moves, Pair, labelled, within
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student, tokenizer_of
 from waggle.scd.processes import Processes
+from waggle.scd.reaping import Tell
+from waggle.scd.speller import Tokens
 from waggle.scd.sprint import Sprint
 from waggle.scd.stored import Stored
 from waggle.scd.tokens import Coder
@@ -72,7 +74,7 @@ class Stages:
         """Whether stage one reads a token corpus."""
         return bool(self.recipe.harvest.native or self.recipe.harvest.synthetic)
 
-    def tokens(self, tell: tokenstore.Tell = quiet) -> dict[str, tokenstore.Tokens]:
+    def tokens(self, tell: Tell = quiet) -> dict[str, Tokens]:
         """Return the token corpus of stage one, which all seeds share; harvest it if need be."""
         return tokenstore.make(
             self.folder.parent / "tokens", self.recipe.harvest, tokenizer_of(self.recipe),

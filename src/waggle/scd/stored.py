@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from waggle.scd.data import Pair, Schedule
 from waggle.scd.forward import Encoded
-from waggle.scd.tokenstore import Tokens
+from waggle.scd.speller import Tokens
 
 
 class Stored:

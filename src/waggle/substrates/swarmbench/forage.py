@@ -1,18 +1,19 @@
-"""The private proposal of Foraging: fetch from food one has seen, bring to a nest one has seen.
+"""The proposal of Foraging: fetch from the food, bring to the nest, along the winding way.
 
-What is wanted (food when empty-handed, nest when carrying) is walked to over the private map if
-the agent has seen it itself; otherwise it explores the nearest place not yet seen. A pure function
-of the agent's windows and private memory.
+What is wanted (food when empty-handed, nest when carrying) is walked to if its place is known. If
+only the other site is, what is wanted lies at the other end of the way; if neither is, the agent
+follows the way in the direction of its lot. A pure function of the agent's windows and private
+memory; the private proposal passes only what own eyes saw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from waggle.substrates.swarmbench import hunt
-from waggle.substrates.swarmbench.behaviour import Plan
+from waggle.substrates.swarmbench import hunt, winding
 from waggle.substrates.swarmbench.compass import found, sub
-from waggle.substrates.swarmbench.memory import Memory
+from waggle.substrates.swarmbench.lanes import Lanes
+from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.navigate import frontier, step_to
 
 
@@ -21,15 +22,55 @@ def wanted(carrying: bool) -> str:
     return "nest" if carrying else "food"
 
 
-def propose(memory: Memory, window: Sequence[str], carrying: bool, draw: int) -> Plan:
-    """Return the private move of a forager."""
+def move(
+    memory: Memory,
+    lanes: Lanes,
+    window: Sequence[str],
+    kind: str,
+    sites: Mapping[str, Site],
+    draw: int,
+) -> str:
+    """Return the move of a forager that wants one kind of site and knows some."""
     crowd = frozenset(found(window, "Aa"))
-    site = memory.seen.get(wanted(carrying))
-    if site is not None:
-        move = step_to(memory, site.cell, crowd, draw)
-        if move is not None:
-            return Plan(move, True)
-    return Plan(explore(memory, window, draw), False)
+    site = sites.get(kind)
+    if site is not None and _is_near(memory, lanes, site):
+        step = step_to(memory, site.cell, crowd, draw)
+        if step is not None:
+            return step
+    if lanes.axis is None:
+        others = [other for name, other in sites.items() if name != kind]
+        steps = winding.feel(memory, lanes, window, others[0] if others else None)
+    else:
+        side = _side(memory, lanes, kind, sites)
+        yields = kind == "food" and any("A" in row for row in window)
+        steps = winding.onward(memory, lanes, side, list(sites.values()), yields)
+    step = winding.take(memory, steps, crowd)
+    if step is not None:
+        return step
+    return explore(memory, window, draw)
+
+
+def _is_near(memory: Memory, lanes: Lanes, site: Site) -> bool:
+    """Whether a told site can be walked to straight: no line between, or none known at all."""
+    axis = lanes.axis
+    if axis is None:
+        return True
+    here, there = memory.here[axis], site.cell[axis]
+    if lanes.between(here, there):
+        return False
+    line = lanes.line(here, 1 if there > here else -1)
+    return abs(there - here) <= 2 or line is not None
+
+
+def _side(memory: Memory, lanes: Lanes, kind: str, sites: Mapping[str, Site]) -> int | None:
+    """Return the side across the walls to make for, or None."""
+    assert lanes.axis is not None
+    for known, site in sites.items():
+        if known == kind:
+            return 1 if site.cell[lanes.axis] > memory.here[lanes.axis] else -1
+    for site in sites.values():
+        return winding.away_from(lanes, memory.here, site)
+    return lanes.crossed
 
 
 def explore(memory: Memory, window: Sequence[str], draw: int) -> str:
@@ -37,11 +78,11 @@ def explore(memory: Memory, window: Sequence[str], draw: int) -> str:
     crowd = frozenset(found(window, "Aa"))
     goal = frontier(memory, draw)
     if goal is not None:
-        move = step_to(memory, goal, crowd, draw)
-        if move is not None:
+        step = step_to(memory, goal, crowd, draw)
+        if step is not None:
             offset = sub(goal, memory.here)
             memory.heading = _sign(offset)
-            return move
+            return step
     return hunt.sweep(memory, window, draw)
 
 

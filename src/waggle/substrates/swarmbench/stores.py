@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waggle.core.protocols import Shock
+from waggle.core.protocols import Local, Shock
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
 from waggle.substrates.swarmbench import forage
 from waggle.substrates.swarmbench.behaviour import Plan
-from waggle.substrates.swarmbench.compass import found, octant, sub
+from waggle.substrates.swarmbench.compass import octant, sub
 from waggle.substrates.swarmbench.config import Cell
-from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.navigate import route_to, step_along, step_to
+from waggle.substrates.swarmbench.lanes import Lanes
+from waggle.substrates.swarmbench.memory import Site
 from waggle.substrates.swarmbench.relocate import relocate_food
+from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sites import Sites
 from waggle.substrates.swarmbench.tasks import Foraging
 
@@ -27,11 +28,35 @@ class ForagingSites(Sites):
     symbols: Mapping[str, str] = {"food": "F", "nest": "N"}
     hearsay = True
 
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.lanes = [Lanes(scene.lasting_draw(k)) for k in range(len(scene.keys))]
+
     def plan(self, node: int) -> Plan:
-        """Forage."""
+        """Forage by what own eyes saw."""
+        memory = self.scene.memories[node]
+        self.lanes[node].note(self.scene.windows[node], memory.here)
+        kind = self.wants(node)
+        return Plan(self._move(node, kind, memory.seen), kind in memory.seen)
+
+    def _move(self, node: int, kind: str, sites: Mapping[str, Site]) -> str:
         scene = self.scene
         memory, window = scene.memories[node], scene.windows[node]
-        return forage.propose(memory, window, self.carrying(node), scene.draw(node))
+        return forage.move(memory, self.lanes[node], window, kind, sites, scene.draw(node))
+
+    def follow(self, node: int, local: Local) -> str | None:
+        """Forage by what was seen and told; a committed claim goes before others of its kind."""
+        memory = self.scene.memories[node]
+        told: dict[str, list[Site]] = {}
+        for site in memory.told.values():
+            told.setdefault(site.claim.partition(":")[0], []).append(site)
+        sites = dict(memory.seen)
+        for kind, rows in told.items():
+            held = [site for site in rows if site.claim == local.commitment]
+            best = held[0] if held else self._freshest(memory, rows)
+            if best is not None:
+                sites.setdefault(kind, best)
+        return self._move(node, self.wants(node), sites) if sites else None
 
     def anchor(self, cell: Cell) -> Cell:
         """Return the top-left cell of the 2x2 site."""
@@ -53,25 +78,6 @@ class ForagingSites(Sites):
     def observation(self, node: int) -> Mapping[str, Json]:
         """Whether the node carries food."""
         return {"carrying": self.carrying(node)}
-
-    def walk(self, node: int, site: Site) -> str | None:
-        """Walk along the told way, else over the private map with unknown cells taken for free."""
-        scene = self.scene
-        memory, draw = scene.memories[node], scene.draw(node)
-        crowd = frozenset(found(scene.windows[node], "Aa"))
-        route = memory.routes.get(site.claim, [])
-        if route and memory.still < 3 and not memory.solid.intersection(route[:-1]):
-            move = step_along(memory, route, crowd, draw)
-            if move is not None:
-                return move
-        return step_to(memory, site.cell, crowd, draw)
-
-    def route(self, memory: Memory, site: Site) -> list[Cell]:
-        """Tell the way as the writer knows it; one that was told passes it on."""
-        own = memory.seen.get(site.claim.partition(":")[0])
-        if own is None or own.claim != site.claim:
-            return [memory.here, *memory.routes.get(site.claim, [])][1:]
-        return route_to(memory, site.cell)
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
         """A site that stays put is news to contacts that were not told of it."""

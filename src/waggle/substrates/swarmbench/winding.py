@@ -1,0 +1,180 @@
+"""Walking a winding way of lanes: towards one end of it, past others, without a detour.
+
+The way from one end to the other leads through every lane from gap to gap, so a walker keeps to the
+wall it means to pass, sees its open end in time and turns closely around it; walkers of opposite
+directions keep to opposite walls. Pure functions of the private map, except that the lot of a
+walker turns where a lane proves closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add
+from waggle.substrates.swarmbench.config import Cell
+from waggle.substrates.swarmbench.lanes import Gap, Lanes
+from waggle.substrates.swarmbench.memory import Memory, Site
+
+_NAME = {STEP[name]: name for name in MOVE_NAMES}
+_SAME_LANE = 6
+"""How far from the line that closes its lane a site lies at most."""
+
+
+def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
+    """Return the side across the walls that leads away from a site at one end of the way."""
+    assert lanes.axis is not None
+    across, there = here[lanes.axis], site.cell[lanes.axis]
+    if lanes.between(across, there):
+        return 1 if across > there else -1
+    for side in (1, -1):
+        if lanes.is_edge(lanes.line(across, side), side):
+            return -side
+        if lanes.gap(lanes.line(across, side)) is not None:
+            return side
+    return lanes.crossed if abs(across - there) <= 2 else (1 if across > there else -1)
+
+
+def lies_at_mouth(lanes: Lanes, sites: Iterable[Site]) -> bool | None:
+    """Whether sites lie where their lane opens (or at its closed end); both lie alike."""
+    assert lanes.axis is not None
+    gaps = lanes.gaps[lanes.axis]
+    for site in sites:
+        across, along = site.cell[lanes.axis], site.cell[1 - lanes.axis]
+        line = min(gaps, key=lambda line: abs(line - across), default=None)
+        if line is not None and abs(line - across) <= _SAME_LANE:
+            return gaps[line].spans(along)
+    return None
+
+
+def onward(
+    memory: Memory, lanes: Lanes, side: int | None, sites: list[Site], yields: bool
+) -> list[Cell]:
+    """Return the steps that lead on along the way, the preferred one first.
+
+    Args:
+        memory: the private map.
+        lanes: what is known of the lanes; their axis must be.
+        side: the side across the walls to make for; None: wherever the lane leads.
+        sites: sites known.
+        yields: whether to turn widely around the end of a wall and leave the inside to others.
+    """
+    assert lanes.axis is not None
+    if side is None:
+        steps = _drift(lanes, memory.here, yields)
+    else:
+        steps = _make_for(memory, lanes, side, sites, yields)
+    return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
+
+
+def feel(memory: Memory, lanes: Lanes, window: Sequence[str], away: Site | None) -> list[Cell]:
+    """Return the steps that find the walls: up to a line in sight, else slantwise over the map."""
+    for axis in (0, 1):
+        here = memory.here[axis]
+        for side in (1, -1):
+            if here + 2 * side in lanes.lines[axis] and (axis, side) not in lanes.border:
+                return [(side, 0) if axis == 0 else (0, side)]
+        edge = lanes.border.get((axis, lanes.lots[axis]))
+        if away is not None and away.cell[axis] != here:
+            lanes.lots[axis] = 1 if here > away.cell[axis] else -1
+        elif edge is not None and abs(edge - here) <= 2:
+            lanes.lots[axis] *= -1
+    steps = [(lanes.lots[0], 0), (0, lanes.lots[1])]
+    return steps if memory.clock % 2 else steps[::-1]
+
+
+def _drift(lanes: Lanes, here: Cell, yields: bool) -> list[Cell]:
+    """Walk along the lane by lot, in the middle, and out of it where it opens."""
+    assert lanes.axis is not None
+    across, along = here[lanes.axis], here[1 - lanes.axis]
+    _turn_at_end(lanes, along)
+    sides = {side: lanes.line(across, side) for side in (1, -1)}
+    for side, line in sides.items():
+        gap = lanes.gap(line)
+        if gap is not None and line is not None and (gap.side == lanes.lot or gap.spans(along)):
+            return _pass(line, gap, side, across, along, yields)
+    for side, line in sides.items():
+        if line is not None and abs(line - across) == 1 and sides[-side] is None:
+            return [(-side, 0), (0, lanes.lot)]
+    return [(0, lanes.lot)]
+
+
+def _turn_at_end(lanes: Lanes, along: int) -> None:
+    end = lanes.end(along, lanes.lot)
+    if end is not None and abs(end - along) <= 2:
+        lanes.turn()
+
+
+def _pass(line: int, gap: Gap, side: int, across: int, along: int, yields: bool) -> list[Cell]:
+    """Go through a known gap: close to the line, then around its end."""
+    if yields:
+        gap = Gap(gap.edge + gap.side, gap.side)
+    if gap.spans(along):
+        inner = [(0, -gap.side)] if along != gap.edge else []
+        return [(side, 0), *inner]
+    hug = [(side, 0)] if abs(line - across) > 1 else []
+    return [*hug, (0, gap.side)]
+
+
+def _make_for(
+    memory: Memory, lanes: Lanes, side: int, sites: list[Site], yields: bool
+) -> list[Cell]:
+    assert lanes.axis is not None
+    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    line = lanes.line(across, side)
+    if line is None:
+        return [(side, 0)]
+    gap = lanes.gap(line)
+    if gap is not None:
+        return _pass(line, gap, side, across, along, yields)
+    if lanes.is_edge(line, side):
+        turn = _corner(memory, lanes, line, side, sites)
+    else:
+        turn = _guess(lanes, side, across, along, sites)
+    hug = [(side, 0)] if abs(line - across) > 1 else []
+    return [*hug, (0, turn)]
+
+
+def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) -> int:
+    """Guess where the line on a side is open: opposite to the last one, away from a corner."""
+    assert lanes.axis is not None
+    behind = lanes.gap(lanes.line(across, -side))
+    if behind is not None:
+        return -behind.side
+    for site in sites:
+        if not lanes.between(across, site.cell[lanes.axis]):
+            turn = 1 if along > site.cell[1 - lanes.axis] else -1
+            return turn if lanes.end(along, turn) is None else -turn
+    _turn_at_end(lanes, along)
+    return lanes.lot
+
+
+def _corner(memory: Memory, lanes: Lanes, line: int, side: int, sites: list[Site]) -> int:
+    """Choose the corner of the last lane: as the other site lies, else the nearer one first."""
+    assert lanes.axis is not None
+    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    mouth = lanes.gap(lanes.line(across, -side))
+    first = lanes.lot if mouth is None else mouth.side
+    if mouth is not None and lies_at_mouth(lanes, sites) is False:
+        first = -first
+    end = lanes.end(along, first)
+    if end is None:
+        return first
+    corner = (line - side, end - first)
+    cell = corner if lanes.axis == 0 else (corner[1], corner[0])
+    return -first if cell in memory.known else first
+
+
+def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell]) -> str | None:
+    """Take the first free step; push on behind others, and step aside where that fails."""
+    steps = [step for step in steps if add(memory.here, step) not in memory.solid]
+    if not steps:
+        return None
+    free = [step for step in steps if step not in crowd]
+    if free:
+        return _NAME[free[0]]
+    if memory.still:
+        i, j = steps[0]
+        for step in ((j, -i), (-j, i)):
+            if step not in crowd and add(memory.here, step) not in memory.solid:
+                return _NAME[step]
+    return _NAME[steps[0]]

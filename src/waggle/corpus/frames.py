@@ -12,7 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from waggle.core import keys
-from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Contract, Fact, Json, View, action_argument
+from waggle.core.schema import (
+    CHANNEL_ARGUMENT,
+    MAX_FACT,
+    WAIT,
+    Contract,
+    Fact,
+    Json,
+    View,
+    action_argument,
+)
+from waggle.corpus import vocabulary
 from waggle.corpus.draw import Draw
 
 Shape: TypeAlias = Literal["spatial", "ports"]
@@ -110,6 +120,17 @@ def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
     return (*actions[:place], WAIT, *actions[place:])
 
 
+def _wild_actions(draw: Draw) -> tuple[str, ...]:
+    """Make up a list of legal actions of every spelling."""
+    actions = vocabulary.actions(draw, draw.between(1, 9))
+    place = len(actions) if draw.chance(50) else draw.below(len(actions) + 1)
+    return (*actions[:place], WAIT, *actions[place:])
+
+
+def _wild_task(draw: Draw) -> str:
+    return f"{vocabulary.stem(draw)}/{vocabulary.name(draw)}"[:MAX_FACT]
+
+
 def _observation(draw: Draw) -> dict[str, Json]:
     """Make up private content: numbers, words, small lists, one table."""
     made: dict[str, Json] = {}
@@ -130,20 +151,20 @@ def _facts(draw: Draw, names: Sequence[str]) -> dict[str, Fact]:
     return {name: draw.between(0, 4) for name in names}
 
 
-def made_up_frame(draw: Draw, shape: Shape) -> Frame:
-    """Make up a task of one shape."""
-    actions = _actions(draw, shape)
+def made_up_frame(draw: Draw, shape: Shape, *, wild: bool = False) -> Frame:
+    """Make up a task of one shape; a wild one has words of every spelling and any goal."""
+    actions = _wild_actions(draw) if wild else _actions(draw, shape)
     answer = None
     if shape == "ports" or draw.chance(10):
-        answer = word(draw).upper()
+        answer = draw.choice(vocabulary.actions(draw, 1)) if wild else word(draw).upper()
         if answer not in actions:
-            actions = (*actions, answer)
+            place = draw.below(len(actions) + 1) if wild else len(actions)
+            actions = (*actions[:place], answer, *actions[place:])
     plain = [a for a in actions if a not in (WAIT, answer) and not a.endswith(CHANNEL_ARGUMENT)]
-    goal = draw.choice(_GOALS).format(a=word(draw), b=word(draw))
+    goal = vocabulary.goal(draw) if wild else draw.choice(_GOALS).format(a=word(draw), b=word(draw))
     deposits = 1 if draw.chance(75) else draw.between(2, 4)
-    contract = Contract(
-        f"{word(draw)}/{word(draw)}", goal, actions, deposits, draw.chance(15), answer
-    )
+    task = _wild_task(draw) if wild else f"{word(draw)}/{word(draw)}"
+    contract = Contract(task, goal, actions, deposits, draw.chance(15), answer)
     port_names = draw.some(_PORT_FACTS, draw.between(0, 3))
     claim_names = draw.some(_CLAIM_FACTS, draw.between(1, 2)) if draw.chance(40) else []
     return Frame(

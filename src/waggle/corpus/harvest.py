@@ -3,7 +3,8 @@
 A large corpus for a free teacher needs no files between its steps: a worker plays an episode (or
 makes bundles), asks the expert about every view the moment a node sees it, and hands out (view,
 decision) pairs. Episodes are steered by several laws, among them the expert with some of its
-choices replaced, so that the teacher is asked about states it would not itself reach.
+choices replaced, so that the teacher is asked about states it would not itself reach. Made views
+come beside them: situations, spatial tasks under a disguise, and tasks on graphs.
 
 Invariant: jobs are a pure function of the settings and of one another independent, so the harvest
 is the same however many workers share it. Only training seeds, never a transfer task.
@@ -11,8 +12,8 @@ is the same however many workers share it. Only training seeds, never a transfer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 from waggle import plugins
 from waggle.core.admit import violations
@@ -21,8 +22,9 @@ from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
 from waggle.core.seeds import Split, derive, mix, require
+from waggle.corpus import disguise, linked
 from waggle.corpus.draw import Draw
-from waggle.corpus.frames import made_up_frame, native_frame
+from waggle.corpus.frames import Frame, Shape, made_up_frame, native_frame
 from waggle.corpus.native import open_case, training_tasks
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.situations import SITUATIONS, make
@@ -34,34 +36,53 @@ HORIZON = {"silo": (9, 18), "swarmbench": (100, 100)}
 """Updates of a plain and of a shocked episode; other substrates take their own horizon."""
 BUNDLES = 25
 """Bundles of one job."""
+EASY = {"private-only": 40, "unresolved": 40, "wait": 40}
+"""Situations that a law learns at once, with the percent of bundles that hold one."""
+BUNDLE = sum(EASY.get(name, 100) for name in SITUATIONS)
+"""A hundred times the views that a bundle holds in the mean."""
+LINKED = 200
+"""Linked views of one job."""
+SPATIAL = "swarmbench"
+"""The substrate whose views can be disguised."""
 FRAMES = 40
 """Native views that the bundles of one job take their task side from."""
 NOISE = 12
 """Of a hundred choices of `noisy-expert`, how many are any legal decision instead."""
 
 Pair = tuple[View, Decision]
+Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked"]
 
 
 class Job(NamedTuple):
-    """One piece of work: an episode, or some bundles where `law` is empty."""
+    """One piece of work; `law` is empty where no episode is listened to."""
 
     case: Case
     law: str
     salt: int
+    kind: Kind = "episode"
+    veiled: int = 0
+    """Percent of the views of an episode that are shown again under a disguise."""
 
 
 def plan(settings: HarvestSettings, split: str) -> list[Job]:
-    """Return the jobs of a split, families and bundles apart, in a fixed order."""
+    """Return the jobs of a split, families and kinds apart, in a fixed order."""
     tasks = training_tasks(settings.tasks)
     families = list(dict.fromkeys(task.substrate for task in tasks))
-    held_out = settings.held_out if split != "train" else None
+    wanted = {
+        name: getattr(settings, name) for name in ("native", "synthetic", "disguised", "linked")
+    }
+    if split != "train":
+        wanted = {name: settings.held_out * bool(count) for name, count in wanted.items()}
+    quota = wanted["native"] // len(families)
+    played = wanted["disguised"] // 2 if quota and SPATIAL in families else 0
     jobs: list[Job] = []
     for family in families:
-        quota = settings.native if held_out is None else held_out
         own = [task for task in tasks if task.substrate == family]
-        jobs += _episodes(settings, split, own, quota // len(families))
-    count = settings.synthetic if held_out is None else held_out
-    return [*jobs, *_bundles(settings, split, tasks, count)]
+        veiled = min(100, -(-100 * played // quota)) if family == SPATIAL and played else 0
+        jobs += (job._replace(veiled=veiled) for job in _episodes(settings, split, own, quota))
+    jobs += _bundles(settings, split, tasks, wanted["synthetic"], "bundles")
+    jobs += _bundles(settings, split, tasks, wanted["disguised"] - played, "disguised")
+    return [*jobs, *_bundles(settings, split, tasks, wanted["linked"], "linked")]
 
 
 def _episodes(
@@ -84,26 +105,48 @@ def _episodes(
 
 
 def _bundles(
-    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], count: int
+    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], count: int, kind: Kind
 ) -> Iterator[Job]:
-    """Deal bundle jobs; each takes its native frames from a small episode of one task."""
-    root = derive(settings.seed, "harvest bundles", split)
-    for number in range(-(-count // (BUNDLES * len(SITUATIONS)))):
+    """Deal jobs that make views; bundles take native frames from a small episode of one task."""
+    root = derive(
+        settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
+    )
+    size = LINKED if kind == "linked" else BUNDLES * BUNDLE // 100
+    for number in range(-(-count // size)):
         draw = Draw(root, "job", number)
         task = draw.choice(tasks)
         seed = require(draw.choice(SEEDS[split]), Split.TRAIN)
-        rounds = settings.rounds or 9
-        yield Job(
-            Case(task.substrate, task.task, min(settings.n), seed, rounds), "", draw.bits()
-        )  # fmt: skip
+        case = Case(task.substrate, task.task, min(settings.n), seed, settings.rounds or 9)
+        yield Job(case, "", draw.bits(), kind)
 
 
 def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
     """Do one job: return its views in a canon order, each with the expert's decision on it."""
     expert = plugins.get_law("expert")
-    if not job.law:
-        return list(_made(job, settings, order, expert))
-    return _listen(job, expert, order)
+    if job.kind == "episode":
+        pairs = _listen(job, expert, order)
+        return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
+    makers = {"bundles": _bundled, "disguised": _disguised, "linked": _linked}
+    return list(_labelled(makers[job.kind](job, settings, expert), order, expert))
+
+
+def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair]:
+    """Ask the expert about made views, and leave out what it cannot answer admissibly."""
+    for made in views:
+        check_view(made)
+        view = canonical(made)[0] if order == "canonical" else made
+        (decode,) = expert.decide([Request(view)])
+        if isinstance(decode.output, Decision) and not violations(view, decode.output):
+            yield view, decode.output
+
+
+def _veiled(job: Job, pairs: Sequence[Pair]) -> Iterator[View]:
+    """Show some views of a spatial episode again under a disguise, eventful ones more often."""
+    for number, (view, _) in enumerate(pairs):
+        draw = Draw(job.salt, "disguise", number)
+        eventful = bool(view.traces or view.private.evidence or view.private.claims)
+        if job.veiled and draw.chance(job.veiled * 2 if eventful else job.veiled // 2):
+            yield disguise.disguise(view, draw)
 
 
 def _listen(job: Job, expert: Law, order: Order) -> list[Pair]:
@@ -148,24 +191,38 @@ class Steered:
         return other
 
 
-def _made(job: Job, settings: HarvestSettings, order: Order, expert: Law) -> Iterator[Pair]:
+def _bundled(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]:
     """Make bundles of the eight classes, some with made-up vocabularies."""
     native = [view for view, _ in _listen(job._replace(law="expert"), expert, "shuffled")]
-    shape = "spatial" if job.case.substrate == "swarmbench" else "ports"
+    sample = native[:: max(1, len(native) // FRAMES)]
+    shape: Shape = "spatial" if job.case.substrate == SPATIAL else "ports"
+
+    def frame(draw: Draw) -> Frame | None:
+        if draw.chance(settings.made_up) or not sample:
+            return made_up_frame(draw, shape, wild=draw.chance(50))
+        return native_frame(draw.choice(sample), draw)
+
+    return _situations(job, frame)
+
+
+def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
+    """Make bundles in disguised spatial frames."""
+    return _situations(job, disguise.frame)
+
+
+def _linked(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
+    """Make views of tasks in which contacts state their answers."""
+    return (linked.make(Draw(job.salt, "linked", number)) for number in range(LINKED))
+
+
+def _situations(job: Job, frame_of: Callable[[Draw], Frame | None]) -> Iterator[View]:
+    """Make a view of every class, of the easy ones less often."""
     for bundle in range(BUNDLES):
-        for situation in SITUATIONS:
-            draw = Draw(job.salt, "bundle", bundle, situation)
-            made_up = draw.chance(settings.made_up) or not native
-            seen = None if made_up else draw.choice(native[:: max(1, len(native) // FRAMES)])
-            frame = made_up_frame(draw, shape) if seen is None else native_frame(seen, draw)  # type: ignore[arg-type]
-            if frame is None:
+        for name, situation in SITUATIONS.items():
+            draw = Draw(job.salt, "bundle", bundle, name)
+            if not draw.chance(EASY.get(name, 100)):
                 continue
-            view = make(situation, frame, draw)
-            if not SITUATIONS[situation].holds(view):
-                continue
-            check_view(view)
-            if order == "canonical":
-                view, _ = canonical(view)
-            (decode,) = expert.decide([Request(view)])
-            if isinstance(decode.output, Decision) and not violations(view, decode.output):
-                yield view, decode.output
+            frame = frame_of(draw)
+            view = None if frame is None else make(name, frame, draw)
+            if view is not None and situation.holds(view):
+                yield view

@@ -34,6 +34,8 @@ class CorpusSettings(BaseModel):
     """Native views in the training split."""
     native_held_out: Count = 0
     """Native views in validation and in test, each."""
+    disguised: Count = 0
+    """Spatial views under made-up contracts in the training split (`waggle.corpus.disguise`)."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 50
     """Percent of synthetic views with made-up task and action vocabularies."""
     laws: tuple[str, ...] = ("expert", "heuristic", "random-legal")
@@ -57,10 +59,15 @@ class HarvestSettings(BaseModel):
     """Views that the planned episodes show, as many per substrate; doubles are then left out."""
     synthetic: Count = 0
     """Synthetic views, in bundles of the eight situation classes."""
+    disguised: Count = 0
+    """Spatial views under made-up contracts, half of them played, half of them situations."""
+    linked: Count = 0
+    """Views of made-up tasks on graphs, in which contacts state their answers."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
-    """Views of the validation split, native and synthetic each."""
+    """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
-    """Percent of synthetic views with made-up task and action vocabularies."""
+    """Percent of synthetic views with made-up task and action vocabularies, half of them of
+    every spelling (see `waggle.corpus.vocabulary`)."""
     laws: tuple[str, ...] = ("expert", "noisy-expert", "noisy-expert", "heuristic", "random-legal")
     """Laws that steer episodes; `noisy-expert` replaces some of the expert's choices."""
     n: tuple[Annotated[int, Field(ge=2, le=1024)], ...] = (8, 16, 32, 64)

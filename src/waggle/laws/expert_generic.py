@@ -2,20 +2,60 @@
 
 One decision does everything the view justifies at once: it challenges a refuted commitment and
 replaces it in the same update, challenges a refuted candidate where it was told, commits where a
-claim is ready or nearly so, and else writes what neighbours are least likely to know. Invariant:
+claim is ready or nearly so, and else writes what neighbours are least likely to know. Two shapes of
+task get more: a contract that explains the execution intents is played as SwarmBench plays a task
+without rules of its own, and where contacts state their answers the stances decide. Invariant:
 every write and commitment is admissible by construction, and ties fall to lots.
 """
 
 from __future__ import annotations
 
-from waggle.core.schema import MAX_BIN, Commitment, Decision, Evidence, Trace, View
-from waggle.laws import moves
+from functools import lru_cache
+
+import msgspec
+
+from waggle.core.schema import (
+    BROADCAST,
+    MAX_BIN,
+    WAIT,
+    Commitment,
+    Contract,
+    Decision,
+    Evidence,
+    Trace,
+    View,
+)
+from waggle.laws import expert_swarmbench, moves, stances
 
 _PROVISIONAL = 3
 """The coverage from which a claim that is not ready is held until evidence refutes it."""
 
 
 def decide(view: View) -> Decision:
+    """Dispatch on the shape of the task, which the contract and the view show."""
+    if explains_intents(view.contract):
+        return expert_swarmbench.decide(view)
+    shown = stances.find(view)
+    return _plain(view) if shown is None else _stand(view, shown)
+
+
+@lru_cache(maxsize=4096)
+def explains_intents(contract: Contract) -> bool:
+    """Whether a contract says what the intents mean and lets word go to every contact."""
+    return contract.broadcast and "PRIVATE" in contract.goal and "FIELD" in contract.goal
+
+
+def _stand(view: View, shown: stances.Stances) -> Decision:
+    """Answer by the stances of contacts, and tell the own or pass on the one that goes first."""
+    first = stances.passing_on(view, shown)
+    deposit = write(view) if first is None else moves.relay(first, BROADCAST)
+    plain = moves.act(view, deposit)
+    if plain.task_action == WAIT:
+        return plain
+    return msgspec.structs.replace(plain, task_action=stances.answer(view, shown))
+
+
+def _plain(view: View) -> Decision:
     """Challenge or inform, and commit to the best claim that own evidence does not refute."""
     against = moves.held_contradiction(view)
     if against is not None:

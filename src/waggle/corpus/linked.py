@@ -1,0 +1,163 @@
+"""Linked views: made-up tasks on a graph in which contacts state the action they stand for.
+
+A node has an own claim with a place in an order, knows what contacts have told it of theirs, and
+answers by the stances it sees (`waggle.laws.stances`). Words, keys, the number of contacts and
+actions, further facts and traces are drawn; no world is played and no transfer task is read.
+Invariant: every view is bounded, and the teacher's record follows from the view alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from waggle.core import orbit
+from waggle.core.schema import (
+    MAX_BIN,
+    MAX_LOT,
+    MAX_TRACES,
+    MAX_TTL,
+    WAIT,
+    ClaimRow,
+    Contract,
+    Evidence,
+    Fact,
+    Json,
+    Port,
+    Private,
+    Proposal,
+    Trace,
+    View,
+)
+from waggle.corpus import vocabulary
+from waggle.corpus.draw import Draw
+
+_MOST_CONTACTS = 8
+_SILENT = ("none", "no", "nothing so far", "not said", "-", "?", "open", "")
+
+
+class _Words(NamedTuple):
+    """The keys and phrases of one made-up task."""
+
+    stance: str
+    order: str
+    ports: Sequence[str]
+    """Further facts on ports."""
+    claims: Sequence[str]
+    """Further facts on claims."""
+    unsaid: str
+    told: bool
+    """Whether claims carry the stances of their holders."""
+
+
+def make(draw: Draw) -> View:
+    """Make up one view."""
+    words = _words(draw)
+    contract = _contract(draw, words)
+    actions = [a for a in contract.actions if a != WAIT]
+    contacts = draw.between(0 if draw.chance(5) else 1, _MOST_CONTACTS)
+    silent = draw.choice((0, 0, 0, 10, 30, 100))
+    heard = [not draw.chance(silent) for _ in range(contacts)]
+    count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
+    own, *places = draw.some(range(count), count)
+    standing = draw.choice(actions) if draw.chance(85) else words.unsaid
+    ports = _ports(draw, words, actions, heard, places, standing)
+    tellers = [number for number, spoke in enumerate(heard) if spoke]
+    tellers += [-1] * (len(places) - len(tellers))
+    rows, traces = _claims(
+        draw, words, actions, own, list(zip(tellers, places, strict=True)), contacts
+    )
+    observation: dict[str, Json] = {words.stance: standing, words.order: own}
+    if draw.chance(60):
+        observation[vocabulary.key(draw)] = str(draw.bits() >> draw.below(60))
+    ready = ("z0",) if draw.chance(12) else ()
+    private = Private(observation, (_own(draw),), ready, None, ports, rows)
+    proposal = Proposal(draw.choice(actions) if draw.chance(96) else WAIT, None, "z0")
+    plain = View(contract, private, proposal, traces, None, draw.between(0, MAX_BIN))
+    return orbit.sample(plain, draw.bits()).view(plain)
+
+
+def _own(draw: Draw) -> Evidence:
+    novelty = MAX_BIN if draw.chance(80) else draw.between(0, MAX_BIN)
+    support = MAX_BIN if draw.chance(80) else draw.between(1, MAX_BIN)
+    return Evidence("z0", novelty, support, 0)
+
+
+def _ports(
+    draw: Draw, words: _Words, actions: Sequence[str], heard: Sequence[bool],
+    places: Sequence[int], standing: str,
+) -> tuple[Port, ...]:  # fmt: skip
+    """Make the contacts; one in four that spoke stands where the node itself stands."""
+    ports: list[Port] = []
+    left = iter(places)
+    for number, spoke in enumerate(heard):
+        facts: dict[str, Fact] = {}
+        if spoke:
+            alike = standing in actions and draw.chance(25)
+            said = standing if alike else draw.choice(actions)
+            facts = {words.stance: said, words.order: next(left)}
+        facts |= {key: draw.between(0, MAX_BIN) for key in words.ports if spoke or draw.chance(40)}
+        ports.append(Port(f"h{number}", draw.between(0, MAX_LOT), dict(sorted(facts.items()))))
+    return tuple(ports)
+
+
+def _words(draw: Draw) -> _Words:
+    """Draw the keys of a task, all different."""
+    drawn: dict[str, None] = {}
+    while len(drawn) < 10:
+        drawn[vocabulary.key(draw)] = None
+    names = list(drawn)
+    unsaid = draw.choice(_SILENT) if draw.chance(60) else vocabulary.name(draw)
+    return _Words(
+        names[0], names[1], names[2 : 2 + draw.between(0, 5)], names[7 : 7 + draw.between(0, 3)],
+        unsaid, draw.chance(30),
+    )  # fmt: skip
+
+
+def _contract(draw: Draw, words: _Words) -> Contract:
+    """Make up the contract; tasks of two actions are as frequent as those of many."""
+    count = 2 if words.told or draw.chance(45) else draw.between(3, 10)
+    actions = [a for a in vocabulary.actions(draw, count) if a != words.unsaid]
+    while len(actions) < count:
+        actions += [a for a in vocabulary.actions(draw, 1) if a not in (*actions, words.unsaid)]
+    at = len(actions) if draw.chance(60) else draw.below(len(actions) + 1)
+    actions.insert(at, WAIT)
+    task = f"{vocabulary.stem(draw)}/{vocabulary.name(draw)}"[:40]
+    return Contract(task, vocabulary.goal(draw, 6), tuple(actions), broadcast=True)
+
+
+def _claims(
+    draw: Draw, words: _Words, actions: Sequence[str], own: int,
+    known: Sequence[tuple[int, int]], contacts: int,
+) -> tuple[tuple[ClaimRow, ...], tuple[Trace, ...]]:  # fmt: skip
+    """Make the rows of the claims held, and traces of what contacts told of them."""
+    rows = [ClaimRow("z0", _facts(draw, words, own, None))]
+    traces: list[Trace] = []
+    for number, (port, place) in enumerate(known, 1):
+        said = draw.choice(actions) if words.told else None
+        rows.append(ClaimRow(f"z{number}", _facts(draw, words, place, said)))
+        tellers = {port} - {-1}
+        if contacts and (words.told or draw.chance(10)):
+            tellers |= {draw.below(contacts) for _ in range(draw.between(0, 2))}
+        told = [teller for teller in sorted(tellers) if draw.chance(85)]
+        traces += [_trace(draw, f"h{teller}", f"z{number}") for teller in told]
+    if contacts and draw.chance(25):
+        traces.append(_trace(draw, f"h{draw.below(contacts)}", "z0"))
+    listed = rows if draw.chance(85) or words.told else []
+    return tuple(listed), tuple(draw.some(traces, MAX_TRACES))
+
+
+def _facts(draw: Draw, words: _Words, place: int, said: str | None) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {words.order: place}
+    facts |= {key: draw.between(0, 5) for key in words.claims}
+    if said is not None:
+        facts[words.stance] = said
+    return dict(sorted(facts.items()))
+
+
+def _trace(draw: Draw, channel: str, claim: str) -> Trace:
+    age = draw.choice((0, 0, 0, 1, 2, 3, 5))
+    support = draw.choice((1, MAX_BIN, MAX_BIN, draw.between(0, MAX_BIN)))
+    return Trace(
+        channel, claim, max(0, MAX_BIN - age), max(0, support - age // 2), 0, MAX_TTL - age
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""Stances: how an expert without rules of its own answers where contacts state their answers.
+
+Some tasks ask every node for one of the legal actions and let contacts tell theirs, with an order
+that may break ties. Nothing here knows a task's words: the shape of the view says it all. A text
+under one key of the observation and of the ports that names a legal action is a stance; a whole
+number under one key of the observation and of ports or claims is a place in an order. Invariant: a
+function of one view that reads facts, never names or places of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Trace, View
+from waggle.laws import moves
+
+
+class Stances(NamedTuple):
+    """What a view shows of stances and order."""
+
+    key: str
+    """The key that stances stand under."""
+    order: str
+    """The key that places in the order stand under."""
+    own: int
+    """The node's own place; 0 goes first."""
+
+
+def find(view: View) -> Stances | None:
+    """Return the keys of stances and order, or None where the task shows no such things."""
+    if view.contract.response is not None or not view.contract.broadcast:
+        return None
+    seen = view.private.observation
+    stance = next((key for key in sorted(seen) if _is_stance(view, key)), None)
+    order = next((key for key in sorted(seen) if _is_order(view, key)), None)
+    if stance is None or order is None:
+        return None
+    own = seen[order]
+    return Stances(stance, order, own) if isinstance(own, int) else None
+
+
+def answer(view: View, stances: Stances) -> str:
+    """Return the action to stand for: beside contacts that go first, give way.
+
+    Among many actions a node keeps its own until a contact that goes first has the same, then takes
+    the next one that nobody has. Of two, the second is for whoever finds it free: a node takes the
+    first when a contact before it has the second. Where claims carry stances, all of the swarm
+    counts, and the first action is for the node that goes before all others.
+    """
+    actions = _plain(view)
+    if len(actions) > 2:
+        return _apart(view, stances, actions)
+    if len(actions) < 2:
+        return view.proposal.action
+    first, second = actions
+    if any(stances.key in row.facts for row in view.private.claims):
+        return first if stances.own == 0 else second
+    return first if second in _before(view, stances) else second
+
+
+def passing_on(view: View, stances: Stances) -> Trace | None:
+    """Return the word of the claim that goes before all others, where claims carry stances."""
+    rows = view.private.claims
+    carried = any(stances.key in row.facts for row in rows)
+    if not carried or not view.contract.deposits:
+        return None
+    first = {row.claim for row in rows if row.facts.get(stances.order) == 0}
+    return moves.best_trace(view, [t for t in moves.relayable(view) if t.claim in first])
+
+
+def _apart(view: View, stances: Stances, actions: list[str]) -> str:
+    """Keep the own action unless a contact before has it; then the next one that is free."""
+    shown = view.private.observation[stances.key]
+    current = shown if isinstance(shown, str) and shown in actions else view.proposal.action
+    if current not in actions or current not in _before(view, stances):
+        return current
+    taken = {port.facts.get(stances.key) for port in view.private.channels}
+    place = actions.index(current)
+    turn = [*actions[place + 1 :], *actions[:place]]
+    return next((action for action in turn if action not in taken), current)
+
+
+def _before(view: View, stances: Stances) -> set[Any]:
+    """Return the stances of contacts that go before this node."""
+    return set(_stances_before(view, stances))
+
+
+def _stances_before(view: View, stances: Stances) -> Iterator[Any]:
+    for port in view.private.channels:
+        place = port.facts.get(stances.order)
+        if isinstance(place, int) and place < stances.own:
+            yield port.facts.get(stances.key)
+
+
+def _plain(view: View) -> list[str]:
+    """Return the actions that a stance may name, in the contract's order."""
+    return [a for a in view.contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
+
+
+def _is_stance(view: View, key: str) -> bool:
+    own = view.private.observation[key]
+    if not isinstance(own, str):
+        return False
+    actions = view.contract.actions
+    return any(port.facts.get(key) in actions for port in view.private.channels)
+
+
+def _is_order(view: View, key: str) -> bool:
+    own = view.private.observation[key]
+    if isinstance(own, bool) or not isinstance(own, int):
+        return False
+    tables = [port.facts for port in view.private.channels]
+    tables += [row.facts for row in view.private.claims]
+    return any(isinstance(facts.get(key), int) for facts in tables)

@@ -14,6 +14,7 @@ from waggle.engine import flash
 from waggle.engine.backend import LeanBackend
 from waggle.engine.engine import Engine
 from waggle.engine.graphs import LONGEST, StepGraphs, bucket
+from waggle.engine.loop import STRETCH, GreedyLoop
 from waggle.engine.request import Prompt
 from waggle.engine.row_store import RowStore
 from waggle.engine.stores import Piece
@@ -25,7 +26,9 @@ def warmed(step: Any) -> Any:
     return step
 
 
-def row_engine(tiny: Any, rows: int, static: bool = True, **options: Any) -> Engine:
+def row_engine(
+    tiny: Any, rows: int, static: bool = True, rolls: bool = False, **options: Any
+) -> Engine:
     """An engine that decodes as on a GPU."""
     engine = Engine(*tiny, max_rows=rows, **options)
     backend = engine.backend
@@ -36,6 +39,7 @@ def row_engine(tiny: Any, rows: int, static: bool = True, **options: Any) -> Eng
     backend.asynchronous = True
     backend.budget = 700
     backend.graphs = StepGraphs(decoder, store, capture=warmed) if static else None
+    backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None
     return engine
 
 
@@ -52,6 +56,67 @@ def test_steps_are_greedy(tiny: Any, rows: int, speculate: bool, static: bool) -
     if static:
         assert engine.backend.graphs is not None
         assert engine.backend.graphs._graphs, "no step went through a static shape"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 24])
+def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
+    """Answers that end early, at once, within a stretch and beyond several; slots are reused."""
+    engine = row_engine(tiny, rows, rolls=True, speculate=False)
+    model, tokenizer = tiny
+    free = [
+        Prompt(p.tail, p.prefix, max_new_tokens=length)
+        for p, length in zip(
+            prompts(tokenizer, 24), [1, 2, STRETCH, STRETCH + 1, 40, 70] * 4, strict=True
+        )
+    ]
+    forced = [Prompt(p.tail, p.prefix, max_new_tokens=20, ignore_end=True) for p in free[:5]]
+    want = [reference(model, tokenizer, prompt) for prompt in free]
+    usual = [done.tokens for done in Engine(*tiny, max_rows=4).generate(forced)]
+    for _ in range(2):
+        done = engine.generate([*free, *forced])
+        assert [d.tokens for d in done] == [*want, *usual]
+    assert isinstance(engine.backend, LeanBackend)
+    assert engine.backend.loop is not None
+    assert engine.backend.loop._stretches, "nothing was rolled"
+    assert all(d.usage.drafted_tokens == 0 for d in done)
+    ended = [len(d.tokens) + (d.finish == "stop") for d in done]
+    assert [d.usage.model_steps for d in done] == ended
+
+
+def test_rolled_rows_end_where_the_model_says(tiny: Any) -> None:
+    """Any token may be an end: those that a model says early on are."""
+    batch = [Prompt(p.tail, p.prefix, max_new_tokens=40) for p in prompts(tiny[1], 12)]
+    plain = Engine(*tiny, max_rows=12, speculate=False)
+    rolled = row_engine(tiny, 12, rolls=True, speculate=False)
+    said = [done.tokens for done in plain.generate(batch)]
+    for count in (1, 3):
+        for engine in (plain, rolled):
+            engine.ends = frozenset(tokens[5 * i + 3] for i, tokens in enumerate(said[:count]))
+            engine._closing = sorted(engine.ends)
+        want, found = plain.generate(batch), rolled.generate(batch)
+        assert found == want
+        assert any(done.finish == "stop" for done in found)
+
+
+def test_rolled_and_constrained_rows_share_an_engine(tiny: Any, record_grammar: Any) -> None:
+    mixed = row_engine(tiny, 8, rolls=True)
+    mixed.backend.drafts = lambda rows: False  # type: ignore[method-assign]
+    free = prompts(tiny[1], 10)
+    bound = prompts(tiny[1], 10, grammar=mixed.constraint(record_grammar))
+    alone = Engine(*tiny, max_rows=8)
+    want = [done.tokens for done in alone.generate([*free, *bound])]
+    found = mixed.generate([p for pair in zip(free, bound, strict=True) for p in pair])
+    assert [done.tokens for done in (*found[::2], *found[1::2])] == want
+
+
+def test_drafts_are_for_few_rows_or_large_models(tiny: Any) -> None:
+    backend = row_engine(tiny, 64, rolls=True).backend
+    assert isinstance(backend, LeanBackend)
+    assert backend.drafts(1)
+    assert not backend.drafts(64)
+    backend.decoder.parameters = lambda: 4_000_000_000  # type: ignore[method-assign]
+    assert backend.drafts(64)
+    assert not backend.drafts(512)
 
 
 def test_rows_of_several_prefixes_share_steps_and_slots(tiny: Any) -> None:

@@ -19,8 +19,9 @@ from waggle.engine import flash
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
+from waggle.engine.loop import GreedyLoop
 from waggle.engine.offers import Offers
-from waggle.engine.passes import Pace
+from waggle.engine.passes import Pace, Rolling
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.stores import Piece, PrefixKV, Store, indices
@@ -32,6 +33,14 @@ CPU_BUDGET = 384
 LEAST_SHARE = 24
 """Tokens that are worth a lane of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
+LAYER_SECONDS = 45e-6
+"""Time of one layer's short kernels in a step, on a large GPU."""
+READING = 3.5e12
+"""Bytes per second at which such a GPU reads weights."""
+DRAFT_SECONDS = 1.2e-3
+"""Host time that drafting one free answer takes: its grammar, its walk, its guesses."""
+DRAFT_SAVES = 40
+"""Steps that drafts save in one answer."""
 
 
 class LeanBackend:
@@ -42,10 +51,13 @@ class LeanBackend:
         self.device = self.decoder.device
         self.store: Store
         self.graphs: StepGraphs | None = None
+        self.loop: GreedyLoop | None = None
         shape, dtype = self.decoder.shape, self.decoder.dtype
         if flash.works(self.device, dtype, shape.heads, shape.kv_heads, shape.head_dim):
             store = RowStore(shape, max_rows, dtype, self.device)
-            self.graphs = StepGraphs(self.decoder, store) if graphs else None
+            if graphs:
+                self.graphs = StepGraphs(self.decoder, store)
+                self.loop = GreedyLoop(self.decoder, store)
             self.store = store
         else:
             self.store = SharedStore(shape, max_rows, dtype, self.device)
@@ -70,12 +82,38 @@ class LeanBackend:
         patience = knee / rows
         return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
 
+    def drafts(self, rows: int) -> bool:
+        """Whether drafts of free answers save more than they cost, with this many rows.
+
+        A GPU runs a step of all rows in the time of one, so the more rows share it the less a
+        saved step is worth, while the host drafts for each row apart. A CPU always gains.
+        """
+        if self.loop is None:
+            return True
+        weights = self.decoder.parameters() * self.decoder.embedding.element_size()
+        step = self.decoder.shape.layers * LAYER_SECONDS + weights / READING
+        return DRAFT_SAVES * step / rows > DRAFT_SECONDS
+
+    @property
+    def rolls(self) -> bool:
+        """Whether rows can be rolled: where steps are captured."""
+        return self.loop is not None
+
+    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        """Roll rows on; return what each said, noise behind an end token or its room included."""
+        assert self.loop is not None
+        with torch.inference_mode():
+            said: list[list[int]] = self.loop.run(rows, ends).tolist()
+            return said
+
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of this many own positions after this long a prefix."""
         moved = self.store.reserve(prefix, own)
         stretched = self.decoder.reserve(prefix + own + self.store.capacity)
-        if self.graphs is not None and (moved or stretched):
-            self.graphs.clear()
+        if moved or stretched:
+            for captured in (self.graphs, self.loop):
+                if captured is not None:
+                    captured.clear()
 
     def prime(self, most: int) -> None:
         """Make steps of up to this many tokens ready, where making ready takes time."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from waggle.engine.passes import Backend, Pace
+from waggle.engine.passes import Backend, Pace, Rolling
 
 
 class Clocked:
@@ -39,6 +39,21 @@ class Clocked:
     def pace(self, rows: int) -> Pace | None:
         """As the watched backend."""
         return self.backend.pace(rows)
+
+    def drafts(self, rows: int) -> bool:
+        """As the watched backend."""
+        return self.backend.drafts(rows)
+
+    @property
+    def rolls(self) -> bool:
+        """As the watched backend."""
+        return self.backend.rolls
+
+    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        """Time the steps, their output layer included."""
+        found: list[list[int]] = self._timed("steps", lambda: self.backend.roll(rows, ends))
+        self.passes += len(found[0])
+        return found
 
     def prime(self, most: int) -> None:
         """As the watched backend."""

@@ -20,7 +20,7 @@ from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
 from waggle.engine.grammar import Grammar
-from waggle.engine.passes import Backend
+from waggle.engine.passes import Backend, Rolling
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.rows import ConstrainedRow, FreeRow, Row
@@ -57,6 +57,7 @@ class Engine:
         self.tokenizer = tokenizer
         self.vocabulary = Vocabulary(tokenizer)
         self.ends = end_tokens(model, tokenizer)
+        self._closing = sorted(self.ends)
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
         # An adapter kept apart changes layers from within; only its own model runs it right.
         lean = supports(model.config) and not hasattr(model, "peft_config")
@@ -66,6 +67,7 @@ class Engine:
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
         self.batches = 0
+        """Passes so far."""
         self._rows = max_rows
         self._habits = Habits()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
@@ -79,10 +81,16 @@ class Engine:
         """Bind a grammar to this engine's tokenizer."""
         return Constraint(grammar, self.vocabulary, min(self.ends, default=-1))
 
+    @property
+    def drafts(self) -> bool:
+        """Whether free answers are drafted here; if not, a skeleton is of no use."""
+        return self.speculate and self.backend.drafts(self._rows)
+
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Decode every prompt; safe to call from several threads, which then share batches."""
         ticket = _Ticket(len(prompts))
-        rows = [self._row(prompt) for prompt in prompts]
+        drafts = self.drafts
+        rows = [self._row(prompt, drafts) for prompt in prompts]
         with self._door:
             self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
         while not ticket.complete:
@@ -94,7 +102,7 @@ class Engine:
             raise ticket.error
         return [done for done in ticket.completions if done is not None]
 
-    def _row(self, prompt: Prompt) -> Row:
+    def _row(self, prompt: Prompt, drafts: bool) -> Row:
         prompt = prompt if self.reuse_prefix else _unsplit(prompt)
         if not prompt.tail:
             raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
@@ -107,7 +115,8 @@ class Engine:
         pace = self.backend.pace(self._rows) if self.speculate else None
         if prompt.grammar is not None:
             return ConstrainedRow(prompt, self.ends, self._habits, pace)
-        return FreeRow(prompt, self.ends, self._habits, self._echo(prompt.prefix), pace)
+        quoted = self._echo(prompt.prefix) if drafts else None
+        return FreeRow(prompt, self.ends, self._habits, quoted, pace)
 
     def _echo(self, prefix: tuple[int, ...]) -> Echo:
         """Return what a prefix says after which tokens, read once."""
@@ -123,7 +132,10 @@ class Engine:
         try:
             self._admit()
             for group in self._groups():
-                self._step(group)
+                if group[0].plain and group[0].cached and self.backend.rolls:
+                    self._roll(group)
+                else:
+                    self._step(group)
             self._retire()
         except Exception as error:
             # The batch is lost, not the engine: every caller in it gets the same error.
@@ -158,8 +170,30 @@ class Engine:
             rows.sort(key=lambda row: (heads[row.prompt.prefix], row.slot))
         else:
             rows.sort(key=lambda row: row.slot)
-        parts = [row for row in rows if row.cached], [row for row in rows if not row.cached]
+        going = [row for row in rows if row.cached]
+        parts = [
+            [row for row in going if not row.plain],
+            [row for row in going if row.plain],
+            [row for row in rows if not row.cached],
+        ]
         return [part for part in parts if part]
+
+    def _roll(self, rows: list[Row]) -> None:
+        """Let rows that nothing is drafted for go on by themselves for some steps."""
+        given = [
+            Rolling(
+                row.slot,
+                row.pending[0],
+                len(row.prompt.prefix) + row.cached,
+                row.prompt.max_new_tokens - len(row.answer),
+                row.prompt.ignore_end,
+            )
+            for row in rows
+        ]
+        said = self.backend.roll(given, self._closing)
+        self.batches += len(said[0])
+        for row, tokens in zip(rows, said, strict=True):
+            row.rolled(tokens)
 
     def _step(self, rows: list[Row]) -> None:
         hidden = self.backend.run(
@@ -201,7 +235,7 @@ class Engine:
                 offer for row in rows if isinstance(row, ConstrainedRow) for offer in row.offers
             ]
             return self.backend.choose(states, offers)
-        return self.backend.argmax(states, sorted(self.ends) if kind == "forced" else [])
+        return self.backend.argmax(states, self._closing if kind == "forced" else [])
 
     def _retire(self) -> None:
         if not any(row.finish for row, _, _ in self._active):
@@ -223,7 +257,7 @@ class Engine:
             row.slot = -1
 
     def _close(self, row: Row) -> Completion:
-        if row.kind != "choice":
+        if row.kind != "choice" and not row.plain:
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
 

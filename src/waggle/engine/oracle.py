@@ -12,7 +12,10 @@ from random import Random
 import numpy as np
 
 from waggle.engine.constraint import Constraint
-from waggle.engine.passes import Pace
+from waggle.engine.passes import Pace, Rolling
+
+STRETCH = 16
+"""Steps of one roll, as on a GPU."""
 
 
 class Oracle:
@@ -20,7 +23,13 @@ class Oracle:
 
     asynchronous = True
 
-    def __init__(self, scripts: Mapping[tuple[int, ...], Sequence[int]], pace: Pace) -> None:
+    def __init__(
+        self,
+        scripts: Mapping[tuple[int, ...], Sequence[int]],
+        pace: Pace,
+        drafts: bool = True,
+    ) -> None:
+        self._drafts = drafts
         self._scripts = scripts
         self._lengths = sorted({len(tail) for tail in scripts}, reverse=True)
         self._rows: dict[int, tuple[int, Sequence[int]]] = {}
@@ -29,6 +38,24 @@ class Oracle:
     def pace(self, rows: int) -> Pace:
         """Return how far drafts reach."""
         return self._pace
+
+    def drafts(self, rows: int) -> bool:
+        """Whether free answers are drafted; without a pace they are rolled."""
+        return self._drafts
+
+    @property
+    def rolls(self) -> bool:
+        """As a GPU does where it does not draft."""
+        return not self._drafts
+
+    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        """Go on reciting."""
+        said = []
+        for row in rows:
+            tail, script = self._rows[row.slot]
+            rest = script[row.place + 1 - tail :][:STRETCH]
+            said.append([*rest, *[0] * (STRETCH - len(rest))])
+        return said
 
     def prime(self, most: int) -> None:
         """Nothing to do."""

@@ -14,6 +14,18 @@ class Pace(NamedTuple):
     most: int
 
 
+class Rolling(NamedTuple):
+    """A row to be rolled: its last token, not yet run, and how many more it may say."""
+
+    slot: int
+    token: int
+    place: int
+    """Position of that token in the row's cache, prefix included."""
+    room: int
+    forced: bool
+    """Whether end tokens are banned."""
+
+
 class Backend(Protocol):
     """Runs rows of tokens and reads the model's next ones."""
 
@@ -24,6 +36,19 @@ class Backend(Protocol):
 
     def pace(self, rows: int) -> Pace | None:
         """Return how far drafts should reach with this many rows; None where none may be used."""
+        ...
+
+    def drafts(self, rows: int) -> bool:
+        """Whether drafts of free answers save more than they cost, with this many rows."""
+        ...
+
+    @property
+    def rolls(self) -> bool:
+        """Whether rows can be rolled: decoded greedily for many steps before they are read."""
+        ...
+
+    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        """Roll rows on; return what each said, noise behind an end token or its room included."""
         ...
 
     def prime(self, most: int) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from waggle.engine.passes import Rolling
+
 MAX_PREFIXES = 4
 
 
@@ -21,6 +23,7 @@ class PlainBackend:
     """Runs rows one by one through a transformers model."""
 
     asynchronous = False
+    rolls = False
 
     def __init__(self, model: Any, max_rows: int) -> None:
         self.model = model
@@ -30,6 +33,14 @@ class PlainBackend:
 
     def pace(self, rows: int) -> None:
         """No drafts: some caches cannot be rolled back."""
+
+    def drafts(self, rows: int) -> bool:
+        """Never: see `pace`."""
+        return False
+
+    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        """Not offered: rows are run one by one."""
+        raise NotImplementedError("rows of this model are not rolled")
 
     def prime(self, most: int) -> None:
         """Nothing to do: no step is made ready."""

@@ -25,6 +25,9 @@ class Row:
     kind = ""
     """How tokens are asked for: `choice` among offers, `free`, or `forced` past the end tokens."""
 
+    plain = False
+    """Whether every next token is the model's argmax after the last one, and nothing is drafted."""
+
     def __init__(self, prompt: Prompt, ends: frozenset[int]) -> None:
         self.prompt = prompt
         self.ends = ends
@@ -66,6 +69,16 @@ class Row:
         self.answer.extend(tokens[:room])
         if len(tokens) >= room:
             self.finish = "length"
+
+    def rolled(self, tokens: Sequence[int]) -> None:
+        """Use a stretch of tokens that followed one another, up to the end of the answer."""
+        room = self.prompt.max_new_tokens - len(self.answer)
+        known = len(self.answer)
+        self._append(tokens[:room])
+        said = len(self.answer) - known + (self.finish == "stop")
+        self.cached += said
+        self.steps += said
+        self.pending = self.answer[-1:]
 
     def completion(self, text: str, reused: int) -> Completion:
         """Close the row."""
@@ -220,20 +233,22 @@ class FreeRow(Row):
         prompt: Prompt,
         ends: frozenset[int],
         habits: Habits,
-        prefix: Echo,
+        prefix: Echo | None,
         pace: Pace | None,
     ) -> None:
+        """Prepare a row; without a prefix to quote or a pace it drafts nothing."""
         super().__init__(prompt, ends)
         self.kind = "forced" if prompt.ignore_end else "free"
         self._habits = habits
         self._prefix = prefix
         self._pace = pace
+        self.plain = prefix is None or pace is None
         self.drafter: Drafter | None = None
         self.draft: list[int] = []
 
     def prepare(self) -> None:
         """Read the prompt for drafts."""
-        if self.drafter is None and self._pace is not None:
+        if self.drafter is None and self._pace is not None and self._prefix is not None:
             span = (self._pace.least, self._pace.most)
             skeleton = self.prompt.skeleton
             self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix, skeleton, span)

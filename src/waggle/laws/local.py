@@ -130,6 +130,9 @@ class LocalLaw:
         self, engine: Engine, request: Request, shared: tuple[int, ...], own: list[int]
     ) -> Prompt:
         from waggle.engine.request import Prompt
+
+        if self.mode == "free" and not engine.drafts:
+            return Prompt(own, shared, max_new_tokens=self.max_new_tokens)
         from waggle.laws.spelling import view_grammar
 
         grammar = view_grammar(request.view)

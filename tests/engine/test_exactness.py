@@ -187,3 +187,19 @@ def test_a_prompt_that_does_not_fit_is_refused_with_the_fix(tiny: Any) -> None:
     with pytest.raises(ConfigError, match="tail"):
         engine.generate([Prompt(tail=[], prefix=(1, 2))])
     assert engine.generate([Prompt(tail=[5], max_new_tokens=2)])[0].usage.completion_tokens == 2
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_rows_that_do_not_fit_into_memory_wait(tiny: Any, on_gpu: bool) -> None:
+    """Long prompts leave room for few rows; short ones before and after are not hurt."""
+    from tests.engine.test_graphs import row_engine
+
+    engine = row_engine(tiny, 8, rolls=True) if on_gpu else Engine(*tiny, max_rows=8)
+    assert isinstance(engine.backend, LeanBackend)
+    engine.backend.store.limit = 6 * 1024 * 700  # type: ignore[attr-defined]
+    short, long = prompts(tiny[1], 12), ids(tiny[1], "view " * 200)
+    batch = [*short[:7], Prompt(tail=long, max_new_tokens=NEW), *short[7:]]
+    want = [reference(*tiny, prompt) for prompt in batch]
+    assert answers(engine, batch) == want
+    assert engine.backend.room(0, 100) < 8, "the caches would have grown beyond their limit"
+    assert answers(engine, batch) == want

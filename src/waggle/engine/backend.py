@@ -26,7 +26,7 @@ from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
-PREFIX_BYTES = 1 << 30
+PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
 CPU_BUDGET = 384
 """Tokens per part of a pass on a CPU: what the caches of a core hold."""
@@ -106,6 +106,10 @@ class LeanBackend:
             said: list[list[int]] = self.loop.run(rows, ends).tolist()
             return said
 
+    def room(self, prefix: int, own: int) -> int:
+        """Return how many rows the memory holds when one of this size is among them."""
+        return self.store.room(prefix, own)
+
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of this many own positions after this long a prefix."""
         moved = self.store.reserve(prefix, own)
@@ -132,7 +136,7 @@ class LeanBackend:
         known = self._prefixes.get(tokens)
         if known is None:
             known = self._prefixes[tokens] = self._run_prefix(tokens)
-            while len(self._prefixes) > 1 and self._kept() > PREFIX_BYTES:
+            while len(self._prefixes) > 1 and self._kept() > PREFIX_BYTES[self.device.type]:
                 self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(tokens)
         return known

@@ -63,6 +63,10 @@ class Clocked:
         """As the watched backend."""
         return self.backend.describe()
 
+    def room(self, prefix: int, own: int) -> int:
+        """As the watched backend."""
+        return self.backend.room(prefix, own)
+
     def reserve(self, prefix: int, own: int) -> None:
         """As the watched backend."""
         self.backend.reserve(prefix, own)

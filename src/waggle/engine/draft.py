@@ -15,7 +15,8 @@ from waggle.engine.constraint import Constraint
 
 ORDER = 3
 """Tokens of context that select a remembered continuation; two serve where three are new."""
-MAX_REMEMBERED = 200_000
+MAX_REMEMBERED = 50_000
+"""Contexts that are remembered, of half a kilobyte each; then all are forgotten."""
 
 Context = tuple[int, ...]
 

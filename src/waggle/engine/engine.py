@@ -146,18 +146,29 @@ class Engine:
             self._queue.clear()
 
     def _admit(self) -> None:
+        """Let waiting rows in, in order, as far as there are slots and memory for them."""
+        # Where rows roll, a prompt apart from the others costs a pass: let several come together.
+        if self.backend.rolls and self._active and 4 * len(self._free) < self._rows:
+            return
         with self._door:
-            entering = [
-                self._queue.popleft() for _ in range(min(len(self._queue), len(self._free)))
-            ]
-        for row, ticket, index in entering:
-            if row.done:
-                ticket.put(index, self._close(row))
-                continue
-            row.slot = self._free.pop()
-            own = len(row.prompt.tail) + row.prompt.max_new_tokens
-            self.backend.reserve(len(row.prompt.prefix), own)
-            self._active.append((row, ticket, index))
+            while self._queue and self._free and self._enter(*self._queue[0]):
+                self._queue.popleft()
+
+    def _enter(self, row: Row, ticket: _Ticket, index: int) -> bool:
+        """Give a row a slot and room; whether it could be."""
+        if row.done:
+            ticket.put(index, self._close(row))
+            return True
+        size = len(row.prompt.prefix), len(row.prompt.tail) + row.prompt.max_new_tokens
+        held = self.backend.room(*size)
+        if held < self._rows:
+            taken = max((other.slot for other, _, _ in self._active), default=-1)
+            if max(taken, self._free[-1]) >= held:
+                return False
+        row.slot = self._free.pop()
+        self.backend.reserve(*size)
+        self._active.append((row, ticket, index))
+        return True
 
     def _groups(self) -> list[list[Row]]:
         """Return the rows under way and those entering; of one prefix side by side, by slot.

@@ -17,8 +17,8 @@ LOOKAHEAD = 8
 """Bytes spelled past the forced text, so that a token is not cut by the end of the lookahead."""
 MAX_LEAVES = 96
 """Continuations encoded at one point; beyond it the lookahead is shortened."""
-MAX_LOOKS = 100_000
-"""Shapes remembered per vocabulary."""
+MAX_KEPT = 500_000
+"""Continuations in the shapes that a vocabulary remembers, of a tenth of a kilobyte each."""
 
 Shape = tuple[object, ...]
 """Nested labels: (label, shape behind it), (label, True) at an end, None where it may stop."""
@@ -136,8 +136,10 @@ def look(vocabulary: Vocabulary, end_token: int, form: Shape) -> Look:
     key = (end_token, form)
     found = known.get(key)
     if found is None:
-        if len(known) >= MAX_LOOKS:
+        vocabulary.kept += len(spell(form))
+        if vocabulary.kept > MAX_KEPT:
             known.clear()
+            vocabulary.kept = 0
         found = known[key] = _look(vocabulary, end_token, form)
     return found
 

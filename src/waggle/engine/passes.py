@@ -59,6 +59,10 @@ class Backend(Protocol):
         """Say how this backend computes."""
         ...
 
+    def room(self, prefix: int, own: int) -> int:
+        """Return how many rows the memory holds when one of this size is among them."""
+        ...
+
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of this many own positions after this long a prefix."""
         ...

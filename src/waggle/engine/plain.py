@@ -49,6 +49,10 @@ class PlainBackend:
         """Say how this backend computes, for reports."""
         return "transformers, row by row"
 
+    def room(self, prefix: int, own: int) -> int:
+        """Any number: nothing is kept side by side."""
+        return 1 << 30
+
     def reserve(self, prefix: int, own: int) -> None:
         """Nothing to do: these caches grow by themselves."""
 

@@ -19,7 +19,17 @@ import torch
 from torch import Tensor
 
 from waggle.engine import flash
-from waggle.engine.stores import SLACK, Chunk, Piece, PrefixKV, Shape, indices, round_up
+from waggle.engine.stores import (
+    SLACK,
+    Chunk,
+    Piece,
+    PrefixKV,
+    Shape,
+    affordable,
+    indices,
+    memory_limit,
+    round_up,
+)
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -58,8 +68,9 @@ class RowStore:
         attend: flash.Varlen = flash.kernel,
     ) -> None:
         self.capacity = 0
+        self.limit = memory_limit(device)
         self._shape = shape
-        self.rows = rows
+        self.rows = self._most = rows
         self._dtype = dtype
         self._device = device
         self._kernel = attend
@@ -67,21 +78,37 @@ class RowStore:
         self._cache: list[Tensor] = []
         self._held: list[PrefixKV | None] = [None] * rows
 
-    def reserve(self, prefix: int, own: int) -> bool:
-        """Make room for rows of a prefix and this many own positions; one more row is scratch."""
+    def room(self, prefix: int, own: int) -> int:
+        """Return how many rows the memory holds when one of this size is among them."""
+        capacity = self._needed(prefix, own)
+        if capacity <= self.capacity:
+            return self.rows
+        return affordable(self._shape, self._dtype, self.limit, capacity, self._most)
+
+    def _needed(self, prefix: int, own: int) -> int:
+        """Return the capacity to have for a row; growing voids recorded steps: grow rarely."""
         needed = prefix + own + SLACK
         if needed <= self.capacity:
+            return self.capacity
+        return round_up(max(needed, self.capacity * 5 // 4), 128)
+
+    def reserve(self, prefix: int, own: int) -> bool:
+        """Make room for rows of a prefix and this many own positions; one more row is scratch."""
+        capacity = self._needed(prefix, own)
+        if capacity == self.capacity:
             return False
-        # Growing moves every row and voids recorded steps: grow rarely.
-        capacity = round_up(max(needed, self.capacity * 5 // 4), 128)
-        old, known, self.capacity = self._cache, self.capacity, capacity
-        size = ((self.rows + 1) * capacity, 2 * self._shape.kv_heads, self._shape.head_dim)
-        self._cache = []
-        for layer in range(self._shape.layers):
-            fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
-            if old:
-                stale = old[layer].view(self.rows + 1, known, *size[1:])
-                fresh.view(self.rows + 1, capacity, *size[1:])[:, :known] = stale
+        rows, stale = self.room(prefix, own), self._cache
+        kept, known = min(rows, self.rows), self.capacity
+        self.rows, self.capacity, self._cache = rows, capacity, []
+        self._held = [*self._held[:kept], *[None] * (rows - kept)]
+        tail = (2 * self._shape.kv_heads, self._shape.head_dim)
+        for _ in range(self._shape.layers):
+            fresh = torch.zeros(
+                ((rows + 1) * capacity, *tail), dtype=self._dtype, device=self._device
+            )
+            if stale:  # layer by layer, so that both never lie in memory whole
+                old = stale.pop(0).view(-1, known, *tail)[:kept]
+                fresh.view(rows + 1, capacity, *tail)[:kept, :known] = old
             self._cache.append(fresh)
         return True
 

@@ -15,7 +15,17 @@ import torch
 from torch import Tensor
 
 from waggle.engine import attention
-from waggle.engine.stores import SLACK, Chunk, Piece, PrefixKV, Shape, indices, round_up
+from waggle.engine.stores import (
+    SLACK,
+    Chunk,
+    Piece,
+    PrefixKV,
+    Shape,
+    affordable,
+    indices,
+    memory_limit,
+    round_up,
+)
 
 
 @dataclass(slots=True)
@@ -46,23 +56,35 @@ class SharedStore:
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         self.capacity = 0
+        self.limit = memory_limit(device)
         self._shape = shape
-        self._rows = rows
+        self._rows = self._most = rows
         self._dtype = dtype
         self._device = device
         self._scale = shape.head_dim**-0.5
         self._cache: list[tuple[Tensor, Tensor]] = []
+
+    def room(self, prefix: int, own: int) -> int:
+        """Return how many rows the memory holds when one of this size is among them."""
+        capacity = round_up(own + SLACK, 128)
+        if capacity <= self.capacity:
+            return self._rows
+        return affordable(self._shape, self._dtype, self.limit, capacity, self._most)
 
     def reserve(self, prefix: int, own: int) -> bool:
         """Make room for rows of this many own positions; prefixes are kept elsewhere."""
         capacity = max(self.capacity, round_up(own + SLACK, 128))
         if capacity == self.capacity:
             return False
-        self.capacity = capacity
-        old, self._cache = self._cache, [self._empty() for _ in range(self._shape.layers)]
-        for new, kept in zip(self._cache, old, strict=False):
-            for fresh, stale in zip(new, kept, strict=True):
-                fresh[:, :, : stale.shape[2]] = stale
+        self._rows, self.capacity = self.room(prefix, own), capacity
+        stale, self._cache = self._cache, []
+        for _ in range(self._shape.layers):
+            pair = self._empty()
+            if stale:  # layer by layer, so that both never lie in memory whole
+                for fresh, old in zip(pair, stale.pop(0), strict=True):
+                    kept = min(len(fresh), len(old))
+                    fresh[:kept, :, : old.shape[2]] = old[:kept]
+            self._cache.append(pair)
         return True
 
     def _empty(self) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,15 @@ from torch import Tensor
 
 SLACK = 32
 """Cache positions kept free after an answer, for drafts."""
+HOST_LIMIT = 3 << 29
+"""Bytes of main memory for the keys and values of rows."""
+
+
+def memory_limit(device: torch.device) -> int:
+    """Return how many bytes the rows of one engine may take on a device."""
+    if device.type != "cuda":
+        return HOST_LIMIT
+    return int(torch.cuda.mem_get_info(device)[0]) // 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,10 @@ class Store(Protocol):
     capacity: int
     """Positions a row has, as `reserve` counts them."""
 
+    def room(self, prefix: int, own: int) -> int:
+        """Return how many rows its memory holds when one of this size is among them."""
+        ...
+
     def reserve(self, prefix: int, own: int) -> bool:
         """Make room for rows of this size; whether the caches moved."""
         ...
@@ -92,6 +105,12 @@ class Store(Protocol):
     def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
         """Keep the new keys and values of a layer, and attend; [N,H,D] in and out."""
         ...
+
+
+def affordable(shape: Shape, dtype: torch.dtype, limit: int, capacity: int, rows: int) -> int:
+    """Return how many of these rows fit into a limit of bytes; one always has to."""
+    position = 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
+    return max(1, min(rows, limit // (position * max(1, capacity))))
 
 
 def round_up(value: int, step: int) -> int:

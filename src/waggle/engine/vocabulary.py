@@ -12,7 +12,7 @@ from typing import Any
 
 from waggle.core.errors import ConfigError
 
-_CACHE = 65_536
+_CACHE = 32_768
 UNSPELLED = b"\xff"
 """Stands for what no text contains."""
 
@@ -52,6 +52,8 @@ class Vocabulary:
         self._spellings: dict[int, bytes] = {}
         self.looks: dict[Any, Any] = {}
         """What constraints have found out about shapes of text (see `waggle.engine.looks`)."""
+        self.kept = 0
+        """How much that is."""
         self._encode = lru_cache(maxsize=_CACHE)(self._encode_checked)
 
     @staticmethod

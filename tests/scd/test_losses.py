@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
-from waggle.core.summary import FACTORS
+from waggle.core.summary import FACTORS, Field
 from waggle.scd import losses
 from waggle.scd.config import StageTwo, weights
-from waggle.scd.heads import EMBEDDING, FIELD_WIDTHS, HIDDEN, Heads
+from waggle.scd.data import spread
+from waggle.scd.heads import EMBEDDING, FIELD_WIDTHS, HIDDEN, Heads, OrbitHeads
 
 LN2, LN3 = math.log(2), math.log(3)
 
@@ -40,26 +41,47 @@ def test_orbit_heads_average_two_cross_entropies_and_the_kl_over_factors() -> No
     even, skewed = torch.zeros(1, 2), torch.tensor([[0.25, 0.75]]).log()
     labels = torch.tensor([[0, 1]])
     skl = losses.symmetric_kl(even, skewed).item()
-    found = losses.orbit_head_loss([even, even], [skewed, skewed], labels, 0.1)
+    found = losses.orbit_head_loss(torch.stack([even, even], 1), torch.stack([skewed, skewed], 1),
+                                   labels, 0.1)  # fmt: skip
     first = LN2 - math.log(0.25) + 0.1 * skl
     second = LN2 - math.log(0.75) + 0.1 * skl
     assert found.item() == pytest.approx((first + second) / 2)
 
 
 def test_orbit_accuracy_is_the_share_of_factors() -> None:
-    logits = [torch.tensor([[2.0, 0.0]]), torch.tensor([[2.0, 0.0]])]
+    logits = torch.tensor([[[2.0, 0.0], [2.0, 0.0]]])
     assert losses.orbit_accuracy(logits, torch.tensor([[0, 1]])).item() == 0.5
 
 
 def test_field_loss_gives_both_groups_equal_weight() -> None:
-    logits = {name: torch.zeros(1, n) for name, n in FIELD_WIDTHS.items()}
-    targets = {name: torch.full((1, FIELD_WIDTHS[name]), 1.0 / FIELD_WIDTHS[name])
-               for name in losses.HISTOGRAMS}  # fmt: skip
-    targets |= {"ready": torch.tensor([1]), "commitment": torch.tensor([5])}
+    logits = Heads(4, 0).field.targets.far[None]
+    even = {name: [1.0 / FIELD_WIDTHS[name]] * FIELD_WIDTHS[name] for name in losses.HISTOGRAMS}
+    target = spread(Field(**even, ready=1, commitment=5))
     hist = (3 * math.log(6) + math.log(10)) / 4
     state = (math.log(2) + math.log(6)) / 2
+    targets = torch.from_numpy(target)[None]
     assert losses.field_loss(logits, targets).item() == pytest.approx(hist + state, rel=1e-6)
     assert losses.field_loss(logits, targets, 0.0).item() == pytest.approx(hist, rel=1e-6)
+
+
+def test_a_class_that_a_factor_has_not_takes_no_part() -> None:
+    heads = OrbitHeads(16)
+    hidden = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
+    other = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
+    labels = torch.zeros(3, 12, dtype=torch.long)
+    one, two = heads(hidden), heads(other)
+    alone = torch.zeros(3)
+    for k, classes in enumerate(FACTORS.values()):
+        p, q = one[:, k, : len(classes)], two[:, k, : len(classes)]
+        for logits in (p, q):
+            alone += torch.nn.functional.cross_entropy(logits, labels[:, k], reduction="none")
+        alone += 0.1 * losses.symmetric_kl(p, q)
+    found = losses.orbit_head_loss(one, two, labels, 0.1)
+    torch.testing.assert_close(found, alone / 12)
+    torch.autograd.backward(found.sum())
+    grad = heads.linear.weight.grad
+    assert grad is not None and torch.isfinite(grad).all()
+    assert not grad[(heads.far != 0).flatten()].any()
 
 
 def test_soft_cross_entropy_by_hand() -> None:
@@ -82,13 +104,14 @@ def test_arms_are_weights() -> None:
 
 def test_heads_have_the_shapes_of_the_appendix() -> None:
     heads = Heads(16, 0)
-    assert len(heads.orbit.factors) == 12 == len(FACTORS)
+    assert heads.orbit(torch.zeros(3, 16)).shape[:2] == (3, 12) and len(FACTORS) == 12
     assert heads.field.hidden.in_features == 16 + 12 * EMBEDDING
     assert heads.field.hidden.out_features == HIDDEN == 512
     assert heads.field.dropout.p == 0.05
     rho = torch.zeros(3, 12, dtype=torch.long)
-    shapes = {k: v.shape for k, v in heads.field(torch.zeros(3, 16), rho).items()}
-    assert shapes == {name: (3, n) for name, n in FIELD_WIDTHS.items()}
+    assert heads.field(torch.zeros(3, 16), rho).shape == (3, len(FIELD_WIDTHS), 10)
+    there = (heads.field.targets.far == 0).sum(1).tolist()
+    assert there == list(FIELD_WIDTHS.values())
     again = Heads(16, 0)
     assert torch.equal(again.field.hidden.weight, heads.field.hidden.weight)
     assert not torch.equal(Heads(16, 1).field.hidden.weight, heads.field.hidden.weight)

@@ -1,11 +1,12 @@
 """Speed of stage two on this machine: `waggle bench train`.
 
-Runs the real loop (batches made in a thread, packed passes, optimizer) on a real corpus, with the
+Runs the real loop (batches encoded ahead, packed passes, optimizer) on a real corpus, with the
 backbone's own weights or random ones of a known shape, and says how long 648 updates take.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,11 +19,12 @@ import torch
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
 from waggle.scd.config import Recipe, weights
-from waggle.scd.data import Decisions, Moves, labelled
 from waggle.scd.heads import Heads
+from waggle.scd.lessons import lessons
 from waggle.scd.model import Student
-from waggle.scd.tokens import Coder
-from waggle.scd.trainer import Plan, Trainer
+from waggle.scd.prepare import Prepared
+from waggle.scd.stages import second
+from waggle.scd.trainer import Plan
 
 WARM = 3
 """First updates, which pay for start-up and are not counted."""
@@ -55,20 +57,19 @@ class Speed(NamedTuple):
 
 def bench_train(recipe: Recipe, corpus: Path, updates: int) -> Speed:
     """Measure so many updates of stage two under a recipe."""
-    store = Store(corpus)
     student = Student(recipe, 0)
-    coder = Coder(student.tokenizer)
-    stage, order = recipe.stage_two, recipe.order
-    records = labelled(store.examples("decisions", "train"))
-    seed = derive(0, "bench")
-    orbit, field = weights(stage, "scd")
-    quiet = recipe.run.model_copy(update={"evaluate_every": 10**6, "save_every": 10**6})
-    decisions = Decisions(records, coder, order, seed, batch=stage.batch, images=True)
-    plan = Plan(
-        stage, quiet, seed, {}, decisions, decisions.batch(0)[:2],
-        Moves(list(store.transitions("train")), coder, order, seed, batch=stage.transition_batch),
-        orbit, field,
+    stage, seed = recipe.stage_two, derive(0, "bench")
+    quiet = recipe.run.model_copy(
+        update={"evaluate_every": 10**6, "save_every": 10**6, "log_every": 1}
+    )
+    plan = Plan(stage, quiet, seed, {}, None, [], None, *weights(stage, "scd"))
+    prepared = Prepared(
+        corpus / "prepared", Store(corpus), student.tokenizer, recipe.order,
+        longest=recipe.max_context, workers=max(1, (os.cpu_count() or 1) - 2),
     )  # fmt: skip
+    with prepared as records:
+        held = records.decisions("validation", 2)
+        every = lessons(records, stage, recipe.order, seed, recipe.transitions.eventful)
     times: list[float] = []
     values: list[Mapping[str, float]] = []
 
@@ -77,7 +78,8 @@ def bench_train(recipe: Recipe, corpus: Path, updates: int) -> Speed:
         values.append(found)
 
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(student, Heads(student.width, 0), plan, Path(folder), watch=watch)
+        heads = Heads(student.width, 0)
+        trainer = second(student, heads, plan, every, held, Path(folder), watch=watch)
         trainer.train(updates + WARM + 1)
     return _speed(recipe, times, values)
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from waggle.core import orbit
 from waggle.core.canon import decode_view
 from waggle.core.order import Order, canonical, permutation
@@ -17,6 +20,7 @@ from waggle.core.seeds import derive
 from waggle.core.summary import Field, field, rho
 from waggle.corpus.store import CorpusError, Example, Transition
 from waggle.scd.forward import Encoded
+from waggle.scd.heads import FIELD_WIDTHS
 from waggle.scd.tokens import Coder
 
 _TRIES = 8
@@ -40,7 +44,8 @@ class Move(NamedTuple):
 
     source: Encoded
     labels: tuple[int, ...]
-    target: Field
+    target: NDArray[np.float32]
+    """m(next view): a distribution per target, as `spread` lays it out."""
     eventful: bool
 
     @property
@@ -141,6 +146,43 @@ class Decisions:
         return [Pair(coded[2 * i], coded[2 * i + 1], label) for i, label in enumerate(labels)]
 
 
+def spread(target: Field) -> NDArray[np.float32]:
+    """Lay a field out as one distribution per target, (targets, classes of the widest)."""
+    rows = np.zeros((len(FIELD_WIDTHS), max(FIELD_WIDTHS.values())), np.float32)
+    for row, name in zip(rows, FIELD_WIDTHS, strict=True):
+        value = getattr(target, name)
+        if isinstance(value, int):
+            row[value] = 1.0
+        else:
+            row[: len(value)] = value
+    return rows
+
+
+class Strata:
+    """Which transitions an update uses: so many eventful ones, then ordinary ones."""
+
+    def __init__(self, eventful: Sequence[bool], batch: int, share: float, seed: int) -> None:
+        strata = {flag: [i for i, e in enumerate(eventful) if e == flag] for flag in (True, False)}
+        wanted = round(batch * share)
+        if not strata[True]:
+            wanted = 0
+        elif not strata[False]:
+            wanted = batch
+        self._plans = [
+            (some, Schedule(len(some), size, seed, f"transitions {name}"))
+            for name, some, size in (
+                ("eventful", strata[True], wanted), ("ordinary", strata[False], batch - wanted),
+            )
+            if size
+        ]  # fmt: skip
+        if not eventful:
+            raise CorpusError("no transitions to train on; run `waggle corpus transitions`")
+
+    def batch(self, update: int) -> list[int]:
+        """Return the transitions of an update."""
+        return [some[i] for some, plan in self._plans for i, _ in plan.batch(update)]
+
+
 class Moves:
     """Makes transition batches, half of them eventful."""
 
@@ -148,29 +190,12 @@ class Moves:
         self, records: Sequence[Transition], coder: Coder, order: Order, seed: int, *,
         batch: int, eventful: float = 0.5,
     ) -> None:  # fmt: skip
-        strata = {
-            True: [t for t in records if t.events],
-            False: [t for t in records if not t.events],
-        }
-        share = round(batch * eventful)
-        if not strata[True]:
-            share = 0
-        elif not strata[False]:
-            share = batch
-        self._coder, self._order = coder, order
-        self._strata = [
-            (some, Schedule(len(some), size, seed, f"transitions {name}"))
-            for name, some, size in (
-                ("eventful", strata[True], share), ("ordinary", strata[False], batch - share),
-            )
-            if size
-        ]  # fmt: skip
-        if not self._strata:
-            raise CorpusError("no transitions to train on; run `waggle corpus transitions`")
+        self._records, self._coder, self._order = records, coder, order
+        self._strata = Strata([bool(t.events) for t in records], batch, eventful, seed)
 
     def batch(self, update: int) -> list[Move]:
         """Return the transitions of an update."""
-        chosen = [some[i] for some, plan in self._strata for i, _ in plan.batch(update)]
+        chosen = [self._records[i] for i in self._strata.batch(update)]
         return encode_moves(chosen, self._coder, self._order)
 
 
@@ -182,7 +207,7 @@ def encode_moves(records: Sequence[Transition], coder: Coder, order: Order) -> l
         Move(
             one,
             rho(view, t.decision).indices(),
-            field(decode_view(bytes(t.next))),
+            spread(field(decode_view(bytes(t.next)))),
             bool(t.events),
         )
         for one, view, t in zip(coded, views, records, strict=True)

@@ -16,6 +16,7 @@ from torch import Tensor
 from waggle.core.seeds import derive
 from waggle.corpus.store import CorpusError
 from waggle.scd.flat import Flat
+from waggle.scd.rows import within
 from waggle.scd.speller import Tokens
 
 ROUND = 512
@@ -52,32 +53,41 @@ class Flats:
 
     def of(self, rows: NDArray[np.int64]) -> Flat:
         """Lay some records end to end; the last token of a record is only ever predicted."""
-        starts, prompts = self._starts[rows], self._tokens.prompts[rows].astype(np.int64)
         lengths = self._tokens.lengths[rows].astype(np.int64)
-        answers, fed = lengths - prompts, lengths - 1
-        bounds = np.concatenate(([0], np.cumsum(fed)))
-        positions = np.arange(bounds[-1]) - np.repeat(bounds[:-1], fed)
-        ids = self._tokens.ids[np.repeat(starts, fed) + positions]
-        ends = np.cumsum(answers)
-        step = np.arange(ends[-1]) - np.repeat(ends - answers, answers)
-        where = np.repeat(bounds[:-1] + prompts - 1, answers) + step
-        targets = self._tokens.ids[np.repeat(starts + prompts, answers) + step]
-        weights = np.repeat(1.0 / answers, answers) if self._mean else np.ones(len(where))
-        filler = -len(ids) % ROUND if self._device.startswith("cuda") else 0
-        if filler:
-            ids = np.concatenate((ids, np.zeros(filler, np.uint16)))
-            positions = np.concatenate((positions, np.arange(filler)))
-            bounds = np.concatenate((bounds, [len(ids)]))
-        longest = max(int(fed.max()), filler)
-        return Flat(
-            self._sent(ids.astype(np.int64))[None], self._sent(positions)[None],
-            self._sent(bounds.astype(np.int32)), longest, self._sent(where),
-            self._sent(targets.astype(np.int64)), self._sent(weights.astype(np.float32)), len(rows),
-        )  # fmt: skip
+        prompts = self._tokens.prompts[rows].astype(np.int64)
+        ids = self._tokens.ids[within(self._starts[rows], lengths)]
+        return Flat(**laid(ids, lengths, prompts, device=self._device, mean=self._mean))
 
-    def _sent(self, values: NDArray[Any]) -> Tensor:
-        """Copy an array to the device without waiting for it."""
-        tensor = torch.from_numpy(np.ascontiguousarray(values))
-        if not self._device.startswith("cuda"):
-            return tensor
-        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+def laid(
+    ids: NDArray[Any], lengths: NDArray[np.int64], prompts: NDArray[np.int64], *, device: str,
+    mean: bool = True,
+) -> dict[str, Any]:  # fmt: skip
+    """Return what makes a `Flat` of some sequences; one without a record is only read."""
+    answers, fed = lengths - prompts, np.maximum(lengths - 1, prompts)
+    starts = np.cumsum(lengths) - lengths
+    bounds = np.concatenate(([0], np.cumsum(fed)))
+    positions = within(np.zeros_like(fed), fed)
+    tokens = ids[within(starts, fed)].astype(np.int64)
+    where = within(bounds[:-1] + prompts - 1, answers)
+    targets = ids[within(starts + prompts, answers)].astype(np.int64)
+    weights = np.repeat(1.0 / np.maximum(1, answers), answers) if mean else np.ones(len(where))
+    filler = -len(tokens) % ROUND if device.startswith("cuda") else 0
+    if filler:
+        tokens = np.concatenate((tokens, np.zeros(filler, np.int64)))
+        positions = np.concatenate((positions, np.arange(filler)))
+        bounds = np.concatenate((bounds, [len(tokens)]))
+    return {
+        "tokens": sent(tokens, device)[None], "positions": sent(positions, device)[None],
+        "bounds": sent(bounds.astype(np.int32), device), "longest": max(int(fed.max()), filler),
+        "where": sent(where, device), "targets": sent(targets, device),
+        "weights": sent(weights.astype(np.float32), device), "records": len(lengths),
+    }  # fmt: skip
+
+
+def sent(values: NDArray[Any], device: str) -> Tensor:
+    """Copy an array to the device without waiting for it."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if not device.startswith("cuda"):
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from waggle.scd.flat import Flat
 from waggle.scd.losses import token_nll
 from waggle.scd.packing import Layout, lay_out
 
@@ -58,6 +59,19 @@ def output_of(model: Any) -> Any:
     """Return the output matrix."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     return causal.get_output_embeddings()
+
+
+def flat_states(model: Any, flat: Flat) -> Tensor:
+    """Return the final states of a flat pass, (tokens, width)."""
+    found: Tensor = decoder_of(model)(
+        input_ids=flat.tokens, position_ids=flat.positions, use_cache=False, packed=flat
+    ).last_hidden_state[0]
+    return found
+
+
+def flat_nll(model: Any, flat: Flat, states: Tensor) -> Tensor:
+    """Return the loss of every assistant token of a flat pass."""
+    return token_nll(output_of(model)(states.index_select(0, flat.where)), flat.targets)
 
 
 def run(model: Any, sequences: Sequence[Encoded], device: Any, *, share: bool = True) -> Passed:

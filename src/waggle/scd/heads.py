@@ -7,6 +7,8 @@ from the factor classes alone, so they do not depend on the population or on a t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -22,37 +24,68 @@ FIELD_WIDTHS = {
 """Classes of every field target: null and bins 0-4, null and TTL 0-8, two, and empty or 0-4."""
 
 
-class OrbitHeads(nn.Module):
+FAR = -1e4
+"""Logit of a class that a group has not; its probability is zero in every arithmetic."""
+
+
+class Classifiers(nn.Module):
+    """Several linear classifiers of one input in one product.
+
+    Logits are (records, groups, classes of the widest group); what a group has not is `FAR`.
+    """
+
+    far: Tensor
+
+    def __init__(self, width: int, classes: Sequence[int]) -> None:
+        super().__init__()
+        groups, widest = len(classes), max(classes)
+        self.linear = nn.Linear(width, groups * widest)
+        there = torch.arange(widest)[None] < torch.tensor(classes)[:, None]
+        self.register_buffer("far", torch.where(there, 0.0, FAR), persistent=False)
+        with torch.no_grad():
+            self.linear.weight[~there.flatten()] = 0.0
+            self.linear.bias[~there.flatten()] = 0.0
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the logits of every group."""
+        logits: Tensor = self.linear(states)
+        return logits.view(-1, *self.far.shape) + self.far
+
+
+class OrbitHeads(Classifiers):
     """Twelve linear projections of the hidden state, one per factor of rho."""
 
     def __init__(self, width: int) -> None:
-        super().__init__()
-        self.factors = nn.ModuleList(nn.Linear(width, len(c)) for c in FACTORS.values())
+        super().__init__(width, [len(classes) for classes in FACTORS.values()])
 
-    def forward(self, hidden: Tensor) -> list[Tensor]:
+    def forward(self, hidden: Tensor) -> Tensor:
         """Return the logits of every factor."""
-        hidden = hidden.float()
-        return [head(hidden) for head in self.factors]
+        return super().forward(hidden.float())
 
 
 class FieldHead(nn.Module):
     """Hidden state and 32-dimensional factor embeddings to the next field, through 512 GELUs."""
 
+    first: Tensor
+
     def __init__(self, width: int, dropout: float = 0.05) -> None:
         super().__init__()
-        self.embeddings = nn.ModuleList(
-            nn.Embedding(len(classes), EMBEDDING) for classes in FACTORS.values()
-        )
+        sizes = [len(classes) for classes in FACTORS.values()]
+        # One table for all factors: the rows of factor k begin at first[k].
+        self.embedding = nn.Embedding(sum(sizes), EMBEDDING)
+        first = torch.tensor([0, *sizes[:-1]]).cumsum(0)
+        self.register_buffer("first", first, persistent=False)
         self.hidden = nn.Linear(width + EMBEDDING * len(FACTORS), HIDDEN)
         self.dropout = nn.Dropout(dropout)
-        self.targets = nn.ModuleDict({k: nn.Linear(HIDDEN, n) for k, n in FIELD_WIDTHS.items()})
+        self.targets = Classifiers(HIDDEN, list(FIELD_WIDTHS.values()))
 
-    def forward(self, hidden: Tensor, rho: Tensor) -> dict[str, Tensor]:
+    def forward(self, hidden: Tensor, rho: Tensor) -> Tensor:
         """Return the logits of every target; rho holds the factor classes of the decision."""
-        factors = [table(rho[:, k]) for k, table in enumerate(self.embeddings)]
-        joined = torch.cat([hidden.float(), *factors], -1)
+        factors = self.embedding(rho + self.first).flatten(1)
+        joined = torch.cat([hidden.float(), factors], -1)
         shared = self.dropout(nn.functional.gelu(self.hidden(joined)))
-        return {name: head(shared) for name, head in self.targets.items()}
+        logits: Tensor = self.targets(shared)
+        return logits
 
 
 class Heads(nn.Module):

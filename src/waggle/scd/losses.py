@@ -7,8 +7,6 @@ the paper's source: token-loss, orbit-loss-components, field-loss-components, sc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -36,8 +34,8 @@ def record_loss(nll: Tensor, record: Tensor, records: int, *, mean: bool) -> Ten
     total = torch.zeros(records, dtype=nll.dtype, device=nll.device).index_add(0, record, nll)
     if not mean:
         return total
-    length = torch.bincount(record, minlength=records).clamp(min=1)
-    return total / length.to(nll.dtype)
+    length = torch.zeros_like(total).index_add(0, record, torch.ones_like(nll))
+    return total / length.clamp(min=1)
 
 
 def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
@@ -46,31 +44,25 @@ def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
     return 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(-1)
 
 
-def orbit_head_loss(
-    source: Sequence[Tensor], image: Sequence[Tensor], labels: Tensor, beta: float
-) -> Tensor:
+def orbit_head_loss(source: Tensor, image: Tensor, labels: Tensor, beta: float) -> Tensor:
     """Return the head part of Eq. orbit-loss-components, per record.
 
     Both cross-entropies and beta times the symmetric KL, averaged over the factors.
 
     Args:
-        source: logits of every factor on the view, each (records, classes).
+        source: logits of every factor on the view, (records, factors, classes).
         image: logits of every factor on the transformed view.
         labels: classes of rho(d*), (records, factors).
         beta: the consistency coefficient.
     """
-    total = torch.zeros(labels.shape[0], device=labels.device)
-    for k, (one, other) in enumerate(zip(source, image, strict=True)):
-        total = total + F.cross_entropy(one.float(), labels[:, k], reduction="none")
-        total = total + F.cross_entropy(other.float(), labels[:, k], reduction="none")
-        total = total + beta * symmetric_kl(one, other)
-    return total / len(source)
+    p, q = source.float().log_softmax(-1), image.float().log_softmax(-1)
+    told = -(p + q).gather(-1, labels[..., None])[..., 0]
+    return (told + beta * symmetric_kl(p, q)).mean(-1)
 
 
-def orbit_accuracy(logits: Sequence[Tensor], labels: Tensor) -> Tensor:
+def orbit_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the share of factors that the orbit heads predict, per record."""
-    hits = [(one.argmax(-1) == labels[:, k]).float() for k, one in enumerate(logits)]
-    return torch.stack(hits).mean(0)
+    return (logits.argmax(-1) == labels).float().mean(-1)
 
 
 def soft_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
@@ -78,17 +70,14 @@ def soft_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * logits.float().log_softmax(-1)).sum(-1)
 
 
-def field_loss(
-    logits: dict[str, Tensor], targets: dict[str, Tensor], state_weight: float = 1.0
-) -> Tensor:
-    """Return Eq. field-loss-components, per record.
+def field_loss(logits: Tensor, targets: Tensor, state_weight: float = 1.0) -> Tensor:
+    """Return Eq. field-loss-components, per record; both are (records, targets, classes).
 
     Histogram terms are averaged over four targets, state terms over two, so both groups have equal
-    weight at lambda_state = 1.
+    weight at lambda_state = 1. A categorical target is a distribution with all mass on one class.
     """
-    hist = [soft_cross_entropy(logits[k], targets[k]) for k in HISTOGRAMS]
-    state = [F.cross_entropy(logits[k].float(), targets[k], reduction="none") for k in STATES]
-    return torch.stack(hist).mean(0) + state_weight * torch.stack(state).mean(0)
+    each, split = soft_cross_entropy(logits, targets), len(HISTOGRAMS)
+    return each[:, :split].mean(-1) + state_weight * each[:, split:].mean(-1)
 
 
 def ramp(update: int, warm_up: int, length: int) -> float:

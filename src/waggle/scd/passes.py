@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from waggle.scd import losses
 from waggle.scd.data import Move, Pair
 from waggle.scd.forward import Passed, run
-from waggle.scd.heads import FIELD_WIDTHS, Heads
+from waggle.scd.heads import Heads
 from waggle.scd.model import Student
 from waggle.scd.packing import common_prefix
 
@@ -73,6 +74,25 @@ class Totals(NamedTuple):
     moves: int
 
 
+class Told(NamedTuple):
+    """What the records of a pass are held against, on the device.
+
+    Sequences of a pass are those of the pairs (source, image, source, ...), then transitions.
+    """
+
+    pairs: int
+    step: int
+    """Sequences of one pair: 2, or 1 without images."""
+    labels: Tensor
+    """rho(d*) of every pair."""
+    moves: int
+    rho: Tensor
+    """rho of the admitted decision of every transition."""
+    targets: Tensor
+    """m(next view) of every transition."""
+    eventful: Tensor
+
+
 def scd_pass(
     student: Student, heads: Heads | None, group: Sequence[Record], totals: Totals, w: Weights
 ) -> Result:
@@ -81,64 +101,73 @@ def scd_pass(
     moves = [record for record in group if isinstance(record, Move)]
     sequences = [s for pair in pairs for s in pair.sequences] + [m.source for m in moves]
     passed = run(student.model, sequences, student.device)
-    sums: Sums = {"passes": 1.0, "tokens.read": float(sum(map(len, sequences)))}
-    sums |= {"tokens.run": passed.run, "slots": passed.slots, "slots.padding": passed.padding}
+    read = float(sum(map(len, sequences)))
+    return scd_loss(heads, passed, told_of(pairs, moves, student.device), totals, w, read)
+
+
+def told_of(pairs: Sequence[Pair], moves: Sequence[Move], device: str) -> Told:
+    """Put what records are held against on the device."""
+    return Told(
+        len(pairs),
+        len(pairs[0].sequences) if pairs else 1,
+        torch.tensor([pair.labels for pair in pairs], device=device),
+        len(moves),
+        torch.tensor([move.labels for move in moves], device=device),
+        field_targets(moves, device),
+        torch.tensor([move.eventful for move in moves], device=device),
+    )
+
+
+def scd_loss(
+    heads: Heads | None, passed: Passed, told: Told, totals: Totals, w: Weights, read: float
+) -> Result:
+    """Return the part of Eq. scd that a pass contributes, and its sums."""
+    sums: Sums = {"passes": 1.0, "tokens.read": read, "tokens.run": passed.run}
+    sums |= {"slots": passed.slots, "slots.padding": passed.padding}
     parts: list[Tensor] = []
-    if pairs:
-        parts.append(_decisions(student, heads, pairs, passed, w, sums) / totals.pairs)
-    if moves and heads is not None:
-        hidden = passed.hidden[len(sequences) - len(moves) :]
-        parts.append(_field(student, heads, moves, hidden, w, sums) / totals.moves)
+    if told.pairs:
+        parts.append(_decisions(heads, told, passed, w, sums) / totals.pairs)
+    if told.moves and heads is not None:
+        parts.append(_field(heads, told, passed.hidden[-told.moves :], w, sums) / totals.moves)
     return Result(torch.stack(parts).sum(), sums)
 
 
 def _decisions(
-    student: Student, heads: Heads | None, pairs: Sequence[Pair], passed: Passed, w: Weights,
-    sums: Sums,
+    heads: Heads | None, told: Told, passed: Passed, w: Weights, sums: Sums
 ) -> Tensor:  # fmt: skip
     """Sum decision and weighted orbit loss of some pairs (Eq. token-loss, orbit-loss)."""
-    step = len(pairs[0].sequences)
-    rows = step * len(pairs)
+    step, rows = told.step, told.step * told.pairs
     token = losses.record_loss(passed.nll, passed.record, rows, mean=w.mean)
     own, image = token[0::step], token[step - 1 :: step]
     source = (passed.record % step == 0).detach()
     sums |= {
-        "pairs": len(pairs),
+        "pairs": told.pairs,
         "decision": own.detach().sum(),
         "nll": (passed.nll.detach() * source).sum(),
         "nll.tokens": source.sum(),
     }
     if heads is None:
         return own.sum()
-    labels = torch.tensor([pair.labels for pair in pairs], device=student.device)
-    one = heads.orbit(passed.hidden[0:rows:step])
-    other = heads.orbit(passed.hidden[step - 1 : rows : step])
-    head = losses.orbit_head_loss(one, other, labels, w.beta)
+    logits = heads.orbit(passed.hidden[:rows])
+    one, other = logits[0::step], logits[step - 1 :: step]
+    head = losses.orbit_head_loss(one, other, told.labels, w.beta)
     sums["orbit"] = head.detach().sum()
-    sums["orbit.hits"] = losses.orbit_accuracy(one, labels).sum()
+    sums["orbit.hits"] = losses.orbit_accuracy(one.detach(), told.labels).sum()
     return (own + w.orbit * (image + head)).sum()
 
 
-def _field(
-    student: Student, heads: Heads, moves: Sequence[Move], hidden: Tensor, w: Weights, sums: Sums
-) -> Tensor:
+def _field(heads: Heads, told: Told, hidden: Tensor, w: Weights, sums: Sums) -> Tensor:
     """Sum the weighted field loss of some transitions (Eq. field-loss-components)."""
-    labels = torch.tensor([move.labels for move in moves], device=student.device)
-    targets = field_targets(moves, student.device)
-    each = losses.field_loss(heads.field(hidden, labels), targets, w.state)
-    eventful = torch.tensor([move.eventful for move in moves], device=student.device)
+    each = losses.field_loss(heads.field(hidden, told.rho), told.targets, w.state)
     sums |= {
         "field": each.detach().sum(),
-        "moves": len(moves),
-        "field.eventful": (each.detach() * eventful).sum(),
-        "moves.eventful": eventful.sum(),
+        "moves": told.moves,
+        "field.eventful": (each.detach() * told.eventful).sum(),
+        "moves.eventful": told.eventful.sum(),
     }
     return w.field * each.sum()
 
 
-def field_targets(group: Sequence[Move], device: str) -> dict[str, Tensor]:
+def field_targets(group: Sequence[Move], device: str) -> Tensor:
     """Stack the targets m(next view) of some transitions."""
-    return {
-        name: torch.tensor([getattr(move.target, name) for move in group], device=device)
-        for name in FIELD_WIDTHS
-    }
+    return torch.tensor(np.array([move.target for move in group]), device=device)

@@ -20,7 +20,7 @@ from waggle.core.summary import FACTORS
 from waggle.scd import losses
 from waggle.scd.data import Move
 from waggle.scd.forward import run
-from waggle.scd.heads import FIELD_WIDTHS
+from waggle.scd.heads import FIELD_WIDTHS, Classifiers
 from waggle.scd.model import Student
 from waggle.scd.passes import field_targets, grouped
 
@@ -41,7 +41,7 @@ class Features(NamedTuple):
     """Frozen states with the decisions taken, and what came next."""
 
     inputs: Tensor
-    targets: dict[str, Tensor]
+    targets: Tensor
     eventful: Tensor
 
 
@@ -77,13 +77,11 @@ class _Probe(nn.Module):
         self.mean, self.scale = inputs.mean(0), torch.where(spread > 0.02, spread, 1.0)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed % 2**63)
-            self.targets = nn.ModuleDict(
-                {name: nn.Linear(inputs.shape[1], n) for name, n in FIELD_WIDTHS.items()}
-            )
+            self.targets = Classifiers(inputs.shape[1], list(FIELD_WIDTHS.values()))
 
-    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
-        plain = (inputs - self.mean) / self.scale
-        return {name: head(plain) for name, head in self.targets.items()}
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.targets((inputs - self.mean) / self.scale)
+        return logits
 
 
 def fit(train: Features, test: Features, seed: int) -> ProbeLoss:
@@ -96,8 +94,7 @@ def fit(train: Features, test: Features, seed: int) -> ProbeLoss:
         chosen = torch.randint(size, (min(BATCH, size),), generator=generator)
         for group in optimizer.param_groups:
             group["lr"] = RATE * (1 - update / UPDATES)
-        targets = {name: t[chosen] for name, t in train.targets.items()}
-        loss = losses.field_loss(probe(train.inputs[chosen]), targets).mean()
+        loss = losses.field_loss(probe(train.inputs[chosen]), train.targets[chosen]).mean()
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()

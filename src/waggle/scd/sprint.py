@@ -19,8 +19,7 @@ from waggle.core.seeds import derive
 from waggle.scd.checkpoint import TrainError
 from waggle.scd.flat import Flat
 from waggle.scd.flats import Flats
-from waggle.scd.forward import decoder_of, output_of
-from waggle.scd.losses import token_nll
+from waggle.scd.forward import flat_nll, flat_states
 from waggle.scd.model import Student
 from waggle.scd.speller import Tokens
 from waggle.scd.trainer import Plan, Trainer, Watch, nobody
@@ -28,11 +27,7 @@ from waggle.scd.trainer import Plan, Trainer, Watch, nobody
 
 def nll_of(model: Any, flat: Flat) -> Tensor:
     """Return the loss of every assistant token of a flat batch."""
-    states = decoder_of(model)(
-        input_ids=flat.tokens, position_ids=flat.positions, use_cache=False, packed=flat
-    ).last_hidden_state[0]
-    logits = output_of(model)(states.index_select(0, flat.where))
-    return token_nll(logits, flat.targets)
+    return flat_nll(model, flat, flat_states(model, flat))
 
 
 class Sprint(Trainer):
@@ -51,7 +46,6 @@ class Sprint(Trainer):
         drawn = derive(plan.seed, "validation records")
         order = np.random.Generator(np.random.PCG64(drawn)).permutation(len(held))
         self._chosen = order[: run.validation_records]
-        self._read: tuple[int, float] = (0, time.perf_counter())
         self._run = 0
 
     def _batch(self, update: int) -> Any:

@@ -9,6 +9,8 @@ Each holds metrics.jsonl, checkpoints/, best/ and law/. A stage that is complete
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,18 @@ from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import CorpusError, Store
 from waggle.scd import checkpoint, export, tokenstore
 from waggle.scd.config import Arm, Recipe, weights
-from waggle.scd.data import Decisions, Labelled, Moves, Pair, labelled, within
+from waggle.scd.data import Decisions, Labelled, Pair, labelled, within
 from waggle.scd.heads import Heads
+from waggle.scd.lessons import Lessons, lessons
 from waggle.scd.model import Student, tokenizer_of
+from waggle.scd.prepare import Prepared
 from waggle.scd.processes import Processes
 from waggle.scd.reaping import Tell
+from waggle.scd.rows import Rows, pairs_of
 from waggle.scd.speller import Tokens
 from waggle.scd.sprint import Sprint
 from waggle.scd.stored import Stored
+from waggle.scd.tandem import Tandem
 from waggle.scd.tokens import Coder
 from waggle.scd.trainer import Plan, Trainer, Watch, nobody, restore
 
@@ -61,7 +67,7 @@ class Stages:
             Decisions(
                 records, coder, self.recipe.order, derive(self.seed, "stage one"),
                 batch=stage.batch, images=False, augment=stage.augment,
-            ),
+            ).batch,
             validation,
             mean=self.recipe.reduction == "mean",
             name=f"{self.recipe.name}-{WARM_START}-{self.seed}",
@@ -90,7 +96,7 @@ class Stages:
         count = min(len(found["validation"]), recipe.run.validation_records)
         plan = Plan(
             stage, recipe.run, seed, self._identity("one", None),
-            None if recipe.run.flat else Stored(found["train"], seed, stage.batch),
+            None if recipe.run.flat else Stored(found["train"], seed, stage.batch).batch,
             [] if recipe.run.flat else [held.pair(i) for i in range(count)],
             mean=recipe.reduction == "mean", name=f"{recipe.name}-{WARM_START}-{self.seed}",
         )  # fmt: skip
@@ -107,30 +113,42 @@ class Stages:
         law = folder / export.FOLDER
         if law.exists():
             return law
-        student, coder = self._student()
+        student, _ = self._student()
         start = self._start / "best" / "trainable.safetensors"
         restore(student.trainable(), checkpoint.read_tensors(start), start)
-        records, validation = self._decisions(coder)
-        stage, seed = self.recipe.stage_two, derive(self.seed, "stage two")
-        orbit, field = weights(stage, arm)
-        plan = Plan(
-            stage, self.recipe.run, seed, self._identity("two", arm),
-            Decisions(records, coder, self.recipe.order, seed, batch=stage.batch, images=True),
-            validation,
-            Moves(
-                list(self.store.transitions("train")), coder, self.recipe.order, seed,
-                batch=stage.transition_batch, eventful=self.recipe.transitions.eventful,
-            ),
-            orbit,
-            field,
-            self.recipe.reduction == "mean",
-            f"{self.recipe.name}-{arm}-{self.seed}",
-        )  # fmt: skip
+        lessons, held = self.lessons()
         heads = Heads(student.width, derive(self.seed, "heads"))
-        trainer = Trainer(
-            student, heads, plan, folder, watch=self._watch, processes=self._processes
-        )
+        plan = Plan(
+            self.recipe.stage_two, self.recipe.run, derive(self.seed, "stage two"),
+            self._identity("two", arm), None, [], None, *weights(self.recipe.stage_two, arm),
+            self.recipe.reduction == "mean", f"{self.recipe.name}-{arm}-{self.seed}",
+        )  # fmt: skip
+        trainer = second(
+            student, heads, plan, lessons, held, folder, watch=self._watch,
+            processes=self._processes,
+        )  # fmt: skip
         return self._finish(trainer, folder, arm, until)
+
+    def prepared(self) -> Prepared:
+        """Return the encoded records of this corpus, which all seeds and arms share."""
+        recipe = self.recipe
+        return Prepared(
+            self.folder.parent / "prepared", self.store, tokenizer_of(recipe), recipe.order,
+            longest=recipe.max_context, workers=self.workers,
+        )  # fmt: skip
+
+    def lessons(self, prepared: Prepared | None = None) -> tuple[Lessons, Rows]:
+        """Return all batches of stage two and the validation records; encode what is missing."""
+        recipe, seed = self.recipe, derive(self.seed, "stage two")
+        if not self._processes.main:
+            self._processes.wait()
+        with nullcontext(prepared) if prepared else self.prepared() as records:
+            held = records.decisions("validation", recipe.run.validation_records)
+            share = recipe.transitions.eventful
+            found = lessons(records, recipe.stage_two, recipe.order, seed, share)
+        if self._processes.main:
+            self._processes.wait()
+        return found, held
 
     def _student(self) -> tuple[Student, Coder]:
         # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
@@ -191,6 +209,19 @@ class Stages:
             "updates": progress.update,
             "transitions played by": made.get("transitions", {}).get("law", "none"),
         }
+
+
+def second(
+    student: Student, heads: Heads, plan: Plan, lessons: Lessons, held: Rows, folder: Path, *,
+    watch: Watch = nobody, processes: Processes | None = None,
+) -> Trainer:  # fmt: skip
+    """Return the trainer of stage two: flat passes where the recipe says so, else packed ones."""
+    if plan.run.flat:
+        return Tandem(student, heads, plan, lessons, held, folder, watch=watch, processes=processes)
+    listed = replace(
+        plan, decisions=lessons.pairs, moves=lessons.moves, validation=pairs_of(held, None)
+    )
+    return Trainer(student, heads, listed, folder, watch=watch, processes=processes)
 
 
 def _parts(stage: str) -> tuple[str, ...]:

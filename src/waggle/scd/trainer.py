@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,7 +23,7 @@ from waggle.core.seeds import derive
 from waggle.scd import checkpoint, losses, trackers
 from waggle.scd.checkpoint import Checkpoints, Progress, TrainError
 from waggle.scd.config import Run, Stage, StageTwo
-from waggle.scd.data import Move, Moves, Pair
+from waggle.scd.data import Move, Pair
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
 from waggle.scd.passes import Record, Result, Sums, Totals, Weights, add, grouped, scd_pass
@@ -37,14 +37,6 @@ def nobody(_update: int, _updates: int, _values: Mapping[str, float]) -> None:
     """Watch nothing."""
 
 
-class Batches(Protocol):
-    """Makes the decision records of every update."""
-
-    def batch(self, update: int) -> list[Pair]:
-        """Return the records of an update."""
-        ...
-
-
 @dataclass(frozen=True)
 class Plan:
     """What a stage trains on, with which weights."""
@@ -54,10 +46,11 @@ class Plan:
     seed: int
     identity: Mapping[str, Any]
     """Settings that a checkpoint must share to be resumed from."""
-    decisions: Batches | None
-    """None where a trainer has batches of its own."""
+    decisions: Callable[[int], list[Pair]] | None
+    """Makes the decision records of an update; None where a trainer has batches of its own."""
     validation: Sequence[Pair]
-    moves: Moves | None = None
+    moves: Callable[[int], list[Move]] | None = None
+    """Makes its transitions."""
     orbit: float = 0.0
     field: float = 0.0
     mean: bool = True
@@ -86,6 +79,8 @@ class Trainer:
         self._checkpoints = Checkpoints(folder / "checkpoints", plan.identity)
         self.progress = Progress(0, -1, math.inf)
         self._last: float | None = None
+        self._read: tuple[int, float] = (0, time.perf_counter())
+        self._tokens = 0.0
 
     def _make_optimizer(self) -> torch.optim.AdamW:
         stage, heads = self.plan.stage, self._heads
@@ -102,6 +97,7 @@ class Trainer:
         """Train from the newest checkpoint to the end, or to an update; return where it stands."""
         self._resume()
         last = min(self.plan.stage.updates, until or self.plan.stage.updates)
+        self._read = (self.progress.update - 1, time.perf_counter())
         sinks = self._sinks()
         try:
             for update, batch in self._batches(self.progress.update, last):
@@ -161,11 +157,10 @@ class Trainer:
     def _batch(self, update: int) -> Batch:
         moves = self.plan.moves
         assert self.plan.decisions is not None
-        return Batch(self.plan.decisions.batch(update), moves.batch(update) if moves else [])
+        return Batch(self.plan.decisions(update), moves(update) if moves else [])
 
     def _update(self, update: int, batch: Batch) -> dict[str, float]:
-        """Run all passes of one update and take the optimizer step."""
-        start = time.perf_counter()
+        """Run all passes of one update and take the optimizer step; read losses now and then."""
         self._seed_dropout(update)
         self._set_rates(update)
         self.student.model.train()
@@ -176,9 +171,20 @@ class Trainer:
         for result in self._passes(batch, self._weights(update)):
             torch.autograd.backward(result.loss)
             add(sums, result.sums)
-        norms = self._step()
-        totals = self._processes.add(sums)
-        return {**_averages(totals, time.perf_counter() - start), **norms}
+        self._tokens += float(sums["tokens.read"])
+        read = update % self.plan.run.log_every == 0
+        norms = self._step(read)
+        if not read:
+            return {}
+        return {**_averages(self._processes.add(sums)), **self._speed(update), **norms}
+
+    def _speed(self, update: int) -> dict[str, float]:
+        """Return seconds per update and tokens per second since the losses were last read."""
+        now, (before, then) = time.perf_counter(), self._read
+        seconds = max(1e-9, now - then)
+        speed = self._tokens * self._processes.count / seconds
+        self._read, self._tokens = (update, now), 0.0
+        return {"seconds": seconds / max(1, update - before), "tokens_per_second": speed}
 
     def _passes(self, batch: Batch, weights: Weights) -> Iterator[Result]:
         moves = batch.moves if self._heads is not None else []
@@ -209,13 +215,18 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = group["base"] * rate_factor(stage, update, share)
 
-    def _step(self) -> dict[str, float]:
-        """Add gradients up, clip backbone and heads apart, and step."""
+    def _step(self, read: bool) -> dict[str, float]:
+        """Add gradients up, clip backbone and heads apart, and step; norms are read if asked for.
+
+        Raises:
+            TrainError: if a norm that is read is not finite; nothing is changed then.
+        """
         norms = {}
         for name, group in zip(("backbone", "heads"), self._optimizer.param_groups, strict=False):
             self._processes.add_gradients(group["params"])
             norm = torch.nn.utils.clip_grad_norm_(group["params"], self.plan.stage.clip)
-            norms[f"gradient.{name}"] = float(norm)
+            if read:
+                norms[f"gradient.{name}"] = float(norm)
         if not all(map(math.isfinite, norms.values())):
             raise TrainError("the loss is not finite; lower the learning rate in the recipe")
         self._optimizer.step()
@@ -298,7 +309,7 @@ def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
 
-def _averages(sums: Mapping[str, float], seconds: float) -> dict[str, float]:
+def _averages(sums: Mapping[str, float]) -> dict[str, float]:
     """Turn the sums of an update into what is logged."""
 
     def mean(name: str, over: float) -> float:
@@ -312,8 +323,6 @@ def _averages(sums: Mapping[str, float], seconds: float) -> dict[str, float]:
         "tokens.run": sums["tokens.run"],
         "padding": mean("slots.padding", sums["slots"]),
         "passes": sums["passes"],
-        "seconds": seconds,
-        "tokens_per_second": sums["tokens.read"] / max(1e-9, seconds),
     }
     if moves:
         values["orbit"] = mean("orbit", decisions)

@@ -1,0 +1,68 @@
+"""The batches of stage two, read from encoded records (see `prepare`).
+
+Invariant: which records, images and transitions an update uses is a pure function of (seed,
+update), the one that `data` defines: arms of a seed share them, a resumed run meets them again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from waggle.core.order import Order
+from waggle.scd.config import StageTwo
+from waggle.scd.data import Move, Pair, Schedule, Strata
+from waggle.scd.prepare import Prepared
+from waggle.scd.rows import Rows, pairs_of
+
+
+class Lesson(NamedTuple):
+    """The records of one update."""
+
+    sources: Rows
+    images: Rows | None
+    moves: Rows
+
+
+class Lessons:
+    """Deals encoded records to updates."""
+
+    def __init__(
+        self, sources: Rows, images: Rows | None, moves: Rows, stage: StageTwo, seed: int,
+        eventful: float,
+    ) -> None:  # fmt: skip
+        self._sources, self._images, self._moves = sources, images, moves
+        self._batch = stage.batch
+        self._schedule = Schedule(len(sources), stage.batch, seed, "decisions")
+        self._strata = Strata(moves.eventful.tolist(), stage.transition_batch, eventful, seed)
+
+    def lesson(self, update: int, rank: int = 0, count: int = 1) -> Lesson:
+        """Return the records of an update, or one process's share of them."""
+        chosen = [record for record, _ in self._schedule.batch(update)]
+        places = np.arange(update * self._batch, (update + 1) * self._batch)
+        images = None if self._images is None else self._images.take(places[rank::count])
+        return Lesson(
+            self._sources.take(np.array(chosen, np.int64)[rank::count]),
+            images,
+            self._moves.take(np.array(self._strata.batch(update), np.int64)[rank::count]),
+        )
+
+    def pairs(self, update: int) -> list[Pair]:
+        """Return the decision records of an update as lists, for packed passes."""
+        lesson = self.lesson(update)
+        return pairs_of(lesson.sources, lesson.images)
+
+    def moves(self, update: int) -> list[Move]:
+        """Return the transitions of an update as lists."""
+        return self.lesson(update).moves.moves()
+
+
+def lessons(
+    prepared: Prepared, stage: StageTwo, order: Order, seed: int, eventful: float
+) -> Lessons:
+    """Prepare all batches of a stage; in canonical order an orbit pair is one text."""
+    images = prepared.images(seed, stage.updates, stage.batch) if order == "shuffled" else None
+    return Lessons(
+        prepared.decisions("train"), images, prepared.transitions("train"), stage, seed, eventful
+    )

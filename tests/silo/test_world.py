@@ -10,9 +10,17 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Local, Request, Write
 from waggle.core.record import EpisodeRecord
 from waggle.core.schema import Commitment, Decision
-from waggle.evaluate.shocks import outcome_recovery, recovery, resynthesis_latency, stale_auc
+from waggle.evaluate.shocks import (
+    committed_before,
+    outcome_recovery,
+    recovery,
+    resynthesis_latency,
+    stale_auc,
+)
 from waggle.laws.expert_silo import decide
 from waggle.laws.ports import FirstListed, RoundRobin
+from waggle.runtime.eventdriven import EventEngine
+from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine, play
@@ -218,6 +226,22 @@ def test_the_expert_reorganizes_and_only_with_conflict_and_reversibility(task: s
     assert (stale_auc(record(Switches(decay=False))) or 0) > (stale_auc(whole) or 0)
 
 
+def test_delayed_and_lost_frames_put_counterevidence_and_recovery_off_but_prevent_neither() -> None:
+    case = Case("silo", "III-26", 64, SEED, shock=True)
+    came = []
+    for perturbation in (Perturbation(), Perturbation(delay=2, loss=0.1)):
+        memory = Memory()
+        EventEngine(
+            Silo().open(case), Rule(), case, perturbation=perturbation, sinks=[memory]
+        ).play()
+        episode = memory.record()
+        assert episode.shock is not None
+        assert 4 * len(committed_before(episode)) >= case.n
+        assert recovery(episode) == 1
+        came.append(episode.shock.round)
+    assert came[0] < came[1] < 24
+
+
 @pytest.mark.parametrize("task", ["III-26", "I-05"])
 def test_late_counterevidence_is_answered_only_by_reopening(task: str) -> None:
     def stubborn(request: Request, decision: Decision) -> Decision:
@@ -231,9 +255,9 @@ def test_late_counterevidence_is_answered_only_by_reopening(task: str) -> None:
 
 def test_counterevidence_comes_through_native_views_and_refutes_the_old_gold() -> None:
     world = Silo().open(Case("silo", "III-26", 20, SEED, shock=True))
-    assert world.rounds == 19
+    assert world.rounds == 37
     assert world.shock(5, dict.fromkeys(range(20), "z")) is None
-    assert world.shock(8, {0: "z"}) is None
+    assert world.shock(23, {0: "z"}) is None
     shock = world.shock(6, dict.fromkeys(range(5), "z"))
     assert shock is not None and len(shock.nodes) == 2
     assert len(shock.old_claims) == 1
@@ -242,12 +266,12 @@ def test_counterevidence_comes_through_native_views_and_refutes_the_old_gold() -
 
 def test_counterevidence_names_held_claims_it_refutes_and_answers_it_supports() -> None:
     case = Case("silo", "I-05", 20, SEED, shock=True)
-    first = Silo().open(case).shock(9, {})
+    first = Silo().open(case).shock(24, {})
     assert first is not None
     world = Silo().open(case)
     held = {i: world.sense(i, nothing_held()).evidence[0].claim for i in range(20)}
     world.step({})
-    shock = world.shock(9, held)
+    shock = world.shock(24, held)
     assert shock is not None and shock.nodes == first.nodes
     assert set(shock.old_claims) == {*first.old_claims, *(held[i] for i in shock.nodes)}
     assert shock.new_claims == first.new_claims
@@ -259,7 +283,7 @@ def test_a_version_refutes_claims_that_rest_on_the_older_one() -> None:
     world = Silo().open(Case("silo", "III-26", 20, SEED, shock=True))
     old = world.sense(0, nothing_held()).evidence[0].claim
     world.step({})
-    shock = world.shock(9, {})
+    shock = world.shock(24, {})
     assert shock is not None
     node = shock.nodes[0]
     held = {i: world.sense(i, nothing_held()).evidence[0].claim for i in range(20)}

@@ -24,6 +24,8 @@ from waggle.runtime.sync import Engine
 
 N, SEED = 16, 22_000
 """Sixteen agents on a seed that nothing is trained or tuned on."""
+SHOCK_ROUNDS = 18
+"""Rounds of the second scene: sixteen agents are through in half the horizon of the experiments."""
 SCENES = (
     ("I-05", False, "How many of all our numbers lie from 100 to 500?"),
     ("III-26", True, "How many different numbers do we hold? (One agent's numbers will change.)"),
@@ -89,7 +91,7 @@ def _loaded(name: str) -> Law:
 def _scene(law: Law, out: Path, scene: tuple[str, bool, str], *, watch: bool) -> Played:
     """Play one scene and keep its record."""
     task, shock, question = scene
-    case = Case("silo", task, N, SEED, shock=shock)
+    case = Case("silo", task, N, SEED, SHOCK_ROUNDS if shock else None, shock)
     world = plugins.get_substrate("silo").open(case)
     watcher = None
     if watch:

@@ -26,9 +26,12 @@ from waggle.substrates.silo.proposals import Offered, Proposer
 GATHER = "GATHER"
 ANSWER = "ANSWER"
 ROUNDS = 9
-SHOCK_ROUNDS = 18
-SHOCK_FROM, SHOCK_AT = 6, 9
-"""Counterevidence comes from round 6 on once a quarter is committed, in round 9 at the latest."""
+SHOCK_ROUNDS = 36
+"""The horizon with late counterevidence: where frames are delayed data travel half as fast, before
+it and after it, so it takes four plain horizons."""
+SHOCK_FROM = 6
+"""Counterevidence comes from this round on once a quarter of the nodes is committed, and in any
+case after two thirds of the horizon."""
 SHOCK_MOST = 12
 """Shards that are renewed at most, so that every mixture of versions can be named."""
 
@@ -242,7 +245,8 @@ class SiloWorld(WorldBase):
         Refuted are the old answers and every held claim that rests on a version now replaced;
         supported are the complete answers that take at least one new version into account.
         """
-        if round < SHOCK_FROM or (4 * len(committed) < self.n and round < SHOCK_AT):
+        early = 3 * round < 2 * (self.rounds - 1)
+        if round < SHOCK_FROM or (early and 4 * len(committed) < self.n):
             return None
         lots = {i: derive(self._case.seed, "silo shock", key) for i, key in enumerate(self.keys)}
         most = min(max(1, self.n // 10), SHOCK_MOST)

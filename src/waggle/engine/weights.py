@@ -154,6 +154,25 @@ def load(
     return _adapt(model, adapter, merge).to(where).eval(), tokenizer
 
 
+def load_to_decode(
+    name: str,
+    device: str = "auto",
+    dtype: str = "auto",
+    adapter: str | None = None,
+    merge: bool = True,
+) -> tuple[Any, Any]:
+    """Load a model and its tokenizer for the engine alone, as `load` does but sooner if it can."""
+    if adapter is None and name != "tiny-random":
+        require_llm("torch")
+        from waggle.engine.bare import open_bare
+
+        where = pick_device(device)
+        found = open_bare(path(name), where, pick_dtype(dtype, where))
+        if found is not None:
+            return found
+    return load(name, device, dtype, adapter, merge)
+
+
 def load_tokenizer(name: str) -> Any:
     """Load only the tokenizer of a model."""
     require_llm()
@@ -195,9 +214,9 @@ def pick_dtype(dtype: str, device: str) -> Any:
     return torch.bfloat16 if native else torch.float32
 
 
-def require_llm() -> None:
+def require_llm(*modules: str) -> None:
     """Refuse with the install command where the language-model libraries are missing."""
-    for module in ("torch", "transformers"):
+    for module in modules or ("torch", "transformers"):
         try:
             import_module(module)
         except ImportError as error:

@@ -103,7 +103,8 @@ class LocalLaw:
                 from waggle.engine import weights
 
                 name, device, dtype, adapter, merge = self._weights
-                self._loaded = self._open(*weights.load(name, device, dtype, adapter, merge))
+                found = weights.load_to_decode(name, device, dtype, adapter, merge)
+                self._loaded = self._open(*found)
                 # What is loaded stays: collecting garbage need not look through it each time.
                 gc.collect()
                 gc.freeze()

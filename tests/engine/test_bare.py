@@ -1,0 +1,121 @@
+"""A folder opened without transformers is the folder that transformers opens."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from waggle import shipped
+from waggle.engine.bare import open_bare
+from waggle.engine.decoder import Decoder
+from waggle.engine.engine import Engine
+from waggle.engine.nano import tiny_random
+from waggle.engine.request import Prompt
+from waggle.engine.weights import load, load_to_decode
+
+TURNS = [
+    {"role": "system", "content": "You are one node."},
+    {"role": "user", "content": 'View: {"h3x":1,"é":"<|im_end|>"}'},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model, tokenizer = tiny_random()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def pairs(place: Path) -> tuple[Any, Any, Any, Any]:
+    found = open_bare(place, "cpu", torch.float32)
+    assert found is not None
+    return *found, *load(str(place), "cpu", "float32")
+
+
+def places(folder: Path) -> list[Path]:
+    return [folder, *([shipped.folder("nano")] if shipped.present("nano") else [])]
+
+
+def test_weights_and_tables_are_the_same(folder: Path) -> None:
+    for place in places(folder):
+        bare, _, model, _ = pairs(place)
+        one, other = Decoder(bare), Decoder(model)
+        assert one.shape == other.shape
+        assert torch.equal(one.embedding, other.embedding)
+        assert torch.equal(one.head.weight, other.head.weight)
+        assert all(torch.equal(a, b) for a, b in zip(one.tables, other.tables, strict=True))
+        for a, b in zip(one.layers, other.layers, strict=True):
+            assert torch.equal(a.qkv.weight, b.qkv.weight)
+            assert torch.equal(a.down.weight, b.down.weight)
+            assert torch.equal(a.norm_mid, b.norm_mid)
+
+
+def test_tokens_and_chats_are_the_same(folder: Path) -> None:
+    for place in places(folder):
+        _, bare, _, tokenizer = pairs(place)
+        options = {"tokenize": False, "add_generation_prompt": True}
+        text = bare.apply_chat_template(TURNS, **options)
+        assert text == tokenizer.apply_chat_template(TURNS, **options)
+        tokens = bare.encode(text, add_special_tokens=False)
+        assert tokens == tokenizer.encode(text, add_special_tokens=False)
+        assert [tokens] == bare([text], add_special_tokens=False)["input_ids"]
+        for skip in (True, False):
+            assert bare.decode(tokens, skip_special_tokens=skip) == tokenizer.decode(
+                tokens, skip_special_tokens=skip
+            )
+        assert sorted(bare.all_special_ids) == sorted(tokenizer.all_special_ids)
+        assert bare.eos_token_id == tokenizer.eos_token_id
+        assert bare.bos_token == tokenizer.bos_token
+        assert len(bare) == len(tokenizer)
+        assert all(
+            bare.convert_ids_to_tokens(i) == tokenizer.convert_ids_to_tokens(i) for i in range(300)
+        )
+
+
+def test_answers_are_the_same(folder: Path) -> None:
+    bare, words, model, tokenizer = pairs(folder)
+    batch = [Prompt(words.encode(f"view {i}"), max_new_tokens=12) for i in range(5)]
+    one, other = Engine(bare, words, max_rows=3), Engine(model, tokenizer, max_rows=3)
+    assert one.ends == other.ends
+    assert one.generate(batch) == other.generate(batch)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (
+            "config.json",
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2}},
+        ),
+        ("config.json", {"model_type": "gemma3_text"}),
+        ("tokenizer_config.json", {"tokenizer_class": "T5Tokenizer"}),
+    ],
+)
+def test_what_is_not_plain_is_left_to_transformers(folder: Path, name: str, change: Any) -> None:
+    raw = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**raw, **change}))
+    assert open_bare(folder, "cpu", torch.float32) is None
+
+
+def test_a_model_that_is_not_plain_is_loaded_all_the_same(folder: Path) -> None:
+    raw = json.loads((folder / "tokenizer_config.json").read_text())
+    raw["clean_up_tokenization_spaces"] = True
+    (folder / "tokenizer_config.json").write_text(json.dumps(raw))
+    assert open_bare(folder, "cpu", torch.float32) is None
+    model, _ = load_to_decode(str(folder), "cpu", "float32")
+    assert type(model).__name__ == "LlamaForCausalLM"
+
+
+def test_a_law_starts_without_transformers(folder: Path) -> None:
+    code = (
+        "import sys; sys.modules['transformers'] = None\n"
+        "from waggle.laws.local import LocalLaw\n"
+        f"LocalLaw({str(folder)!r}, device='cpu').load()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-500:]

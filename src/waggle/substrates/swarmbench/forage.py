@@ -16,6 +16,9 @@ from waggle.substrates.swarmbench.lanes import Lanes
 from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.navigate import frontier, step_to
 
+_OTHERS = {"food": "A", "nest": "a"}
+"""Kind of site wanted -> those who have been there and come the other way."""
+
 
 def wanted(carrying: bool) -> str:
     """Return the kind of site an agent needs now."""
@@ -34,6 +37,11 @@ def move(
     crowd = frozenset(found(window, "Aa"))
     site = sites.get(kind)
     if site is not None and _is_near(memory, lanes, site):
+        if lanes.axis is not None and any(_OTHERS[kind] in row for row in window):
+            steps = winding.file_in(memory, lanes, site)
+            step = winding.take(memory, steps, crowd, 0)
+            if step is not None:
+                return step
         step = step_to(memory, site.cell, crowd, draw)
         if step is not None:
             return step
@@ -44,7 +52,7 @@ def move(
         side = _side(memory, lanes, kind, sites)
         yields = kind == "food" and any("A" in row for row in window)
         steps = winding.onward(memory, lanes, side, list(sites.values()), yields)
-    step = winding.take(memory, steps, crowd)
+    step = winding.take(memory, steps, crowd, draw)
     if step is not None:
         return step
     return explore(memory, window, draw)

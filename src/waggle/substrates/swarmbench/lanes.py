@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from waggle.substrates.swarmbench.config import Cell
 
+SPACING = 4
+"""Inner walls stand on every fourth line."""
 _OPEN = "[.AaY]"
 _GAP_UP = re.compile(f"WW{_OPEN}")
 _GAP_DOWN = re.compile(f"{_OPEN}WW")
@@ -37,8 +39,8 @@ class _Strip(NamedTuple):
 
     is_line: bool
     gap: Gap | None
-    pierced: bool
-    """Open, wall, open: a wall that runs across this strip and is not the map's edge."""
+    pierced: int | None
+    """Where there is wall between open cells: a wall across this strip, not the map's edge."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -49,19 +51,22 @@ def _read(strip: str) -> _Strip:
         gap = Gap(up.end() - 1, 1)
     elif down:
         gap = Gap(down.start(), -1)
-    return _Strip("WW" in strip, gap, _PIERCED.search(strip) is not None)
+    pierced = _PIERCED.search(strip)
+    return _Strip("WW" in strip, gap, pierced.start() + 1 if pierced else None)
 
 
 class Lanes:
     """The lanes as one agent knows them."""
 
-    __slots__ = ("_before", "axis", "border", "crossed", "gaps", "lines", "lots")
+    __slots__ = ("_before", "axis", "border", "crossed", "gaps", "inner", "lines", "lots")
 
     def __init__(self, draw: int) -> None:
         self.axis: int | None = None
         """0: inner walls run along rows; 1: along columns; None: no inner wall seen yet."""
         self.lines: tuple[set[int], set[int]] = (set(), set())
         """By axis: where lines of wall run, the map's edge included."""
+        self.inner: tuple[set[int], set[int]] = (set(), set())
+        """By axis: lines seen from both sides, so not the map's edge."""
         self.gaps: tuple[dict[int, Gap], dict[int, Gap]] = ({}, {})
         """By axis: line -> where it is open."""
         self.border: dict[tuple[int, int], int] = {}
@@ -95,8 +100,9 @@ class Lanes:
             if strip.gap is not None:
                 self.gaps[axis][across + k] = Gap(along + strip.gap.edge, strip.gap.side)
                 self.axis = axis
-            if strip.pierced:
+            if strip.pierced is not None:
                 self.axis = 1 - axis
+                self.inner[1 - axis].add(along + strip.pierced)
         if count > 1:
             # The edges of a map are farther apart than a window is wide.
             self.axis = axis
@@ -133,10 +139,23 @@ class Lanes:
         assert self.axis is not None
         return None if line is None else self.gaps[self.axis].get(line)
 
-    def is_edge(self, line: int | None, side: int) -> bool:
-        """Whether a line is the map's edge on a side."""
+    def edge_side(self, across: int) -> int | None:
+        """Return the side on which the lane at a place is the last one, or None.
+
+        The map's edge is seen there, or the lane is wider than lanes between inner walls are.
+        """
         assert self.axis is not None
-        return line is not None and self.border.get((self.axis, side)) == line
+        if across in self.lines[self.axis]:
+            return None
+        lines = {side: self.line(across, side) for side in (1, -1)}
+        for side, line in lines.items():
+            if line is not None and self.border.get((self.axis, side)) == line:
+                return side
+        above, below = lines[1], lines[-1]
+        if above is not None and below is not None and above - below > SPACING:
+            outer = [side for side, line in lines.items() if line not in self.inner[self.axis]]
+            return outer[0] if len(outer) == 1 else None
+        return None
 
     @property
     def lot(self) -> int:

@@ -16,6 +16,8 @@ from waggle.substrates.swarmbench.lanes import Gap, Lanes
 from waggle.substrates.swarmbench.memory import Memory, Site
 
 _NAME = {STEP[name]: name for name in MOVE_NAMES}
+_IN_SIGHT = 3
+"""How far from the map's edge a site in its corner is seen."""
 _SAME_LANE = 6
 """How far from the line that closes its lane a site lies at most."""
 
@@ -24,11 +26,12 @@ def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
     """Return the side across the walls that leads away from a site at one end of the way."""
     assert lanes.axis is not None
     across, there = here[lanes.axis], site.cell[lanes.axis]
-    if lanes.between(across, there):
+    if lanes.between(across, there) or across in lanes.lines[lanes.axis]:
         return 1 if across > there else -1
+    edge = lanes.edge_side(across)
+    if edge is not None:
+        return -edge
     for side in (1, -1):
-        if lanes.is_edge(lanes.line(across, side), side):
-            return -side
         if lanes.gap(lanes.line(across, side)) is not None:
             return side
     return lanes.crossed if abs(across - there) <= 2 else (1 if across > there else -1)
@@ -60,7 +63,7 @@ def onward(
     """
     assert lanes.axis is not None
     if side is None:
-        steps = _drift(lanes, memory.here, yields)
+        steps = _drift(memory, lanes, yields)
     else:
         steps = _make_for(memory, lanes, side, sites, yields)
     return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
@@ -82,20 +85,42 @@ def feel(memory: Memory, lanes: Lanes, window: Sequence[str], away: Site | None)
     return steps if memory.clock % 2 else steps[::-1]
 
 
-def _drift(lanes: Lanes, here: Cell, yields: bool) -> list[Cell]:
-    """Walk along the lane by lot, in the middle, and out of it where it opens."""
+def _drift(memory: Memory, lanes: Lanes, yields: bool) -> list[Cell]:
+    """Walk along the lane by lot, in the middle, and out of it where it opens.
+
+    One of the two sites is in a corner of the last lane, so that is not left before.
+    """
     assert lanes.axis is not None
-    across, along = here[lanes.axis], here[1 - lanes.axis]
+    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    edge = lanes.edge_side(across)
+    if edge is not None:
+        mouth = lanes.gap(lanes.line(across, -edge))
+        return _search(memory, lanes, edge, lanes.lot if mouth is None else -mouth.side)
     _turn_at_end(lanes, along)
     sides = {side: lanes.line(across, side) for side in (1, -1)}
     for side, line in sides.items():
         gap = lanes.gap(line)
         if gap is not None and line is not None and (gap.side == lanes.lot or gap.spans(along)):
             return _pass(line, gap, side, across, along, yields)
-    for side, line in sides.items():
-        if line is not None and abs(line - across) == 1 and sides[-side] is None:
-            return [(-side, 0), (0, lanes.lot)]
+    unknown = [side for side, line in sides.items() if line is None]
+    if len(unknown) == 1:
+        return [(unknown[0], 0), (0, lanes.lot)]
     return [(0, lanes.lot)]
+
+
+def _search(memory: Memory, lanes: Lanes, edge: int, first: int) -> list[Cell]:
+    """Look into the corners of the last lane, one after the other."""
+    assert lanes.axis is not None
+    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    line = lanes.line(across, edge)
+    assert line is not None
+    end = lanes.end(along, first)
+    if end is not None:
+        corner = (line - edge, end - first)
+        if (corner if lanes.axis == 0 else (corner[1], corner[0])) in memory.known:
+            first = -first
+    nearer = [(edge, 0)] if abs(line - across) > _IN_SIGHT else []
+    return [*nearer, (0, first)]
 
 
 def _turn_at_end(lanes: Lanes, along: int) -> None:
@@ -126,12 +151,28 @@ def _make_for(
     gap = lanes.gap(line)
     if gap is not None:
         return _pass(line, gap, side, across, along, yields)
-    if lanes.is_edge(line, side):
-        turn = _corner(memory, lanes, line, side, sites)
-    else:
-        turn = _guess(lanes, side, across, along, sites)
+    if lanes.edge_side(across) == side:
+        mouth = lanes.gap(lanes.line(across, -side))
+        first = lanes.lot if mouth is None else mouth.side
+        if mouth is not None and lies_at_mouth(lanes, sites) is False:
+            first = -first
+        return _search(memory, lanes, side, first)
     hug = [(side, 0)] if abs(line - across) > 1 else []
-    return [*hug, (0, turn)]
+    return [*hug, (0, _guess(lanes, side, across, along, sites))]
+
+
+def file_in(memory: Memory, lanes: Lanes, site: Site) -> list[Cell]:
+    """Return the steps to a site in the last lane that keep to the map's edge."""
+    assert lanes.axis is not None
+    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    edge = lanes.edge_side(across)
+    there = site.cell[1 - lanes.axis]
+    if edge is None or along == there:
+        return []
+    line = lanes.line(across, edge)
+    hug = [(edge, 0)] if line is not None and abs(line - across) > 1 else []
+    steps = [*hug, (0, 1 if there > along else -1)]
+    return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
 
 
 def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) -> int:
@@ -148,33 +189,18 @@ def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) 
     return lanes.lot
 
 
-def _corner(memory: Memory, lanes: Lanes, line: int, side: int, sites: list[Site]) -> int:
-    """Choose the corner of the last lane: as the other site lies, else the nearer one first."""
-    assert lanes.axis is not None
-    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
-    mouth = lanes.gap(lanes.line(across, -side))
-    first = lanes.lot if mouth is None else mouth.side
-    if mouth is not None and lies_at_mouth(lanes, sites) is False:
-        first = -first
-    end = lanes.end(along, first)
-    if end is None:
-        return first
-    corner = (line - side, end - first)
-    cell = corner if lanes.axis == 0 else (corner[1], corner[0])
-    return -first if cell in memory.known else first
-
-
-def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell]) -> str | None:
-    """Take the first free step; push on behind others, and step aside where that fails."""
+def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell], draw: int) -> str | None:
+    """Take the first free step; push on behind others, and by draw step aside where that fails."""
     steps = [step for step in steps if add(memory.here, step) not in memory.solid]
     if not steps:
         return None
     free = [step for step in steps if step not in crowd]
     if free:
         return _NAME[free[0]]
-    if memory.still:
+    if memory.still and draw & 1:
         i, j = steps[0]
-        for step in ((j, -i), (-j, i)):
+        turns = [(j, -i), (-j, i)][:: 1 - (draw & 2)]
+        for step in turns:
             if step not in crowd and add(memory.here, step) not in memory.solid:
                 return _NAME[step]
     return _NAME[steps[0]]

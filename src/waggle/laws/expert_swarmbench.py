@@ -53,8 +53,9 @@ def _plain(view: View) -> Decision:
 def _site(view: View, task: str) -> Decision:
     """Pursuit and Foraging: walk to sites, tell of sites."""
     wanted = _wanted(view, task)
-    rows = [row.facts for row in view.private.claims if row.facts.get("kind") == wanted]
-    seen = any(facts.get("source") == "seen" for facts in rows)
+    rows = [row.facts for row in view.private.claims]
+    seen = any(facts.get("source") == "seen" and facts.get("kind") == wanted for facts in rows)
+    # Word of the nest tells where the food is not: food and nest lie at two ends of one way.
     told = any(facts.get("source") == "told" for facts in rows)
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
+from itertools import islice
 from multiprocessing import get_context
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from waggle.core.canon import check_view, decode_view, encode_view
 from waggle.core.errors import ConfigError
 from waggle.core.schema import View
 from waggle.core.seeds import derive
+from waggle.corpus import made
 from waggle.corpus.draw import Draw
 from waggle.corpus.frames import Frame, Shape, made_up_frame, native_frame
 from waggle.corpus.native import Sight, gather, training_tasks
@@ -64,12 +66,14 @@ def assign(settings: CorpusSettings) -> dict[str, list[int]]:
 
 
 class Unit(NamedTuple):
-    """A piece of work: some (place, bundle) numbers, or native views of one task."""
+    """A piece of work: some (place, bundle) numbers, native views of one task, or other views."""
 
     split: str
     bundles: tuple[tuple[int, int], ...]
     task: plugins.Task | None
     views: int
+    kind: str = ""
+    """`disguised` or `linked`: views of made-up tasks that belong to no bundle."""
 
 
 class Curriculum:
@@ -87,11 +91,11 @@ class Curriculum:
     def examples(self, workers: int = 1) -> dict[str, list[Example]]:
         """Return all splits; the same ones however many processes make them."""
         units = [unit for split in SPLITS for unit in self._units(split)]
-        made: dict[str, list[Example]] = {split: [] for split in SPLITS}
+        done: dict[str, list[Example]] = {split: [] for split in SPLITS}
         for number, (unit, some) in enumerate(zip(units, self._done(units, workers), strict=True)):
-            made[unit.split] += some
+            done[unit.split] += some
             self._progress("corpus", number + 1, len(units))
-        return made
+        return done
 
     def _done(self, units: Sequence[Unit], workers: int) -> Iterator[list[Example]]:
         if workers <= 1:
@@ -113,17 +117,39 @@ class Curriculum:
             for index, task in enumerate(tasks):
                 if count := _share(share, len(tasks), index):
                     yield Unit(split, (), task, count)
+        for kind in ("disguised", "linked"):
+            wanted = getattr(self.settings, kind)
+            # Last, so that what is held out of bundles and episodes stays where it was.
+            count = wanted * self.settings.scale if split == "train" else wanted // 10
+            if count:
+                yield Unit(split, (), None, count, kind)
 
     def make(self, unit: Unit) -> list[Example]:
         """Make one piece: native views of a task, or some bundles."""
         if unit.task is not None:
             found = self._gather(unit.split, unit.task, unit.views)
             return [_native_example(unit.task.substrate, sight) for sight in found]
+        if unit.kind:
+            return self._other(unit)
         return [
             self._one(unit.split, bundle, self.families[place % len(self.families)], situation)
             for place, bundle in unit.bundles
             for situation in SITUATIONS
         ]
+
+    def _other(self, unit: Unit) -> list[Example]:
+        """Make views of made-up tasks on the plane or on graphs."""
+        salt = derive(self.settings.seed, "other views", unit.split, unit.kind)
+        if unit.kind == "linked":
+            views = made.linked(salt, unit.views)
+        else:
+            views = made.disguised(salt, unit.views)
+        found = []
+        for number, view in enumerate(islice(views, unit.views)):
+            check_view(view)
+            key = f"{unit.kind}-{unit.split}-{number}"
+            found.append(Example(key, "made-up", unit.kind, msgspec.Raw(encode_view(view))))
+        return found
 
     def _one(self, split: str, bundle: int, family: str, situation: str) -> Example:
         """Make one view; a frame in which the class cannot be had is drawn again."""

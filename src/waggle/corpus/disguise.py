@@ -11,12 +11,13 @@ the action list are the view's own; no word of a transfer task is used.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from waggle.core.schema import (
     DIRECTIONS,
+    MAX_FACT,
     WAIT,
     ClaimRow,
     Contract,
@@ -36,53 +37,59 @@ _EXPLAINED = (
     "PRIVATE does what is proposed, FIELD goes after what was told.",
     "With intent PRIVATE you act alone. With FIELD you follow the claim.",
     "Say PRIVATE to use the proposal or FIELD to use the traces.",
-    "FIELD: go by the claims. PRIVATE: go by your own eyes.",
+    "FIELD: go by the claim. PRIVATE: go by your own eyes.",
 )
 _SHARED = 3
 """Sentences at the end of a spatial training contract that say nothing of its goal."""
 _SYMBOLS = "CDEGHIJKLMOQRSTUVXZ#+%=o"
 
 
-def contract_of(
-    draw: Draw, moves: tuple[str, ...], known: str | None
-) -> tuple[Contract, list[str]]:
-    """Make up a spatial contract, and say what each of some actions is called in it.
+class Look(NamedTuple):
+    """A made-up spatial task: its contract, and what it calls the moves of another one."""
+
+    contract: Contract
+    called: Mapping[str, str]
+
+
+def look(draw: Draw, known: Contract | None = None) -> Look:
+    """Make up a spatial task.
 
     Args:
         draw: names every choice.
-        moves: the actions to call something else, or to keep.
-        known: the goal of a training task, whose common part may be kept.
+        known: a training task, whose moves are called something else or kept, as may be what its
+            goal has in common with others.
     """
+    moves = _MOVES if known is None else tuple(a for a in known.actions if a != WAIT)
+    if known is None and draw.chance(30):
+        moves = tuple(vocabulary.actions(draw, draw.between(1, 8)))
     kept = draw.chance(45)
     style = str.upper if kept else vocabulary.case(draw)
     called = list(moves) if kept else vocabulary.actions(draw, len(moves), style)
-    extra = [a for a in vocabulary.actions(draw, draw.choice((0, 0, 1, 1, 2, 3)), style)
-             if a not in called]  # fmt: skip
-    listed = [*called]
-    if not kept and draw.chance(40):
-        listed = draw.some(listed, len(listed))
-    for word in (*extra, WAIT):
-        at = len(listed) if draw.chance(60) else draw.below(len(listed) + 1)
-        listed.insert(at, word)
-    home = "swarmbench" if draw.chance(40) else vocabulary.stem(draw)
-    task = f"{home}/{vocabulary.name(draw)}"[:40]
+    further = vocabulary.actions(draw, draw.choice((0, 0, 1, 1, 2, 3)), style)
+    listed = called if kept or draw.chance(60) else draw.some(called, len(called))
+    listed = list(listed)
+    for word in (*(a for a in further if a not in called), WAIT):
+        listed.insert(len(listed) if draw.chance(60) else draw.below(len(listed) + 1), word)
+    task = vocabulary.task(draw)
+    if draw.chance(40):
+        task = f"swarmbench/{task.partition('/')[2]}"[:MAX_FACT]
     goal = f"{vocabulary.goal(draw)} {_explanation(draw, known)}"
-    return Contract(task, goal, tuple(listed), broadcast=True), called
+    contract = Contract(task, goal, tuple(listed), broadcast=True)
+    return Look(contract, dict(zip(moves, called, strict=True)))
 
 
-def _explanation(draw: Draw, known: str | None) -> str:
+def _explanation(draw: Draw, known: Contract | None) -> str:
     """Say what the intents mean, as the training tasks do or in other words."""
     if known is None or draw.chance(40):
         told = draw.choice(_EXPLAINED)
         return told if draw.chance(60) else f"{told} {vocabulary.sentence(draw)}"
-    return ". ".join(known.split(". ")[-_SHARED:])
+    return ". ".join(known.goal.split(". ")[-_SHARED:])
 
 
-def disguise(view: View, draw: Draw) -> View:
+def disguise(view: View, look: Look, draw: Draw) -> View:
     """Return a spatial view as another task would show it."""
-    actions = tuple(a for a in view.contract.actions if a != WAIT)
-    contract, called = contract_of(draw, actions, view.contract.goal)
-    action = dict(zip(actions, called, strict=True)).get(view.proposal.action, WAIT)
+    contract = look.contract
+    action = look.called.get(view.proposal.action, WAIT)
     if action != WAIT and draw.chance(20):
         action = draw.choice([a for a in contract.actions if a != WAIT])
     rows = Rows(draw)
@@ -173,12 +180,9 @@ def _value(draw: Draw) -> Json:
     return vocabulary.name(draw)
 
 
-def frame(draw: Draw) -> Frame:
+def frame(draw: Draw, look: Look) -> Frame:
     """Make up a spatial frame under a disguise, for situations of every class."""
-    moves = _MOVES if draw.chance(60) else tuple(
-        vocabulary.actions(draw, draw.between(1, 8))
-    )  # fmt: skip
-    contract, called = contract_of(draw, moves, None)
+    contract = look.contract
     free = [a for a in contract.actions if a != WAIT]
     pointed = draw.chance(65)
     kinds = [vocabulary.name(draw)[:40] for _ in range(draw.between(1, 3))]
@@ -192,7 +196,7 @@ def frame(draw: Draw) -> Frame:
     return Frame(
         contract,
         observation,
-        draw.choice(called if draw.chance(60) else free),
+        draw.choice(list(look.called.values()) if draw.chance(60) else free),
         None,
         False,
         pointed,

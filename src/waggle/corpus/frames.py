@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple, TypeAlias
 from waggle.core import keys
 from waggle.core.schema import (
     CHANNEL_ARGUMENT,
-    MAX_FACT,
     WAIT,
     Contract,
     Fact,
@@ -127,10 +126,6 @@ def _wild_actions(draw: Draw) -> tuple[str, ...]:
     return (*actions[:place], WAIT, *actions[place:])
 
 
-def _wild_task(draw: Draw) -> str:
-    return f"{vocabulary.stem(draw)}/{vocabulary.name(draw)}"[:MAX_FACT]
-
-
 def _observation(draw: Draw) -> dict[str, Json]:
     """Make up private content: numbers, words, small lists, one table."""
     made: dict[str, Json] = {}
@@ -151,8 +146,8 @@ def _facts(draw: Draw, names: Sequence[str]) -> dict[str, Fact]:
     return {name: draw.between(0, 4) for name in names}
 
 
-def made_up_frame(draw: Draw, shape: Shape, *, wild: bool = False) -> Frame:
-    """Make up a task of one shape; a wild one has words of every spelling and any goal."""
+def made_up_contract(draw: Draw, shape: Shape, *, wild: bool = False) -> Contract:
+    """Make up a contract of one shape; a wild one has words of every spelling and any goal."""
     actions = _wild_actions(draw) if wild else _actions(draw, shape)
     answer = None
     if shape == "ports" or draw.chance(10):
@@ -160,11 +155,18 @@ def made_up_frame(draw: Draw, shape: Shape, *, wild: bool = False) -> Frame:
         if answer not in actions:
             place = draw.below(len(actions) + 1) if wild else len(actions)
             actions = (*actions[:place], answer, *actions[place:])
-    plain = [a for a in actions if a not in (WAIT, answer) and not a.endswith(CHANNEL_ARGUMENT)]
     goal = vocabulary.goal(draw) if wild else draw.choice(_GOALS).format(a=word(draw), b=word(draw))
     deposits = 1 if draw.chance(75) else draw.between(2, 4)
-    task = _wild_task(draw) if wild else f"{word(draw)}/{word(draw)}"
-    contract = Contract(task, goal, actions, deposits, draw.chance(15), answer)
+    task = vocabulary.task(draw) if wild else f"{word(draw)}/{word(draw)}"
+    return Contract(task, goal, actions, deposits, draw.chance(15), answer)
+
+
+def made_up_frame(draw: Draw, shape: Shape, contract: Contract | None = None) -> Frame:
+    """Make up a frame of one shape, with a contract of its own where none is given."""
+    contract = contract or made_up_contract(draw, shape)
+    answer = contract.response
+    listed = contract.actions
+    plain = [a for a in listed if a not in (WAIT, answer) and not a.endswith(CHANNEL_ARGUMENT)]
     port_names = draw.some(_PORT_FACTS, draw.between(0, 3))
     claim_names = draw.some(_CLAIM_FACTS, draw.between(1, 2)) if draw.chance(40) else []
     return Frame(

@@ -12,7 +12,7 @@ is the same however many workers share it. Only training seeds, never a transfer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from waggle import plugins
@@ -22,25 +22,20 @@ from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
 from waggle.core.seeds import Split, derive, mix, require
-from waggle.corpus import disguise, linked
+from waggle.corpus import disguise, made
 from waggle.corpus.draw import Draw
-from waggle.corpus.frames import Frame, Shape, made_up_frame, native_frame
+from waggle.corpus.frames import Shape, made_up_contract, made_up_frame, native_frame
 from waggle.corpus.native import open_case, training_tasks
 from waggle.corpus.settings import HarvestSettings
-from waggle.corpus.situations import SITUATIONS, make
 from waggle.runtime.sync import Engine
 
 SEEDS = {"train": range(6_000), "validation": range(6_000, 7_000)}
 """Episode seeds by split, all of them training seeds."""
 HORIZON = {"silo": (9, 18), "swarmbench": (100, 100)}
 """Updates of a plain and of a shocked episode; other substrates take their own horizon."""
-BUNDLES = 25
+BUNDLES = 60
 """Bundles of one job."""
-EASY = {"private-only": 40, "unresolved": 40, "wait": 40}
-"""Situations that a law learns at once, with the percent of bundles that hold one."""
-BUNDLE = sum(EASY.get(name, 100) for name in SITUATIONS)
-"""A hundred times the views that a bundle holds in the mean."""
-LINKED = 200
+LINKED = 300
 """Linked views of one job."""
 SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
@@ -111,7 +106,7 @@ def _bundles(
     root = derive(
         settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
     )
-    size = LINKED if kind == "linked" else BUNDLES * BUNDLE // 100
+    size = LINKED if kind == "linked" else BUNDLES * made.BUNDLE // 100
     for number in range(-(-count // size)):
         draw = Draw(root, "job", number)
         task = draw.choice(tasks)
@@ -132,9 +127,9 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
 
 def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair]:
     """Ask the expert about made views, and leave out what it cannot answer admissibly."""
-    for made in views:
-        check_view(made)
-        view = canonical(made)[0] if order == "canonical" else made
+    for plain in views:
+        check_view(plain)
+        view = canonical(plain)[0] if order == "canonical" else plain
         (decode,) = expert.decide([Request(view)])
         if isinstance(decode.output, Decision) and not violations(view, decode.output):
             yield view, decode.output
@@ -142,11 +137,17 @@ def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair
 
 def _veiled(job: Job, pairs: Sequence[Pair]) -> Iterator[View]:
     """Show some views of a spatial episode again under a disguise, eventful ones more often."""
+    if not job.veiled or not pairs:
+        return
+    shown = 0
     for number, (view, _) in enumerate(pairs):
         draw = Draw(job.salt, "disguise", number)
         eventful = bool(view.traces or view.private.evidence or view.private.claims)
-        if job.veiled and draw.chance(job.veiled * 2 if eventful else job.veiled // 2):
-            yield disguise.disguise(view, draw)
+        if draw.chance(job.veiled * 3 // 2 if eventful else job.veiled // 2):
+            if shown % made.ALIKE == 0:
+                look = disguise.look(Draw(job.salt, "look", shown), view.contract)
+            shown += 1
+            yield disguise.disguise(view, look, draw)
 
 
 def _listen(job: Job, expert: Law, order: Order) -> list[Pair]:
@@ -197,32 +198,20 @@ def _bundled(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]
     sample = native[:: max(1, len(native) // FRAMES)]
     shape: Shape = "spatial" if job.case.substrate == SPATIAL else "ports"
 
-    def frame(draw: Draw) -> Frame | None:
-        if draw.chance(settings.made_up) or not sample:
-            return made_up_frame(draw, shape, wild=draw.chance(50))
-        return native_frame(draw.choice(sample), draw)
+    def frames(task: Draw) -> made.FrameOf:
+        if sample and not task.chance(settings.made_up):
+            return lambda draw: native_frame(draw.choice(sample), draw)
+        contract = made_up_contract(task, shape, wild=task.chance(50))
+        return lambda draw: made_up_frame(draw, shape, contract)
 
-    return _situations(job, frame)
+    return made.situations(job.salt, BUNDLES, frames)
 
 
 def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
     """Make bundles in disguised spatial frames."""
-    return _situations(job, disguise.frame)
+    return made.disguised(job.salt, BUNDLES)
 
 
 def _linked(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
     """Make views of tasks in which contacts state their answers."""
-    return (linked.make(Draw(job.salt, "linked", number)) for number in range(LINKED))
-
-
-def _situations(job: Job, frame_of: Callable[[Draw], Frame | None]) -> Iterator[View]:
-    """Make a view of every class, of the easy ones less often."""
-    for bundle in range(BUNDLES):
-        for name, situation in SITUATIONS.items():
-            draw = Draw(job.salt, "bundle", bundle, name)
-            if not draw.chance(EASY.get(name, 100)):
-                continue
-            frame = frame_of(draw)
-            view = None if frame is None else make(name, frame, draw)
-            if view is not None and situation.holds(view):
-                yield view
+    return made.linked(job.salt, LINKED)

@@ -36,8 +36,10 @@ _MOST_CONTACTS = 8
 _SILENT = ("none", "no", "nothing so far", "not said", "-", "?", "open", "")
 
 
-class _Words(NamedTuple):
-    """The keys and phrases of one made-up task."""
+class Words(NamedTuple):
+    """The contract, keys and phrases of one made-up task."""
+
+    contract: Contract
 
     stance: str
     order: str
@@ -50,12 +52,11 @@ class _Words(NamedTuple):
     """Whether claims carry the stances of their holders."""
 
 
-def make(draw: Draw) -> View:
-    """Make up one view."""
-    words = _words(draw)
-    contract = _contract(draw, words)
+def make(draw: Draw, words: Words) -> View:
+    """Make up one view of a task."""
+    contract = words.contract
     actions = [a for a in contract.actions if a != WAIT]
-    contacts = draw.between(0 if draw.chance(5) else 1, _MOST_CONTACTS)
+    contacts = draw.between(0 if draw.chance(5) else 1, draw.choice((3, 5, _MOST_CONTACTS)))
     silent = draw.choice((0, 0, 0, 10, 30, 100))
     heard = [not draw.chance(silent) for _ in range(contacts)]
     count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
@@ -84,7 +85,7 @@ def _own(draw: Draw) -> Evidence:
 
 
 def _ports(
-    draw: Draw, words: _Words, actions: Sequence[str], heard: Sequence[bool],
+    draw: Draw, words: Words, actions: Sequence[str], heard: Sequence[bool],
     places: Sequence[int], standing: str,
 ) -> tuple[Port, ...]:  # fmt: skip
     """Make the contacts; one in four that spoke stands where the node itself stands."""
@@ -101,33 +102,31 @@ def _ports(
     return tuple(ports)
 
 
-def _words(draw: Draw) -> _Words:
-    """Draw the keys of a task, all different."""
+def task(draw: Draw) -> Words:
+    """Make up a task: its contract, and keys that are all different."""
     drawn: dict[str, None] = {}
     while len(drawn) < 10:
         drawn[vocabulary.key(draw)] = None
     names = list(drawn)
     unsaid = draw.choice(_SILENT) if draw.chance(60) else vocabulary.name(draw)
-    return _Words(
-        names[0], names[1], names[2 : 2 + draw.between(0, 5)], names[7 : 7 + draw.between(0, 3)],
-        unsaid, draw.chance(30),
-    )  # fmt: skip
+    told = draw.chance(30)
+    contract = _contract(draw, 2 if told or draw.chance(45) else draw.between(3, 9), unsaid)
+    ports, claims = names[2 : 2 + draw.between(0, 4)], names[7 : 7 + draw.between(0, 2)]
+    return Words(contract, names[0], names[1], ports, claims, unsaid, told)
 
 
-def _contract(draw: Draw, words: _Words) -> Contract:
-    """Make up the contract; tasks of two actions are as frequent as those of many."""
-    count = 2 if words.told or draw.chance(45) else draw.between(3, 10)
-    actions = [a for a in vocabulary.actions(draw, count) if a != words.unsaid]
+def _contract(draw: Draw, count: int, unsaid: str) -> Contract:
+    """Make up a contract of so many actions, none of which says that nothing was said."""
+    actions: list[str] = []
     while len(actions) < count:
-        actions += [a for a in vocabulary.actions(draw, 1) if a not in (*actions, words.unsaid)]
-    at = len(actions) if draw.chance(60) else draw.below(len(actions) + 1)
-    actions.insert(at, WAIT)
-    task = f"{vocabulary.stem(draw)}/{vocabulary.name(draw)}"[:40]
-    return Contract(task, vocabulary.goal(draw, 6), tuple(actions), broadcast=True)
+        found = vocabulary.actions(draw, count)
+        actions = [a for a in found if a != unsaid]
+    actions.insert(len(actions) if draw.chance(60) else draw.below(len(actions) + 1), WAIT)
+    return Contract(vocabulary.task(draw), vocabulary.goal(draw), tuple(actions), broadcast=True)
 
 
 def _claims(
-    draw: Draw, words: _Words, actions: Sequence[str], own: int,
+    draw: Draw, words: Words, actions: Sequence[str], own: int,
     known: Sequence[tuple[int, int]], contacts: int,
 ) -> tuple[tuple[ClaimRow, ...], tuple[Trace, ...]]:  # fmt: skip
     """Make the rows of the claims held, and traces of what contacts told of them."""
@@ -147,7 +146,7 @@ def _claims(
     return tuple(listed), tuple(draw.some(traces, MAX_TRACES))
 
 
-def _facts(draw: Draw, words: _Words, place: int, said: str | None) -> dict[str, Fact]:
+def _facts(draw: Draw, words: Words, place: int, said: str | None) -> dict[str, Fact]:
     facts: dict[str, Fact] = {words.order: place}
     facts |= {key: draw.between(0, 5) for key in words.claims}
     if said is not None:

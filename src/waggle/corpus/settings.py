@@ -35,7 +35,9 @@ class CorpusSettings(BaseModel):
     native_held_out: Count = 0
     """Native views in validation and in test, each."""
     disguised: Count = 0
-    """Spatial views under made-up contracts in the training split (`waggle.corpus.disguise`)."""
+    """Spatial views under made-up contracts in the training split; a tenth as many held out."""
+    linked: Count = 0
+    """Views of made-up tasks on graphs in the training split; a tenth as many held out."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 50
     """Percent of synthetic views with made-up task and action vocabularies."""
     laws: tuple[str, ...] = ("expert", "heuristic", "random-legal")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from waggle.core import keys
 from waggle.core.bounds import RESERVED
-from waggle.core.schema import MAX_ACTION, WAIT
+from waggle.core.schema import MAX_ACTION, MAX_FACT, WAIT
 from waggle.corpus.draw import Draw
 
 _ONSETS = ("b", "br", "c", "d", "f", "g", "gl", "h", "j", "k", "l", "m", "n", "p", "pr", "qu", "r",
@@ -89,8 +89,8 @@ def actions(draw: Draw, count: int, style: Callable[[str], str] | None = None) -
 
 def sentence(draw: Draw) -> str:
     """Make up one sentence of a goal: common words, or words that mean nothing."""
-    if draw.chance(40):
-        words = [stem(draw) for _ in range(draw.between(3, 12))]
+    if draw.chance(25):
+        words = [stem(draw) for _ in range(draw.between(2, 7))]
         return " ".join(words).capitalize() + draw.choice((".", ".", ".", "!"))
     text = f"{draw.choice(_VERBS)} the {_noun(draw)} {draw.choice(_PLACES)} {draw.choice(_TIMES)}"
     while "{" in text:
@@ -98,9 +98,14 @@ def sentence(draw: Draw) -> str:
     return " ".join(text.split()).capitalize() + "."
 
 
-def goal(draw: Draw, most: int = 4) -> str:
-    """Make up a goal of one to so many sentences."""
-    return " ".join(sentence(draw) for _ in range(draw.between(1, most)))
+def goal(draw: Draw) -> str:
+    """Make up a goal of a few sentences, seldom of many."""
+    return " ".join(sentence(draw) for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 6))))
+
+
+def task(draw: Draw) -> str:
+    """Make up the name of a task, with its substrate."""
+    return f"{stem(draw)}/{name(draw)}"[:MAX_FACT]
 
 
 def _noun(draw: Draw) -> str:

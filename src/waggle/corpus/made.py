@@ -1,0 +1,70 @@
+"""Made views in a row: situations, spatial ones under a disguise, and tasks on graphs.
+
+Views in a row share a contract: made-up tasks are many anyway, and a shared prompt is tokenised
+once. Invariant: a stream of views is a pure function of its name; no view is labelled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from waggle.core.schema import View
+from waggle.corpus import disguise
+from waggle.corpus import linked as graph
+from waggle.corpus.draw import Draw
+from waggle.corpus.frames import Frame
+from waggle.corpus.situations import SITUATIONS, make
+
+EASY = {"private-only": 40, "unresolved": 40, "wait": 40}
+"""Situations that a law learns at once, with the percent of bundles that hold one."""
+BUNDLE = sum(EASY.get(name, 100) for name in SITUATIONS)
+"""A hundred times the views that a bundle holds in the mean."""
+TOGETHER = 2
+"""Bundles in a row that have one contract."""
+ALIKE = 10
+"""Other views in a row that have one contract."""
+
+FrameOf: TypeAlias = Callable[[Draw], Frame | None]
+"""Draws a frame of one task."""
+
+
+def situations(
+    salt: int, bundles: int, frames: Callable[[Draw], FrameOf]
+) -> Iterator[View]:  # fmt: skip
+    """Make views of every class, of the easy ones fewer.
+
+    Args:
+        salt: names every draw.
+        bundles: how many bundles.
+        frames: makes up a task and returns what draws its frames.
+    """
+    for bundle in range(bundles):
+        if bundle % TOGETHER == 0:
+            frame_of = frames(Draw(salt, "task", bundle))
+        for name, situation in SITUATIONS.items():
+            draw = Draw(salt, "bundle", bundle, name)
+            if not draw.chance(EASY.get(name, 100)):
+                continue
+            frame = frame_of(draw)
+            view = None if frame is None else make(name, frame, draw)
+            if view is not None and situation.holds(view):
+                yield view
+
+
+def disguised(salt: int, bundles: int) -> Iterator[View]:
+    """Make situations in spatial frames under a disguise."""
+
+    def frames(task: Draw) -> FrameOf:
+        look = disguise.look(task)
+        return lambda draw: disguise.frame(draw, look)
+
+    return situations(salt, bundles, frames)
+
+
+def linked(salt: int, count: int) -> Iterator[View]:
+    """Make so many views of tasks in which contacts state their answers."""
+    for number in range(count):
+        if number % ALIKE == 0:
+            words = graph.task(Draw(salt, "task", number))
+        yield graph.make(Draw(salt, "linked", number), words)

@@ -1,0 +1,145 @@
+"""Disguised and linked views: bounded, reproducible, free of transfer words, labelled by shape."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from waggle import plugins
+from waggle.core import orbit
+from waggle.core.admit import violations
+from waggle.core.canon import check_view, encode_view
+from waggle.core.protocols import Case, Request
+from waggle.core.schema import WAIT, Decision, View
+from waggle.core.seeds import Split
+from waggle.corpus import disguise, harvest, made, vocabulary
+from waggle.corpus.curriculum import Curriculum
+from waggle.corpus.draw import Draw
+from waggle.corpus.native import TRAINING, TRANSFER, open_case, training_tasks
+from waggle.corpus.settings import CorpusSettings, HarvestSettings
+from waggle.laws import expert_generic, stances
+
+COMMON = frozenset(("that", "your", "with", "must", "then", "first", "only", "each", "every"))
+"""Words of every English text; they belong to no task."""
+SETTINGS = HarvestSettings(
+    tasks=("swarmbench/pursuit", "silo/I-05"), native=2400, synthetic=400, disguised=800,
+    linked=300, held_out=8, n=(8,), rounds=20,
+)  # fmt: skip
+
+
+def contracts(names: Iterator[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        substrate, _, task = name.partition("/")
+        tasks = [task] if task else plugins.get_substrate(substrate).tasks
+        for each in tasks:
+            _, world = open_case(Case(substrate, each, 8, 0))
+            yield world.contract.goal, " ".join(world.contract.actions)
+
+
+def words(text: str) -> set[str]:
+    return {word for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 3}
+
+
+def decide(view: View) -> Decision:
+    (decode,) = plugins.get_law("expert").decide([Request(view)])
+    assert isinstance(decode.output, Decision)
+    return decode.output
+
+
+def some_views() -> list[View]:
+    return [*islice(made.disguised(5, 12), 60), *made.linked(6, 60)]
+
+
+def test_no_word_of_a_transfer_task_is_in_the_lists() -> None:
+    trained = set().union(*(words(" ".join(c)) for c in contracts(iter(TRAINING))))
+    foreign = set().union(*(words(" ".join(c)) for c in contracts(iter(sorted(TRANSFER)))))
+    lists = [getattr(vocabulary, name) for name in dir(vocabulary) if re.fullmatch("_[A-Z]+", name)]
+    texts = " ".join(str(text) for some in lists for text in some if isinstance(text, str))
+    ours = words(texts + " " + " ".join(disguise._EXPLAINED))
+    assert sorted((foreign - trained - COMMON) & ours) == []
+
+
+def test_made_views_are_bounded_admissible_and_the_same_at_every_call() -> None:
+    views = some_views()
+    assert [encode_view(v) for v in views] == [encode_view(v) for v in some_views()]
+    for view in views:
+        check_view(view)
+        assert not violations(view, decide(view))
+        assert not view.contract.task.endswith(("/pursuit", "/foraging"))
+
+
+def test_the_teacher_compares_neither_names_nor_places_of_made_views() -> None:
+    for number, view in enumerate(some_views()):
+        g = orbit.sample(view, number)
+        assert decide(g.view(view)) == g.decision(decide(view))
+
+
+def test_disguised_views_state_the_intent_that_their_claims_call_for() -> None:
+    told = Counter[str | None]()
+    for view in made.disguised(7, 30):
+        sources = {row.facts.get("source") for row in view.private.claims}
+        wanted = "FIELD" if "told" in sources and "seen" not in sources else "PRIVATE"
+        intent = decide(view).execution_intent
+        assert intent == (None if view.proposal.action == WAIT else wanted)
+        told[intent] += 1
+    assert min(told["FIELD"], told["PRIVATE"]) > 5
+
+
+def test_a_disguise_keeps_what_is_compared_and_renames_what_is_read() -> None:
+    job = harvest.plan(SETTINGS, "train")[0]
+    played = [view for view, _ in harvest.gather(job._replace(veiled=0), SETTINGS, "shuffled")]
+    changed = 0
+    for number, view in enumerate(played):
+        look = disguise.look(Draw(1, "look", number), view.contract)
+        shown = disguise.disguise(view, look, Draw(1, "view", number))
+        assert [p.lot for p in shown.private.channels] == [p.lot for p in view.private.channels]
+        assert [(t.channel, t.claim, t.ttl) for t in shown.traces] == [
+            (t.channel, t.claim, t.ttl) for t in view.traces
+        ]
+        assert shown.proposal.action in shown.contract.actions
+        assert shown.contract.broadcast and expert_generic.explains_intents(shown.contract)
+        changed += shown.proposal.action != view.proposal.action
+    assert changed > len(played) / 4
+
+
+def test_no_real_task_but_one_of_graphs_shows_stances() -> None:
+    law = plugins.get_law("expert")
+    for task in (*training_tasks(TRAINING)[:4], plugins.find_task("beacon")):
+        case, world = open_case(Case(task.substrate, task.task, 8, 0, 6))
+        job = harvest.Job(case, "expert", 1)
+        assert all(stances.find(v) is None for v, _ in harvest.gather(job, SETTINGS, "shuffled"))
+        assert expert_generic.explains_intents(world.contract) == (task.substrate == "swarmbench")
+    assert law.name == "expert"
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_a_harvest_has_its_kinds_in_the_share_it_was_asked_for(split: str) -> None:
+    jobs = harvest.plan(SETTINGS, split)
+    assert {job.kind for job in jobs} == {"episode", "bundles", "disguised", "linked"}
+    assert all(Split.of(job.case.seed) is Split.TRAIN for job in jobs)
+    pairs = [(job, pair) for job in jobs for pair in harvest.gather(job, SETTINGS, "shuffled")]
+    known = ("swarmbench/pursuit", "silo/I-05")
+    found = Counter[str]()
+    for job, (view, decision) in pairs:
+        assert not violations(view, decision)
+        veiled = job.kind == "episode" and view.contract.task not in known
+        found["disguised" if veiled else job.kind] += 1
+    if split == "train":
+        assert 2000 < found["episode"] < 3200 and 500 < found["disguised"] < 1400
+        assert found["bundles"] >= 300 and found["linked"] == 300
+
+
+def test_the_corpus_holds_made_up_tasks_after_everything_else() -> None:
+    plain = CorpusSettings(
+        tasks=("beacon",), bundles=2, validation=1, test=1, native=4, n=(6,), rounds=6
+    )
+    more = plain.model_copy(update={"disguised": 20, "linked": 10})
+    before, after = Curriculum(plain).examples(), Curriculum(more).examples()
+    for split, few in (("train", {"disguised": 20, "linked": 10}),
+                       ("test", {"disguised": 2, "linked": 1})):  # fmt: skip
+        assert after[split][: len(before[split])] == before[split]
+        assert Counter(e.source for e in after[split][len(before[split]) :]) == few

@@ -30,7 +30,7 @@ class Memory:
 
     __slots__ = (
         "claims_gone", "clock", "denied", "field", "heading", "here", "known", "last_move",
-        "passed", "plan_key", "routes", "scent", "seen", "solid", "still", "streak", "told",
+        "passed", "plan_key", "scent", "seen", "solid", "still", "streak", "told",
         "trail", "walls",
     )  # fmt: skip
 
@@ -50,8 +50,6 @@ class Memory:
         """Claims found wrong with own eyes, and when."""
         self.denied: dict[str, int] = {}
         """Claim -> the last round for which others denied it."""
-        self.routes: dict[str, list[Cell]] = {}
-        """Claim -> the way to it as told, cell by cell."""
         self.passed: dict[str, set[int]] = {}
         """Claim -> contacts this agent has told of it."""
         self.trail: Site | None = None

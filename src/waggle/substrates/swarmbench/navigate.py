@@ -7,9 +7,8 @@ Pure functions of the map; ties fall to a draw that the caller names.
 from __future__ import annotations
 
 from collections import deque
-from itertools import pairwise
 
-from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add, taxi
+from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory
 
@@ -88,43 +87,6 @@ def step_to(memory: Memory, goal: Cell, crowd: frozenset[Cell], draw: int) -> st
         if aside:
             return aside[0][3]
     return ranked[0][3] if ranked[0][0] < here else None
-
-
-def route_to(memory: Memory, goal: Cell) -> list[Cell]:
-    """Return the turning points of a shortest way from here to a goal, both ends included."""
-    field = distances(memory, goal)
-    cell = memory.here
-    if cell not in field:
-        return []
-    corners, heading = [cell], None
-    while field[cell] > 0:
-        step = min(
-            (offset for offset in STEP.values() if add(cell, offset) in field),
-            key=lambda offset: (field[add(cell, offset)], offset != heading),
-        )
-        if heading is not None and step != heading:
-            corners.append(cell)
-        heading = step
-        cell = add(cell, step)
-    return [*corners, cell]
-
-
-def walked(corners: list[Cell]) -> list[Cell]:
-    """Return every cell of a way given by its turning points."""
-    cells = corners[:1]
-    for a, b in pairwise(corners):
-        step = ((b[0] > a[0]) - (b[0] < a[0]), (b[1] > a[1]) - (b[1] < a[1]))
-        while cells[-1] != b:
-            cells.append(add(cells[-1], step))
-    return cells
-
-
-def step_along(memory: Memory, route: list[Cell], crowd: frozenset[Cell], draw: int) -> str | None:
-    """Return the move that joins a told way where that is shortest overall, and follows it."""
-    last = len(route) - 1
-    k = min(range(len(route)), key=lambda k: (taxi(route[k], memory.here) + last - k, -k))
-    goal = route[min(k + 1, last)] if taxi(route[k], memory.here) <= 1 else route[k]
-    return step_to(memory, goal, crowd, draw)
 
 
 def frontier(memory: Memory, draw: int) -> Cell | None:

@@ -19,7 +19,6 @@ from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import at, found, octant, reach, sub
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.navigate import walked
 from waggle.substrates.swarmbench.scene import Scene
 
 BLOCK = 6
@@ -33,8 +32,6 @@ class Cue(NamedTuple):
 
     cell: Cell | None
     round: int
-    route: tuple[Cell, ...] = ()
-    """Turning points of the writer's way there, where walls make the way matter."""
 
 
 class Sites:
@@ -206,12 +203,7 @@ class Sites:
         if site is None:
             return Cue(None, memory.clock)
         memory.passed.setdefault(write.claim, set()).add(write.receiver)
-        route = tuple(self.scene.to_map(write.sender, c) for c in self.route(memory, site))
-        return Cue(self.scene.to_map(write.sender, site.cell), site.round, route)
-
-    def route(self, memory: Memory, site: Site) -> list[Cell]:
-        """Return the turning points of the way to a site; empty where the way is open."""
-        return []
+        return Cue(self.scene.to_map(write.sender, site.cell), site.round)
 
     def _source(self, write: Write) -> Site | None:
         """Return the site a write is about, as its writer knows it: seen, else told."""
@@ -232,21 +224,18 @@ class Sites:
         if cue.cell is None:
             return write
         cell = self.scene.to_frame(write.receiver, cue.cell)
-        way = [self.scene.to_frame(write.receiver, corner) for corner in cue.route]
-        self._remember(memory, Site(cell, cue.round, write.claim), walked(way))
+        self._remember(memory, Site(cell, cue.round, write.claim))
         return msgspec.structs.replace(write, direction=octant(sub(cell, memory.here)))
 
-    def _remember(self, memory: Memory, site: Site, route: list[Cell]) -> None:
+    def _remember(self, memory: Memory, site: Site) -> None:
         """Keep the newest word on a claim; equally new ones are ranked by content alone."""
         if self._is_stale(memory, site):
             return
         if memory.claims_gone.get(site.claim, site.round) < site.round:
             del memory.claims_gone[site.claim]
         known = memory.told.get(site.claim)
-        kept = memory.routes.get(site.claim, [])
-        if known is None or _rank(site, route) < _rank(known, kept):
+        if known is None or _rank(site) < _rank(known):
             memory.told[site.claim] = site
-            memory.routes[site.claim] = route
 
     def follow(self, node: int, local: Local) -> str | None:
         """Step towards the committed site if it is wanted, else towards the best told one."""
@@ -272,6 +261,6 @@ class Sites:
         return None
 
 
-def _rank(site: Site, route: list[Cell]) -> tuple[int, int, list[Cell], Cell]:
-    """Rank what was told of a claim: newest first, then the shortest way, then by content."""
-    return (-site.round, len(route), route, site.cell)
+def _rank(site: Site) -> tuple[int, Cell]:
+    """Rank what was told of a claim: newest first, then by content."""
+    return (-site.round, site.cell)

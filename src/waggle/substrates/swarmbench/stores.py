@@ -1,7 +1,8 @@
-"""Foraging as sites: food and nest stay where they are, and the way to them matters.
+"""Foraging as sites: food and nest stay where they are, at the two ends of one winding way.
 
-What is told of a site is the writer's way there; evidence is told once to each contact, so its
-novelty says whether some contact has not been told.
+What is told of a site is its place: a reader follows the way towards it, or away from it to the
+other site. Evidence is told once to each contact, so its novelty says whether some contact has not
+been told.
 """
 
 from __future__ import annotations

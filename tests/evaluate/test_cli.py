@@ -52,6 +52,22 @@ def test_parts_add_up_and_merge(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "### What was played" in text
 
 
+def test_a_dry_run_counts_and_plays_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, out = tmp_path / "small.toml", tmp_path / "run"
+    recipe.write_text(RECIPE)
+    base = ("eval", str(recipe), "--out", str(out), "--methods", "one,two")
+    found = run(capsys, *base, "--dry-run", "--seeds", "2")
+    assert found["all"] == {
+        "method": "all", "cells": 4, "decisions": 48, "finished": 0, "left": 48
+    }  # fmt: skip
+    assert not out.exists()
+    run(capsys, *base[:-1], "one", "--executor", "inline")
+    assert main([*base, "--dry-run"]) == 0
+    assert "decisions left" in (text := capsys.readouterr().out) and "36" in text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

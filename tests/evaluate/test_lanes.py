@@ -10,9 +10,12 @@ import msgspec
 import pytest
 
 from tests.evaluate.test_runner import numbers, plan
+from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Request
 from waggle.evaluate import lanes
+from waggle.evaluate.costs import cost, counts, deal, decisions
 from waggle.evaluate.executors import Inline
+from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import read_rows
 from waggle.evaluate.runner import run_plan
 from waggle.laws.heuristic import Heuristic
@@ -35,6 +38,17 @@ class Fragile:
         if len(requests) % 7 == 0:
             raise ZeroDivisionError("a bug that shows in some batches only")
         return Heuristic().decide(requests)
+
+
+@law("test-absent")
+class AbsentLaw(Heuristic):
+    """A batched law without weights."""
+
+    name = "test-absent"
+    batched = True
+
+    def load(self) -> None:
+        raise FileNotFoundError("no weights here")
 
 
 @pytest.fixture
@@ -73,3 +87,52 @@ def test_a_case_that_cannot_be_opened_is_its_own_failure(tmp_path: Path) -> None
     cells[1] = msgspec.structs.replace(cells[1], case=Case("beacon", "beacon", 0, 10_000))
     assert run_plan(cells, tmp_path, Inline()) == (2, 0, 1)
     assert any("-n" in row.error for row in read_rows(tmp_path))
+
+
+def mixed() -> list[Cell]:
+    """A plan as skewed as the primary matrix: a few long episodes, many short ones."""
+    cases = [
+        Case(substrate, task, n, seed)
+        for substrate, task in (("swarmbench", "pursuit"), ("silo", "I-05"), ("silo", "III-26"))
+        for n in (16, 64)
+        for seed in range(10_000, 10_005)
+    ]
+    return [Cell("m", "heuristic", {}, case, "shuffled", "sync", {}, {}) for case in cases]
+
+
+def test_cells_are_dealt_so_that_lanes_end_together() -> None:
+    cells = mixed()
+    assert decisions(cells[0]) == 1_600 and decisions(cells[-1]) == 640
+    hands = deal(cells, 3)
+    assert sorted(c.id for hand in hands for c in hand) == sorted(c.id for c in cells)
+    loads = [sum(map(cost, hand)) for hand in hands]
+    assert max(loads) < 1.05 * sum(loads) / 3 + 2_000
+    for hand in hands:
+        assert [cost(c) for c in hand] == sorted(map(cost, hand), reverse=True)
+    assert [len(hand) for hand in deal(cells[:2], 4)] == [1, 1, 0, 0]
+
+
+def test_a_case_that_cannot_be_opened_costs_nothing() -> None:
+    bad = msgspec.structs.replace(mixed()[0], case=Case("beacon", "beacon", 0, 10_000))
+    assert decisions(bad) == 0 and cost(bad) == 0
+
+
+def test_counts_leave_out_what_is_finished() -> None:
+    cells = mixed()[:2]
+    (row,) = counts(cells, {("m", cells[0].id)})
+    assert row == ("m", 2, 3_200, 1, 1_600)
+
+
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_law_without_weights_is_left_out_or_ends_the_run(tmp_path: Path, processes: int) -> None:
+    cells = [*plan("test-absent"), *plan(seeds=2)]
+    told: list[tuple[list[str], str]] = []
+    done = run_plan(
+        cells, tmp_path, Inline(), processes=processes,
+        left_out=lambda methods, reason: told.append((list(methods), reason)),
+    )  # fmt: skip
+    assert done == (2, 0, 0) and len(read_rows(tmp_path)) == 2
+    assert told == [(["m"], "FileNotFoundError: no weights here")]
+    with pytest.raises(ConfigError, match="no weights here; or leave it out with --methods"):
+        run_plan(cells, tmp_path / "strict", Inline(), processes=processes)

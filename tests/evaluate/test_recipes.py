@@ -9,21 +9,20 @@ import pytest
 
 from waggle import plugins
 from waggle.core.seeds import Split
-from waggle.evaluate.plan import Cell, cells, load
+from waggle.evaluate.costs import decisions
+from waggle.evaluate.plan import cells, load
 from waggle.report import catalog
 
 FOLDER = Path(__file__).parents[2] / "recipes" / "tables"
 RECIPES = sorted(path for path in FOLDER.glob("*.toml") if path.stem != "methods")
+LATE = sorted(
+    path
+    for path in FOLDER.parent.glob("reorganization/*.toml")
+    if not path.stem.startswith("factorial")
+)
 RULES = {"expert", "heuristic", "private-only", "random-legal", "first-listed", "nocomm",
          "nativemsg", "fixedswarm"}  # fmt: skip
 SEEDS = {"anchors": Split.ANCHOR, "horizon": Split.HORIZON, "extension": Split.EXTENSION}
-
-
-def decisions(cell: Cell) -> int:
-    """Count the local updates of a cell, horizons as the substrates set them."""
-    case = cell.case
-    rounds = {"silo": (case.rounds or 9) + 1, "swarmbench": 100}[case.substrate]
-    return case.n * rounds
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -58,7 +57,8 @@ def test_the_reduced_matrix_is_a_part_of_the_primary_one_that_a_laptop_can_play(
     primary = {cell.id for cell in cells(load(FOLDER / "primary.toml"))}
     shared = [cell for cell in plan if cell.case.substrate != "agentsnet"]
     assert {cell.id for cell in shared} <= primary
-    assert sum(map(decisions, shared)) <= 20_000
+    assert len({cell.case.substrate for cell in plan}) == 3
+    assert sum(map(decisions, plan)) <= 10_000
 
 
 def test_same_runtime_reuses_cells_of_the_primary_matrix() -> None:
@@ -71,3 +71,14 @@ def test_agentsnet_has_ninety_settings_and_ten_draws() -> None:
     plan = [cell for cell in cells(load(FOLDER / "agentsnet.toml")) if cell.method == "nano"]
     by_priority = Counter(cell.case.options["priority"] for cell in plan)
     assert by_priority == {True: 900, False: 180}
+
+
+@pytest.mark.parametrize("path", LATE, ids=lambda path: path.stem)
+def test_late_counterevidence_is_played_by_nano_on_its_own_seeds(path: Path) -> None:
+    recipe = load(path)
+    assert recipe.keep and {recipe.methods[name].law for name in recipe.methods} >= {"nano"}
+    shocked = [cell for cell in cells(recipe) if cell.case.shock]
+    assert {Split.of(cell.case.seed) for cell in shocked} == {Split.COUNTEREVIDENCE}
+    assert {cell.case.n for cell in shocked} == {32, 64}
+    whole = [cell for cell in shocked if cell.method == "nano" and cell.case.task != "pursuit"]
+    assert all(decisions(cell) in (100 * cell.case.n, 37 * cell.case.n) for cell in whole)

@@ -7,7 +7,7 @@ import pytest
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.selection import select
+from waggle.evaluate.selection import by_seed, select
 
 PLAN = [
     Cell(method, "heuristic", {}, Case("beacon", task, n, seed), "shuffled", "sync", {}, {})
@@ -36,6 +36,13 @@ def test_seeds_are_counted_in_every_setting_of_its_own() -> None:
         "a", "heuristic", {}, Case("beacon", "one", 4, 10_900, 7), "shuffled", "sync", {}, {}
     )
     assert late in select([*PLAN, late], seeds=1)
+
+
+def test_whole_seeds_come_first() -> None:
+    ordered = by_seed(PLAN)
+    assert sorted(c.id for c in ordered) == sorted(c.id for c in PLAN)
+    assert [c.case.seed for c in ordered] == [10_001] * 8 + [10_002] * 8 + [10_003] * 8
+    assert [c.method for c in ordered[:8]] == ["a"] * 4 + ["b"] * 4
 
 
 @pytest.mark.parametrize(

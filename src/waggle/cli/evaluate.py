@@ -12,11 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from waggle.cli import console
 from waggle.core.errors import ConfigError
-from waggle.evaluate import executors, plan
+from waggle.evaluate import costs, executors, plan
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
-from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.evaluate.runner import finished, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import page
 
@@ -41,13 +41,15 @@ def evaluate(
     keep: Flag = False,
     again: Flag = False,
     merge: list[Path] | None = None,
+    dry_run: Flag = False,
     json: Flag = False,
 ) -> int:
     """Run every unfinished cell of a recipe, or of a part of it.
 
     Cells are method x task x N x seed, each with a stable id. A second call plays only what is
     missing or failed; an interrupted run loses no finished cell; parts may be played at different
-    times and, with `--merge`, on different machines. Print the tables with `waggle report DIR`.
+    times and, with `--merge`, on different machines. A law whose weights are not there is left out,
+    unless it was named. Print the tables with `waggle report DIR`.
 
     Args:
         recipe: A TOML file as in `recipes/`.
@@ -67,20 +69,25 @@ def evaluate(
         again: Play finished cells too, after a law has changed; their new rows count.
         merge: Play nothing; take finished rows of this run directory that the recipe asks for.
             May be given more than once.
+        dry_run: Play nothing; print what each method would ask for: cells, decisions, and what of
+            them is not finished yet.
         json: Print one JSON object instead of text.
     """
     if processes < 1 or (width is not None and width < 1):
         raise ConfigError("--processes and --width must be at least 1")
     chosen = plan.load(recipe)
     cells = plan.cells(chosen)
-    folder = _folder(out or Path("runs") / recipe.stem, chosen)
-    if merge:
-        return _merge(cells, folder, merge, json=json)
+    place = out or Path("runs") / recipe.stem
     if methods or tasks or n or seeds is not None:
         cells = select(
             cells, methods=_words(methods), tasks=_words(tasks), n=_sizes(n), seeds=seeds
         )
-    with _progress(chosen.title, len(cells), quiet=json) as finished:
+    if dry_run:
+        return _count(cells, set() if again else finished(place), json=json)
+    folder = _folder(place, chosen)
+    if merge:
+        return _merge(cells, folder, merge, json=json)
+    with _progress(chosen.title, len(cells), quiet=json) as tell:
         outcome = run_plan(
             cells,
             folder,
@@ -89,7 +96,8 @@ def evaluate(
             width=width,
             processes=processes,
             again=again,
-            progress=finished,
+            progress=tell,
+            left_out=None if methods else _left_out,
         )
     found = {**outcome._asdict(), "cells": len(cells), "folder": str(folder)}
     if json:
@@ -112,6 +120,22 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
             f"cannot write to {folder} ({error.strerror}); choose another --out"
         ) from None
     return folder
+
+
+def _count(cells: Sequence[Cell], done: set[tuple[str, str]], *, json: bool) -> int:
+    """Print what a plan asks of every method."""
+    rows = costs.counts(cells, done)
+    total = costs.total(rows)
+    if json:
+        console.dump({"methods": [row._asdict() for row in rows], "all": total._asdict()})
+        return 0
+    head = ["method", "cells", "decisions", "cells finished", "decisions left"]
+    console.table(None, head, [list(row) for row in [*rows, total]])
+    return 0
+
+
+def _left_out(methods: Sequence[str], reason: str) -> None:
+    console.note(f"left out: {', '.join(methods)} ({reason})")
 
 
 def _merge(cells: Sequence[Cell], folder: Path, others: Sequence[Path], *, json: bool) -> int:

@@ -1,9 +1,11 @@
 """Laws that want large batches: many episodes side by side, in this process or in several.
 
-A lane is one process with its own engine that draws cells from a common queue and plays as many at
-once as fill its batch; lanes share a GPU, so that the host's work on views, drafts and worlds
-spreads over the cores. Invariant: the rows do not depend on width or lanes, since a law's answers
-do not depend on what shares their batch. One bad episode loses none of the others.
+A lane is one process with its own engine that plays the cells dealt to it, as many at once as fill
+its batch; lanes share a GPU, so that the host's work on views, drafts and worlds spreads over the
+cores. Cells are dealt by cost: from a common queue the first lanes to start would fill their wide
+batches with the longest episodes and end long after the others. Invariant: the rows do not depend
+on width or lanes, since a law's answers do not depend on what shares their batch. One bad episode
+loses none of the others.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
+from waggle.evaluate.costs import deal
 from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
@@ -28,6 +32,26 @@ START = "spawn"
 """How lanes are started: afresh, since a process that has used a GPU cannot be forked."""
 POLL_SECONDS = 2.0
 """How often a silent lane is looked after."""
+
+
+class Absent(WaggleError):
+    """A law whose weights cannot be loaded."""
+
+
+def ready(name: str, options: str) -> Law:
+    """Return a law with its weights in memory.
+
+    Raises:
+        Absent: with the reason in one line.
+    """
+    made = law_of(name, options)
+    load = getattr(made, "load", None)
+    if load is not None:
+        try:
+            load()
+        except Exception as error:  # whatever a loader raises, the law is not there
+            raise Absent(reason_of(error)) from error
+    return made
 
 
 def in_lockstep(cells: Iterable[Cell], law: Law, records: Path | None, width: int) -> Iterator[Row]:
@@ -70,14 +94,15 @@ def in_lanes(
 ) -> Iterator[Row]:
     """Play cells in several processes, each with an engine of its own; rows come as they end."""
     context: Any = get_context(START)
-    jobs, results = context.Queue(), context.Queue()
-    for cell in sorted(cells, key=lambda cell: -cell.case.n):
-        jobs.put(cell)
-    for _ in range(lanes):
-        jobs.put(None)
+    results = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // lanes)
-    given = (jobs, results, law, options, records, width, threads)
-    started = [context.Process(target=_lane, args=given, daemon=True) for _ in range(lanes)]
+    hands = [hand for hand in deal(cells, lanes) if hand]
+    started = [
+        context.Process(
+            target=_lane, args=(hand, results, law, options, records, width, threads), daemon=True
+        )
+        for hand in hands
+    ]
     left = {(cell.method, cell.id): cell for cell in cells}
     try:
         for process in started:
@@ -88,14 +113,17 @@ def in_lanes(
         for cell in left.values():
             yield failed_row(cell, "the process that played it ended; run `waggle eval` again")
     finally:
-        jobs.cancel_join_thread()  # cells that nobody will draw must not keep this process
         for process in started:
             process.terminate()
             process.join()
 
 
 def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[Row]:
-    """Yield rows until every lane has said that it is done, or has died."""
+    """Yield rows until every lane has said that it is done, or has died.
+
+    Raises:
+        Absent: if a lane says that its law cannot be loaded.
+    """
     done = 0
     while done < len(started):
         try:
@@ -104,6 +132,8 @@ def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[R
             if not any(process.is_alive() for process in started):
                 return
             continue
+        if isinstance(found, str):
+            raise Absent(found)
         if isinstance(found, Row):
             yield found
         else:
@@ -111,11 +141,17 @@ def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[R
 
 
 def _lane(
-    jobs: Any, results: Any, law: str, options: str, records: Path | None, width: int, threads: int
-) -> None:
-    """Play cells from the queue until it says that there are no more."""
+    cells: Sequence[Cell], results: Any, law: str, options: str, records: Path | None, width: int,
+    threads: int,
+) -> None:  # fmt: skip
+    """Play the cells of one lane; say so at the end, or why the law cannot be loaded."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its lanes itself
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    for row in in_lockstep(iter(jobs.get, None), law_of(law, options), records, width):
+    try:
+        made = ready(law, options)
+    except Absent as error:
+        results.put(str(error))
+        return
+    for row in in_lockstep(cells, made, records, width):
         results.put(row)
     results.put(None)

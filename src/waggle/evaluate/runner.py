@@ -1,7 +1,8 @@
 """Run a plan: resumable, in this process, in many, on Ray, or in lockstep for batched laws.
 
 A finished cell is never played again unless it is asked for; a failed one is tried once more and
-then reported, and the others go on. What a cell gives does not depend on the executor.
+then reported, and the others go on; a law whose weights are not there may be left out. What a cell
+gives does not depend on the executor.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from waggle.core.errors import ConfigError, WaggleError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.lanes import in_lanes, in_lockstep
+from waggle.evaluate.lanes import Absent, in_lanes, in_lockstep, ready
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, RowFile, read_rows, row_of
+from waggle.evaluate.selection import by_seed
 from waggle.runtime.records import read
 
 RECORDS = "records"
@@ -27,6 +29,8 @@ WIDTH = 256
 """Requests per batch for laws that want large batches."""
 Progress = Callable[[Row], None]
 """Called for every finished cell."""
+LeftOut = Callable[[Sequence[str], str], None]
+"""Called with the methods of a law that cannot be loaded, and why."""
 
 
 class Outcome(NamedTuple):
@@ -67,6 +71,7 @@ def run_plan(
     processes: int = 1,
     again: bool = False,
     progress: Progress | None = None,
+    left_out: LeftOut | None = None,
 ) -> Outcome:
     """Play the unfinished cells of a plan and append their rows.
 
@@ -80,25 +85,48 @@ def run_plan(
         processes: processes for such a law, each with its own engine.
         again: whether finished cells are played too; their new rows then count.
         progress: told of every finished cell.
+        left_out: told of laws that cannot be loaded; without it such a law ends the run.
+
+    Raises:
+        ConfigError: for a law that cannot be made, or be loaded.
     """
-    done = set() if again else _finished(folder)
+    done = set() if again else finished(folder)
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
     groups = _groups(todo, width)
     ways = Ways(executor, width or WIDTH, processes, folder / RECORDS if keep else None)
-    rows, failed = RowFile(folder), 0
+    rows, played, failed = RowFile(folder), 0, 0
     try:
         for group in groups:
-            for row in _timed(group, ways, folder):
+            for row in _unless_absent(group, ways, folder, left_out):
                 rows.append(row)
+                played += not row.error
                 failed += bool(row.error)
                 if progress is not None:
                     progress(row)
     finally:
         rows.close()
-    return Outcome(len(todo) - failed, len(plan) - len(todo), failed)
+    return Outcome(played, len(plan) - len(todo), failed)
 
 
-def _finished(folder: Path) -> set[tuple[str, str]]:
+def _unless_absent(
+    group: Group, ways: Ways, folder: Path, left_out: LeftOut | None
+) -> Iterator[Row]:
+    """Play a group, or say that its law is not there."""
+    try:
+        yield from _timed(group, ways, folder)
+    except Absent as error:
+        methods = list(dict.fromkeys(cell.method for cell in group.cells))
+        if left_out is None:
+            raise _unusable(methods[0], error) from None
+        left_out(methods, str(error))
+
+
+def _unusable(method: str, error: WaggleError) -> ConfigError:
+    return ConfigError(f"method {method!r}: {error}; or leave it out with --methods")
+
+
+def finished(folder: Path) -> set[tuple[str, str]]:
+    """Return method and id of the finished cells of a run directory."""
     try:
         return {(row.method, row.cell) for row in read_rows(folder) if not row.error}
     except WaggleError:
@@ -106,17 +134,15 @@ def _finished(folder: Path) -> set[tuple[str, str]]:
 
 
 def _groups(todo: Sequence[Cell], width: int | None) -> list[Group]:
-    """Gather cells by law, and see that every law can be made before one is played."""
+    """Gather cells by law, whole seeds first, and see that each can be made before any plays."""
     found: dict[tuple[str, str], list[Cell]] = {}
-    for cell in todo:
+    for cell in by_seed(todo):
         found.setdefault((cell.law, options_of(cell, width)), []).append(cell)
     for (law, options), group in found.items():
         try:
             law_of(law, options)
         except WaggleError as error:
-            raise ConfigError(
-                f"method {group[0].method!r}: {error}; or leave it out with --methods"
-            ) from None
+            raise _unusable(group[0].method, error) from None
     return [Group(law, options, group) for (law, options), group in found.items()]
 
 
@@ -131,15 +157,16 @@ def _timed(group: Group, ways: Ways, folder: Path) -> Iterator[Row]:
             updates += row.counters.get("updates", 0)
             yield row
     finally:
-        sessions.append(
-            folder,
-            sessions.Session(
-                command=sessions.command_line(), started=started, machine=sessions.machine(),
-                law=group.law, methods=tuple(dict.fromkeys(c.method for c in group.cells)),
-                executor=_executor(group, ways), episodes=episodes, failed=failed,
-                updates=updates, seconds=round(perf_counter() - began, 2),
-            ),
-        )  # fmt: skip
+        if episodes:
+            sessions.append(
+                folder,
+                sessions.Session(
+                    command=sessions.command_line(), started=started, machine=sessions.machine(),
+                    law=group.law, methods=tuple(dict.fromkeys(c.method for c in group.cells)),
+                    executor=_executor(group, ways), episodes=episodes, failed=failed,
+                    updates=updates, seconds=round(perf_counter() - began, 2),
+                ),
+            )  # fmt: skip
 
 
 def _batched(group: Group) -> bool:
@@ -159,7 +186,7 @@ def _play(group: Group, ways: Ways) -> Iterator[Row]:
         return in_lanes(
             group.cells, group.law, group.options, ways.records, ways.width, ways.processes
         )
-    return in_lockstep(group.cells, law_of(group.law, group.options), ways.records, ways.width)
+    return in_lockstep(group.cells, ready(group.law, group.options), ways.records, ways.width)
 
 
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:

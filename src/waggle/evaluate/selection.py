@@ -1,7 +1,7 @@
 """A part of a plan: some methods, tasks, populations, or the first seeds.
 
 What is left out may be played later, elsewhere, into the same run directory: ids do not depend on
-the selection.
+the selection. Seeds are whole units: a table counts one once all its tasks are there.
 """
 
 from __future__ import annotations
@@ -54,6 +54,24 @@ def select(
     if not chosen:
         raise ConfigError("no cell is left; choose fewer of --methods, --tasks, --n and --seeds")
     return chosen
+
+
+def by_seed(plan: Sequence[Cell]) -> list[Cell]:
+    """Return the cells with the first seed of every setting first, then the second, and so on.
+
+    An interrupted run then has whole seeds to show, not whole tasks.
+    """
+    settings = [_setting(cell) for cell in plan]
+    seeds: dict[str, set[int]] = {}
+    for cell, setting in zip(plan, settings, strict=True):
+        seeds.setdefault(setting, set()).add(cell.case.seed)
+    place = {
+        (setting, seed): k for setting, own in seeds.items() for k, seed in enumerate(sorted(own))
+    }
+    ranked = sorted(
+        zip(plan, settings, strict=True), key=lambda pair: place[pair[1], pair[0].case.seed]
+    )
+    return [cell for cell, _ in ranked]
 
 
 def _task(cell: Cell) -> str:

@@ -151,3 +151,20 @@ def test_a_transition_is_the_record_of_its_episode() -> None:
     assert isinstance(rows[0].decision, Decision)
     after = next(u for u in record.rounds[1].updates if u.node == first.node)
     assert bytes(rows[0].next).endswith(bytes(after.view)[1:])
+
+
+def test_labels_and_transitions_are_the_same_with_several_processes(built: Path) -> None:
+    def labelled(workers: int) -> list[object]:
+        store = Store(built)
+        label(store, make_teacher("expert", {}), workers=workers, fresh=True)
+        return [e for split in ("train", "test") for e in store.examples("decisions", split)]
+
+    settings = TransitionSettings(
+        tasks=("beacon",), law="expert", train=120, validation=40, probe=0, test=0, n=(6,),
+        rounds=8, together=2, spread=6,
+    )  # fmt: skip
+    expert = plugins.get_law("expert")
+    assert labelled(1) == labelled(2)
+    alone = transitions.collect(settings, expert)
+    assert alone == transitions.collect(settings, expert, workers=2)
+    assert {split: len(some) for split, some in alone.items()} == {"train": 120, "validation": 40}

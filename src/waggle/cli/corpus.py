@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -88,7 +89,7 @@ def make_corpus(out: Path, settings: CorpusSettings, workers: int = 1) -> None:
     if not (store.exists() and store.manifest().parts.get("views")):
         examples = Curriculum(settings).examples(workers)
         store.write("views", examples, settings.model_dump(mode="json"))
-    label(store, make_teacher("expert", {}))
+    label(store, make_teacher("expert", {}), workers=workers)
 
 
 def label(
@@ -98,6 +99,7 @@ def label(
     teacher: str = "expert",
     law_options: LawOptions = None,
     fresh: Flag = False,
+    workers: int = 1,
 ) -> None:
     """Label every view of a corpus with a teacher's record.
 
@@ -110,6 +112,7 @@ def label(
         teacher: `expert`, `chat`, or any law.
         law_options: Options of the teacher, as `--law.KEY VALUE`.
         fresh: Forget kept answers first.
+        workers: Processes that share the work; the labels are the same whatever their number.
     """
     from waggle.corpus.teacher import TEMPERATURE, label
 
@@ -117,7 +120,10 @@ def label(
     if teacher == "chat":
         chosen.setdefault("temperature", str(TEMPERATURE))
     with telling() as tell:
-        done = label(Store(corpus), options.make_law(teacher, chosen), progress=tell, fresh=fresh)
+        again = partial(options.make_law, teacher, chosen)
+        done = label(
+            Store(corpus), again(), progress=tell, fresh=fresh, workers=workers, again=again
+        )
     console.say(f"labelled {done.kept:,} views with {teacher}; {done.refused:,} answers refused")
 
 
@@ -133,6 +139,7 @@ def transitions(
     seed: int | None = None,
     train: int | None = None,
     rounds: int | None = None,
+    workers: int = 1,
 ) -> None:
     """Collect transitions from complete training-seed episodes.
 
@@ -146,6 +153,7 @@ def transitions(
         seed: Names every draw.
         train: Transitions in the training split.
         rounds: Rounds of an episode.
+        workers: Processes that play; the transitions are the same whatever their number.
     """
     from waggle.corpus.transitions import write
 
@@ -153,9 +161,12 @@ def transitions(
     settings = _settings(TransitionSettings, recipe, "transitions", given)
     if recipe is not None:
         order = _recipe(recipe).order
-    player = player_of(law, law_options or {})
+    again = partial(player_of, law, law_options or {})
     with telling() as tell:
-        sizes = write(Store(corpus), settings, player, order=order, progress=tell)
+        sizes = write(
+            Store(corpus), settings, again(), order=order, progress=tell, workers=workers,
+            again=again,
+        )  # fmt: skip
     told = ", ".join(f"{split} {size:,}" for split, size in sizes.items())
     console.say(f"transitions of {law}: {told}")
 

@@ -8,9 +8,13 @@ the labelling is resumed. Answers of `chat` are kept as they arrive, so that no 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -46,8 +50,9 @@ def make_teacher(name: str, options: Mapping[str, Any]) -> Law:
 
 
 def label(
-    store: Store, teacher: Law, *, progress: Progress = quiet, fresh: bool = False
-) -> Labelled:
+    store: Store, teacher: Law, *, progress: Progress = quiet, fresh: bool = False,
+    workers: int = 1, again: Callable[[], Law] | None = None,
+) -> Labelled:  # fmt: skip
     """Label every view of a corpus and write the part `decisions`.
 
     Args:
@@ -55,6 +60,8 @@ def label(
         teacher: any law; it sees exactly one view per request.
         progress: told how far it is.
         fresh: ask again for what the kept answers already hold.
+        workers: processes that share the work; the labels are the same whatever their number.
+        again: makes the teacher anew in a worker process; by default it is made by its name.
     """
     splits = store.splits("views")
     kept = _Answers(store.path / f"answers-{teacher.name}.jsonl")
@@ -62,45 +69,83 @@ def label(
         kept.forget()
     rows: dict[str, list[Example]] = {}
     refused = 0
-    for split in splits:
-        views = list(store.examples("views", split))
-        rows[split] = list(_labelled(views, teacher, kept, split, progress))
-        refused += len(views) - len(rows[split])
-        if views and not rows[split]:
-            raise CorpusError(
-                f"teacher {teacher.name!r} gave no admissible record for {split!r}; "
-                "check it with `waggle check law`, or label with the expert"
-            )
+    with asking(teacher, workers, again or partial(make_teacher, teacher.name, {})) as ask:
+        for split in splits:
+            views = list(store.examples("views", split))
+            rows[split] = list(_labelled(views, teacher.name, ask, kept, split, progress))
+            refused += len(views) - len(rows[split])
+            if views and not rows[split]:
+                raise CorpusError(
+                    f"teacher {teacher.name!r} gave no admissible record for {split!r}; "
+                    "check it with `waggle check law`, or label with the expert"
+                )
     settings = {"teacher": teacher.name, "refused": refused}
     store.write("decisions", rows, settings)
     kept.close()
     return Labelled(sum(map(len, rows.values())), refused)
 
 
+Ask: TypeAlias = Callable[[Iterable[list[Example]]], Iterator[list[Decision | None]]]
+"""Asks a teacher about batches of views; the answers come in the order of the batches."""
+
+
+@contextmanager
+def asking(teacher: Law, workers: int, again: Callable[[], Law]) -> Iterator[Ask]:
+    """Yield what asks the teacher: here, or in processes that each make one of their own."""
+    if workers <= 1:
+        yield partial(map, partial(_answers, teacher))
+        return
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=_open, initargs=(again,)) as pool:
+        yield partial(pool.map, _answered)
+
+
+_TEACHER: list[Law] = []
+"""The teacher of a worker process."""
+
+
+def _open(again: Callable[[], Law]) -> None:
+    _TEACHER[:] = [again()]
+
+
+def _answered(batch: list[Example]) -> list[Decision | None]:
+    return _answers(_TEACHER[0], batch)
+
+
+def _answers(teacher: Law, batch: list[Example]) -> list[Decision | None]:
+    """Return the teacher's decision on each view, or None where it is not admissible."""
+    if not batch:
+        return []
+    decodes = teacher.decide([Request(example.read()) for example in batch])
+    return [
+        _admissible(example, _decided(decode))
+        for example, decode in zip(batch, decodes, strict=True)
+    ]
+
+
 def _labelled(
-    views: list[Example], teacher: Law, kept: _Answers, split: str, progress: Progress
+    views: list[Example], name: str, ask: Ask, kept: _Answers, split: str, progress: Progress
 ) -> Iterator[Example]:
-    for start in range(0, len(views), BATCH):
-        batch = views[start : start + BATCH]
-        for example, decision in zip(batch, _ask(batch, teacher, kept), strict=True):
-            if decision is not None:
-                yield msgspec.structs.replace(example, decision=decision, teacher=teacher.name)
-        progress(f"label {split}", min(start + BATCH, len(views)), len(views))
-
-
-def _ask(batch: list[Example], teacher: Law, kept: _Answers) -> list[Decision | None]:
-    """Return the admissible decision on each view, asking only where none is kept."""
-    known = [_admissible(example, kept.get(example.key)) for example in batch]
-    missing = [i for i, decision in enumerate(known) if decision is None]
-    if not missing:
-        return known
-    requests = [Request(batch[i].read()) for i in missing]
-    for i, decode in zip(missing, teacher.decide(requests), strict=True):
-        known[i] = _admissible(batch[i], _decided(decode))
-        if known[i] is not None:
-            kept.put(batch[i].key, known[i])
-    kept.flush()
-    return known
+    """Yield the views with an admissible decision, asking only where none is kept."""
+    batches = [views[start : start + BATCH] for start in range(0, len(views), BATCH)]
+    known = [[_admissible(e, kept.get(e.key)) for e in batch] for batch in batches]
+    missing = [
+        [example for example, decision in zip(batch, found, strict=True) if decision is None]
+        for batch, found in zip(batches, known, strict=True)
+    ]
+    done = 0
+    for batch, found, asked, answers in zip(batches, known, missing, ask(missing), strict=True):
+        for example, decision in zip(asked, answers, strict=True):
+            kept.put(example.key, decision)
+        if asked:
+            kept.flush()
+        told = iter(answers)
+        for example, decision in zip(batch, found, strict=True):
+            final = next(told) if decision is None else decision
+            if final is not None:
+                yield msgspec.structs.replace(example, decision=final, teacher=name)
+        done += len(batch)
+        progress(f"label {split}", done, len(views))
 
 
 def _decided(decode: Decode) -> Decision | None:

@@ -7,7 +7,12 @@ fixed runtime; terminal records without a next view are masked; two strata, ordi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from typing import TypeAlias
 
 import msgspec
 
@@ -69,57 +74,109 @@ def adjacent(record: EpisodeRecord) -> Iterator[Transition]:
 
 
 def collect(
-    settings: TransitionSettings, law: Law, *, order: str = "shuffled", progress: Progress = quiet
-) -> dict[str, list[Transition]]:
+    settings: TransitionSettings, law: Law, *, order: str = "shuffled", progress: Progress = quiet,
+    workers: int = 1, again: Callable[[], Law] | None = None,
+) -> dict[str, list[Transition]]:  # fmt: skip
     """Play episodes until every split has its share of both strata.
 
-    Families take turns; within a family so do its tasks.
+    Families take turns; within a family so do its tasks. Processes play waves of episodes ahead;
+    episodes count in their order, so the result is the same whatever their number.
+
+    Args:
+        settings: how much of what.
+        law: who plays.
+        order: how views list their records.
+        progress: told how far it is.
+        workers: processes that play.
+        again: makes the law anew in a worker process; by default it is made by its name.
     """
-    tasks = training_tasks(settings.tasks)
     sizes = {name: getattr(settings, name) for name in SEEDS}
-    return {
-        split: _Split(settings, tasks, split, size).fill(law, order, progress)
-        for split, size in sizes.items()
-        if size
-    }
+    splits = [_Split(settings, split, size) for split, size in sizes.items() if size]
+    again = again or partial(plugins.get_law, law.name)
+    with _playing(law, order, workers, again) as play:
+        return {split.name: split.fill(play, workers, progress) for split in splits}
+
+
+Play: TypeAlias = "Callable[[_Split, Sequence[int]], Future[list[_Kept]]]"
+"""Plays a wave of episodes of a split, now or in a process of its own."""
+
+
+@contextmanager
+def _playing(law: Law, order: str, workers: int, again: Callable[[], Law]) -> Iterator[Play]:
+    if workers <= 1:
+        yield partial(_now, law, order)
+        return
+    given = (again, order)
+    with ProcessPoolExecutor(
+        workers, get_context("spawn"), initializer=_open, initargs=given
+    ) as pool:
+        yield lambda split, episodes: pool.submit(_wave, split, episodes)
+        pool.shutdown(cancel_futures=True)
+
+
+def _now(law: Law, order: str, split: _Split, episodes: Sequence[int]) -> Future[list[_Kept]]:
+    done: Future[list[_Kept]] = Future()
+    done.set_result(split.play(law, order, episodes))
+    return done
+
+
+_PLAYER: list[tuple[Law, str]] = []
+"""The law of a worker process and the order it plays in."""
+
+
+def _open(again: Callable[[], Law], order: str) -> None:
+    _PLAYER[:] = [(again(), order)]
+
+
+def _wave(split: _Split, episodes: Sequence[int]) -> list[_Kept]:
+    law, order = _PLAYER[0]
+    return split.play(law, order, episodes)
+
+
+_Kept: TypeAlias = dict[bool, list[Transition]]
+"""What an episode gives to each stratum."""
 
 
 class _Split:
     """One split being filled."""
 
-    def __init__(
-        self, settings: TransitionSettings, tasks: Sequence[plugins.Task], split: str, size: int
-    ) -> None:
-        self._settings, self._split, self._size = settings, split, size
+    def __init__(self, settings: TransitionSettings, split: str, size: int) -> None:
+        self._settings, self.name, self._size = settings, split, size
         self._root = derive(settings.seed, "transitions", split)
+        tasks = training_tasks(settings.tasks)
         families = list(dict.fromkeys(task.substrate for task in tasks))
         self._by_family = {f: [t for t in tasks if t.substrate == f] for f in families}
         eventful = round(size * settings.eventful)
         self._room = {True: eventful, False: size - eventful}
-        self._found: dict[bool, list[Transition]] = {True: [], False: []}
 
-    def fill(self, law: Law, order: str, progress: Progress) -> list[Transition]:
-        wave = self._settings.together
-        for first in range(0, self._settings.episodes, wave):
-            if self._full():
+    def fill(self, play: Play, ahead: int, progress: Progress) -> list[Transition]:
+        """Play waves of episodes until both strata are full."""
+        found: _Kept = {True: [], False: []}
+        wave, episodes = self._settings.together, self._settings.episodes
+        waves = [range(i, min(i + wave, episodes)) for i in range(0, episodes, wave)]
+        playing: list[Future[list[_Kept]]] = []
+        for number in range(len(waves)):
+            if all(len(found[k]) >= room for k, room in self._room.items()):
                 break
-            last = min(first + wave, self._settings.episodes)
-            self._play(law, order, range(first, last))
-            done = sum(min(len(self._found[k]), self._room[k]) for k in self._room)
-            progress(f"transitions {self._split}", done, self._size)
-        chosen = [t for stratum, room in self._room.items() for t in self._found[stratum][:room]]
+            while len(playing) < min(number + ahead, len(waves)):
+                playing.append(play(self, waves[len(playing)]))
+            for kept in playing[number].result():
+                for stratum, some in kept.items():
+                    found[stratum] += some
+            done = sum(min(len(found[k]), self._room[k]) for k in self._room)
+            progress(f"transitions {self.name}", done, self._size)
+        for late in playing:
+            late.cancel()
+        chosen = [t for stratum, room in self._room.items() for t in found[stratum][:room]]
         if not chosen:
             raise CorpusError(
-                f"no transition for {self._split!r} in {self._settings.episodes} episodes; "
+                f"no transition for {self.name!r} in {self._settings.episodes} episodes; "
                 "raise `rounds` or `episodes`"
             )
         return sorted(chosen, key=lambda t: derive(self._root, "order", t.key))
 
-    def _full(self) -> bool:
-        return all(len(self._found[k]) >= room for k, room in self._room.items())
-
-    def _play(self, law: Law, order: str, episodes: Sequence[int]) -> None:
-        """Play some episodes side by side; records come in their order, whichever ends first."""
+    def play(self, law: Law, order: str, episodes: Sequence[int]) -> list[_Kept]:
+        """Play some episodes side by side; they come in their order, whichever ends first."""
         engines, memories = [], []
         for episode in episodes:
             case, world = open_case(self._case(episode))
@@ -127,33 +184,34 @@ class _Split:
             engines.append(Engine(world, law, case, order=order, sinks=[memories[-1]]))  # type: ignore[arg-type]
         for _ in play_together(engines, law, width=WIDTH):
             pass
-        for memory in memories:
-            self._keep(memory.record())
+        return [self._keep(memory.record()) for memory in memories]
 
     def _case(self, episode: int) -> Case:
         s, families = self._settings, list(self._by_family)
         family = families[episode % len(families)]
         tasks = self._by_family[family]
         task = tasks[(episode // len(families)) % len(tasks)]
-        pool = SEEDS[self._split]
+        pool = SEEDS[self.name]
         seed = require(pool[derive(self._root, "seed", episode) % len(pool)], Split.TRAIN)
         n = s.n[derive(self._root, "n", episode) % len(s.n)]
         return Case(task.substrate, task.task, n, seed, s.rounds, shock=episode % 4 >= 2)
 
-    def _keep(self, record: EpisodeRecord) -> None:
+    def _keep(self, record: EpisodeRecord) -> _Kept:
         """Keep a bounded draw of each stratum of an episode, so that many episodes count."""
         found = sorted(adjacent(record), key=lambda t: derive(self._root, "pick", t.key))
+        kept: _Kept = {}
         for stratum in (True, False):
             some = [t for t in found if bool(t.events) == stratum]
-            self._found[stratum] += some[: max(16, self._room[stratum] // self._settings.spread)]
+            kept[stratum] = some[: max(16, self._room[stratum] // self._settings.spread)]
+        return kept
 
 
 def write(
     store: Store, settings: TransitionSettings, law: Law, *, order: str = "shuffled",
-    progress: Progress = quiet,
+    progress: Progress = quiet, workers: int = 1, again: Callable[[], Law] | None = None,
 ) -> Mapping[str, int]:  # fmt: skip
     """Collect transitions and write them into a corpus; return the sizes of the splits."""
-    rows = collect(settings, law, order=order, progress=progress)
+    rows = collect(settings, law, order=order, progress=progress, workers=workers, again=again)
     used = {**settings.model_dump(mode="json"), "law": law.name, "order": order}
     store.write("transitions", rows, used)
     return {split: len(some) for split, some in rows.items()}

@@ -21,6 +21,7 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     )  # fmt: skip
     Stages(recipe, corpus, tmp_path, 4).warm_start()
     planned = factorial.cells(recipe, corpus, tmp_path, [4], views=2, native=0, transitions=8)
+    factorial.prepare(planned)
     rows = factorial.relative(list(factorial.run_all(planned, 1)))
     assert [row["arm"] for row in rows] == list(ARMS)
     assert rows[0]["probe all, relative"] == 1.0

@@ -1,31 +1,31 @@
-"""`waggle train RECIPE` and `waggle diagnose LAW`: Swarm-Consistent Distillation as commands."""
+"""`waggle train RECIPE`: Swarm-Consistent Distillation in one command."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from waggle.cli import console
 from waggle.cli.corpus import make_corpus, player_of, telling
-from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
+from waggle.corpus.curriculum import Progress as Tell
+from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import Store
-from waggle.runtime.sync import native_order
+from waggle.scd.crew import crew
 
 if TYPE_CHECKING:
+    from waggle.scd.config import Recipe
+    from waggle.scd.factorial import Cell
     from waggle.scd.stages import Stages
     from waggle.scd.trainer import Watch
 
-Flag = Annotated[bool, Parameter(negative="")]
 _SHOWN = ("nll", "orbit.accuracy", "field", "validation.nll")
 
 
@@ -42,13 +42,15 @@ def train(
     workers: int = 1,
     views: int = 0,
     native: int = 0,
+    harvest: Path | None = None,
+    arms: Path | None = None,
 ) -> None:
     """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
 
     What is there already is not made again. A recipe with [harvest] first makes its token corpus
-    with all workers; the decision corpus of stage two is built beside stage one. Stage one (the
-    decision-supervised warm start) is trained once per seed and shared by the four arms;
-    transitions are collected with it if the corpus has none; stage two follows. The same command
+    with all workers; the decision corpus of stage two, and transitions that a law other than the
+    warm start plays, are made and encoded beside stage one. Stage one (the decision-supervised warm
+    start) is trained once per seed and shared by the four arms; stage two follows. The same command
     resumes an interrupted run from its newest checkpoint, to the same trajectory. For several
     GPUs: `accelerate launch --no-python waggle train ...`.
 
@@ -58,34 +60,46 @@ def train(
             trains and diagnoses the four arms (OUT/factorial.json).
         seed: Training seed; arms of one seed share everything but the weights of the losses.
         seeds: With `--arm all`: so many paired seeds from one warm start.
-        jobs: With `--arm all`: arms trained at once, each in a process of its own.
+        jobs: With `--arm all`: processes that train and diagnose arms side by side.
         corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
         out: Folder of the run.
         workers: Processes that make the corpus.
         views: Diagnose the law on so many held-out synthetic views.
         native: And on so many native views of evaluation seeds.
+        harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
+        arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
+    from waggle.scd import factorial
     from waggle.scd.config import read_recipe
     from waggle.scd.stages import Stages
 
     settings = read_recipe(recipe)
     phases = Phases()
     folder = corpus or out / "corpus"
+    chosen = range(seed, seed + seeds) if arm == "all" else range(seed, seed + 1)
+    planned = factorial.cells(settings, folder, out, chosen, views=views or 200, native=native)
+    if arm == "warm-start":
+        planned = []
+    ahead = Ahead(settings, folder, planned, workers, arm == "all")
     with watching() as watch, telling() as tell:
-        stages = Stages(settings, folder, out, seed, watch=watch, workers=workers)
+        stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest)
         if stages.harvested:
             with phases("tokens"):
                 stages.tokens(tell)
-        with _corpus_beside(stages, phases), phases("stage one"):
+        with _beside(ahead, stages.harvested, phases), phases("stage one"):
             law = stages.warm_start()
         if arm != "warm-start":
             with phases("transitions"):
-                _transitions(stages, settings.transitions.law, law)
-            with phases("stage two"):
-                law = stages.arm(arm) if arm != "all" else law
+                _transitions(stages.store, settings, str(law), tell)
+            with phases("preparation"):
+                ahead.encode()
+            if arm != "all":
+                with phases("stage two"):
+                    law = stages.arm(arm)
     if arm == "all":
+        stages.release()
         with phases("factorial"):
-            _factorial(stages, range(seed, seed + seeds), jobs, views, native)
+            _factorial(planned, jobs, arms or out / "arms")
     elif views or native:
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
@@ -93,22 +107,74 @@ def train(
     console.say(f"law: {law}")
 
 
-def _factorial(stages: Stages, seeds: range, jobs: int, views: int, native: int) -> None:
+class Ahead(NamedTuple):
+    """What can be made before the warm start is there."""
+
+    recipe: Recipe
+    corpus: Path
+    cells: list[Cell]
+    """What comes after the warm start; nothing if it is all that is asked for."""
+    workers: int
+    diagnosed: bool
+    """Whether arms are diagnosed as well."""
+
+    def make(self) -> None:
+        """Make the decision corpus; with transitions that need no warm start encode both."""
+        store = Store(self.corpus)
+        if not (store.exists() and store.manifest().parts.get("decisions")):
+            make_corpus(self.corpus, self.recipe.corpus, self.workers)
+        if self.cells and self.recipe.transitions.law != "warm-start":
+            _transitions(store, self.recipe, self.recipe.transitions.law)
+            self.encode()
+
+    def encode(self) -> None:
+        """Encode all batches of stage two, and what arms are diagnosed on."""
+        from waggle.scd import factorial
+
+        if self.diagnosed:
+            factorial.prepare(self.cells, self.workers)
+        else:
+            stages = self.cells[0].stages()
+            stages.workers = self.workers
+            stages.lessons()
+
+
+@contextmanager
+def _beside(ahead: Ahead, harvested: bool, phases: Phases) -> Iterator[None]:
+    """Make what stage two needs: beside stage one where that does not need it itself."""
+    if not harvested:
+        with phases("corpus"):
+            ahead.make()
+        yield
+        return
+    with crew(1, _alone) as pool:
+        made = pool.submit(ahead._replace(workers=max(1, ahead.workers - 2)).make)
+        yield
+        with phases("corpus, after stage one"):
+            made.result()
+
+
+def _alone() -> None:
+    """Leave the group of training processes, if there is one."""
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+        os.environ.pop(name, None)
+
+
+def _factorial(planned: list[Cell], jobs: int, arms: Path) -> None:
     """Train and diagnose the four arms of every seed, and write one table."""
     from waggle.scd import factorial
+    from waggle.scd.findings import numbers
 
-    out = stages.folder.parent
-    planned = factorial.cells(
-        stages.recipe, stages.store.path, out, seeds, views=views or 200, native=native
-    )
     found = []
     for result in factorial.run_all(planned, jobs):
         found.append(result)
         console.note(f"seed {result['seed']} {result['arm']}: {len(found)}/{len(planned)}")
-    rows = factorial.relative(found)
-    (out / "factorial.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    shown = ("seed", "arm", "synthetic exact", "equivariance shuffled decoded", "probe eventful",
-             "train head orbit_accuracy")  # fmt: skip
+    factorial.write_arms(arms, found)
+    rows = [numbers(row) for row in factorial.relative(found)]
+    path = planned[0].out / "factorial.json"
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    shown = ("seed", "arm", "nll", "synthetic exact", "equivariance shuffled decoded",
+             "probe eventful", "train head orbit_accuracy")  # fmt: skip
     table = [tuple(row.get(name, "") for name in shown) for row in rows]
     console.table("Factorial", shown, table)
 
@@ -134,50 +200,26 @@ class Phases:
         (out / "phases.json").write_text(json.dumps(self._seconds, indent=1), encoding="utf-8")
 
 
-@contextmanager
-def _corpus_beside(stages: Stages, phases: Phases) -> Iterator[None]:
-    """Make the decision corpus if there is none: beside stage one where that does not need it."""
-    parts = stages.store.manifest().parts if stages.store.exists() else {}
-    if parts.get("decisions"):
-        yield
-        return
-    if not stages.harvested:
-        with phases("corpus"):
-            make_corpus(stages.store.path, stages.recipe.corpus, stages.workers)
-        yield
-        return
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        spare = max(1, stages.workers // 2)
-        made = pool.submit(make_corpus, stages.store.path, stages.recipe.corpus, spare)
-        yield
-        with phases("corpus, after stage one"):
-            made.result()
-
-
 def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     """Measure the law on held-out decisions and write the result beside it."""
-    from waggle.scd.findings import Findings, diagnose_law
+    from waggle.scd.findings import Findings, diagnose_law, numbers
 
     findings = Findings(
         stages.store, views=views, native=native, seed=0,
         evaluation_seed=Split.EVALUATION.value.start,
     )  # fmt: skip
-    result = diagnose_law(findings, player_of(str(law), {}), stages.recipe.order)
+    result = numbers(diagnose_law(findings, player_of(str(law), {}), stages.recipe.order))
     (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))
 
 
-def _transitions(stages: Stages, player: str, warm_start: Path) -> None:
-    """Collect transitions with the recipe's player if the corpus has none."""
-    if stages.store.manifest().parts.get("transitions"):
+def _transitions(store: Store, recipe: Recipe, player: str, tell: Tell = quiet) -> None:
+    """Collect transitions if the corpus has none."""
+    if store.manifest().parts.get("transitions"):
         return
     from waggle.corpus.transitions import write
 
-    law = player_of(str(warm_start) if player == "warm-start" else player, {})
-    with telling() as tell:
-        write(
-            stages.store, stages.recipe.transitions, law, order=stages.recipe.order, progress=tell
-        )
+    write(store, recipe.transitions, player_of(player, {}), order=recipe.order, progress=tell)
 
 
 @contextmanager
@@ -207,80 +249,3 @@ def _line(update: int, updates: int, values: Mapping[str, float]) -> None:
 
 def _now(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {values[name]:.4f}" for name in _SHOWN if name in values)
-
-
-def diagnose(
-    law: str,
-    /,
-    *,
-    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
-    corpus: Path = Path("corpus"),
-    order: Literal["shuffled", "canonical"] | None = None,
-    views: int = 800,
-    native: int = 0,
-    transitions: int = 4752,
-    seed: int = 0,
-    baseline: Path | None = None,
-    out: Path | None = None,
-    json: Flag = False,
-) -> None:
-    """Measure a law's decisions and structure on held-out data.
-
-    Held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact match),
-    deployed equivariance in both canon orders with free decoding, and for a trained folder the
-    frozen-probe field loss and the training-head columns.
-
-    Args:
-        law: The folder of a trained law (`.../scd/law`), or a law's name.
-        law_options: Options of the law, as `--law.KEY VALUE`.
-        corpus: Folder of the corpus, for its test split and transitions.
-        order: Canon order of the decisions; by default the one the law was trained in.
-        views: Held-out synthetic views.
-        native: Native views of evaluation seeds besides, labelled by the expert.
-        transitions: At most so many transitions to fit and to evaluate the probe on.
-        seed: Names the orbit elements and the probe's draws.
-        baseline: Result of Decision only (a JSON file of this command); probe losses are then
-            also shown relative to it.
-        out: Also write the result as JSON here.
-        json: Print one JSON object instead of text.
-    """
-    from json import dumps
-
-    from waggle.scd.findings import Findings, diagnose_folder, diagnose_law
-
-    if views < 1:
-        raise ConfigError("--views must be at least 1")
-    store, folder = Store(corpus), Path(law)
-    player = player_of(law, law_options or {})
-    trained = (folder / "waggle.json").exists()
-    findings = Findings(store, views=views, native=native, seed=seed,
-                        evaluation_seed=Split.EVALUATION.value.start)  # fmt: skip
-    result: dict[str, Any] = diagnose_law(findings, player, order or native_order(player))
-    if trained:
-        result |= diagnose_folder(findings, folder, transitions)
-    _relative(result, baseline)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(dumps(result, indent=1), encoding="utf-8")
-    if json:
-        console.dump(result)
-        return
-    rows = [(name, value) for name, value in result.items()]
-    console.table(f"Diagnosis of {law}", ("measure", "value"), rows)
-
-
-def _relative(result: dict[str, Any], baseline: Path | None) -> None:
-    """Add probe losses divided by those of Decision only."""
-    if baseline is None:
-        return
-    import json
-
-    try:
-        base = json.loads(baseline.read_text(encoding="utf-8"))
-        for name in ("probe all", "probe eventful"):
-            if name in result:
-                result[f"{name}, relative"] = result[name] / base[name]
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-        raise ConfigError(
-            f"{baseline} is no result of `waggle diagnose --out`; diagnose the decision arm first"
-        ) from None

@@ -14,25 +14,40 @@ import torch
 
 from waggle import plugins
 from waggle.core.admit import violations
-from waggle.core.canon import decode_view
+from waggle.core.canon import decode_view, encode_view
 from waggle.core.decode import parse
 from waggle.core.modes import Mode, mode
 from waggle.core.order import Order
-from waggle.core.protocols import Law, Request
+from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import Decision
 from waggle.core.seeds import Split, derive, require
 from waggle.corpus.native import play_any, sights, training_tasks
-from waggle.corpus.store import Store
-from waggle.scd import losses, probe
+from waggle.scd import losses
 from waggle.scd.checkpoint import read_tensors
-from waggle.scd.data import Decisions, Labelled, Move, encode_moves, in_order
-from waggle.scd.forward import run
+from waggle.scd.data import Labelled, in_order
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
-from waggle.scd.passes import field_targets, grouped
-from waggle.scd.tokens import Coder
+from waggle.scd.rows import Rows
+from waggle.scd.states import read
 
-BATCH = 64
+BATCH = 2_048
+"""Views that a law is asked about at once; it batches them as it can."""
+
+
+class Once:
+    """A law that is asked once about each view: greedy decoding gives the same answer again."""
+
+    def __init__(self, law: Law) -> None:
+        self._law, self.name = law, law.name
+        self._known: dict[bytes, Decode] = {}
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Return what the law decided, asking it about new views only."""
+        keys = [encode_view(request.view) for request in requests]
+        new = {key: r for key, r in zip(keys, requests, strict=True) if key not in self._known}
+        if new:
+            self._known |= dict(zip(new, self._law.decide(list(new.values())), strict=True))
+        return [self._known[key] for key in keys]
 
 
 class HeldOut(NamedTuple):
@@ -46,10 +61,18 @@ class HeldOut(NamedTuple):
     exact: float
 
 
-def held_out(law: Law, records: Sequence[Labelled], order: Order) -> HeldOut:
+class Quality(NamedTuple):
+    """Rates over some views, and which of them were decided exactly as labelled."""
+
+    rates: HeldOut
+    exact: tuple[bool, ...]
+
+
+def held_out(law: Law, records: Sequence[Labelled], order: Order) -> Quality:
     """Decode held-out views freely and compare with their labels."""
     shown = [in_order(r.view, r.decision, order) for r in records]
-    json_valid = schema = executable = exact = 0
+    json_valid = schema = executable = 0
+    exact: list[bool] = []
     told: list[tuple[Mode | None, Mode]] = []
     for start in range(0, len(shown), BATCH):
         some = shown[start : start + BATCH]
@@ -62,13 +85,14 @@ def held_out(law: Law, records: Sequence[Labelled], order: Order) -> HeldOut:
             schema += found is not None
             legal = found is not None and not violations(view, found)
             executable += legal
-            exact += found == wanted
+            exact.append(found == wanted)
             told.append((mode(view, found) if found is not None and legal else None,
                          mode(view, wanted)))  # fmt: skip
     n = max(1, len(records))
-    return HeldOut(
-        len(records), json_valid / n, schema / n, executable / n, macro_f1(told), exact / n
+    rates = HeldOut(
+        len(records), json_valid / n, schema / n, executable / n, macro_f1(told), sum(exact) / n
     )
+    return Quality(rates, tuple(exact))
 
 
 def _read(output: str | Decision) -> tuple[Decision | None, tuple[str, ...]]:
@@ -118,48 +142,20 @@ class HeadColumns(NamedTuple):
     field_eventful: float
 
 
-def head_columns(
-    student: Student, heads: Heads, records: Sequence[Labelled], moves: Sequence[Move], order: Order
-) -> HeadColumns:
-    """Measure the trained heads on held-out records."""
-    heads.to(student.device).eval()
-    student.model.eval()
-    coder = Coder(student.tokenizer)
-    plain = Decisions(records, coder, order, 0, batch=1, images=False)
-    pairs = plain.pairs([(i, 0) for i in range(len(records))])
-    hits, each, eventful = [], [], []
-    budget = student.recipe.run.tokens_per_pass
-    with torch.no_grad(), student.arithmetic():
-        for group in grouped(pairs, budget):
-            hidden = run(student.model, [p.source for p in group], student.device).hidden
-            labels = torch.tensor([p.labels for p in group], device=student.device)
-            hits.append(losses.orbit_accuracy(heads.orbit(hidden), labels).cpu())
-        for group in grouped(moves, budget):
-            some = [m for m in group if isinstance(m, Move)]
-            hidden = run(student.model, [m.source for m in some], student.device).hidden
-            labels = torch.tensor([m.labels for m in some], device=student.device)
-            targets = field_targets(some, student.device)
-            each.append(losses.field_loss(heads.field(hidden, labels), targets).cpu())
-            eventful += [m.eventful for m in some]
-    field = torch.cat(each)
-    chosen = field[torch.tensor(eventful)]
+def head_columns(student: Student, heads: Heads, records: Rows, moves: Rows) -> HeadColumns:
+    """Measure the trained heads on held-out records and transitions."""
+    heads = heads.to("cpu").eval()
+    with torch.no_grad():
+        labels = torch.from_numpy(records.labels)
+        hits = losses.orbit_accuracy(heads.orbit(read(student, records).hidden), labels)
+        rho = torch.from_numpy(moves.labels)
+        logits = heads.field(read(student, moves).hidden, rho)
+        field = losses.field_loss(logits, torch.from_numpy(moves.targets))
+    chosen = field[torch.from_numpy(moves.eventful)]
     return HeadColumns(
-        float(torch.cat(hits).mean()), float(field.mean()),
+        float(hits.mean()), float(field.mean()),
         float(chosen.mean()) if len(chosen) else float("nan"),
     )  # fmt: skip
-
-
-def probe_loss(
-    student: Student, store: Store, order: Order, seed: int, limit: int
-) -> probe.ProbeLoss:
-    """Fit a fresh linear probe on the frozen student and evaluate it on held-out transitions."""
-    coder = Coder(student.tokenizer)
-
-    def moves(split: str) -> list[Move]:
-        return encode_moves(list(store.transitions(split))[:limit], coder, order)
-
-    train, test = moves("probe"), moves("test")
-    return probe.fit(probe.features(student, train), probe.features(student, test), seed)
 
 
 def load_heads(folder: Path, width: int) -> Heads | None:

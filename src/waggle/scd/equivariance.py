@@ -21,7 +21,17 @@ from waggle.core.schema import Decision, View
 from waggle.core.seeds import derive
 from waggle.core.summary import rho
 
-BATCH = 64
+BATCH = 2_048
+"""Views that a law is asked about at once; it batches them as it can."""
+
+
+class Agreement(NamedTuple):
+    """Whether a law decides alike on one view and its image."""
+
+    tie: bool
+    summary: bool
+    decoded: bool
+    admitted: bool
 
 
 class Equivariance(NamedTuple):
@@ -42,20 +52,38 @@ class _Answer(NamedTuple):
 
 def measure(law: Law, views: Sequence[View], order: Order, seed: int = 0) -> Equivariance:
     """Decode every view and one image of it, in a canon order, and compare."""
+    return rates(agreements(law, views, order, seed))
+
+
+def rates(each: Sequence[Agreement]) -> Equivariance:
+    """Return the rates of some agreements."""
+    size = max(1, len(each))
+    return Equivariance(len(each), *(sum(column) / size for column in zip(*each, strict=True)))
+
+
+def agreements(
+    law: Law, views: Sequence[View], order: Order, seed: int = 0
+) -> list[Agreement]:  # fmt: skip
+    """Decode every view and one image of it, in a canon order; compare view by view."""
     elements = [orbit.sample(v, derive(seed, "equivariance", i)) for i, v in enumerate(views)]
     images = [g.view(v) for g, v in zip(elements, views, strict=True)]
-    first, second = answers(law, views, order), answers(law, images, order)
-    ties = summary = decoded = admitted = 0
-    for view, g, one, other in zip(views, elements, first, second, strict=True):
-        back = g.inverse().decision
-        ties += not orbit.stabiliser_trivial(view)
-        admitted += orbit.equal_modulo_stabiliser(view, one.admitted, back(other.admitted))
-        if one.decoded is not None and other.decoded is not None:
-            theirs = back(other.decoded)
-            summary += rho(view, one.decoded) == rho(view, theirs)
-            decoded += orbit.equal_modulo_stabiliser(view, one.decoded, theirs)
-    size = max(1, len(views))
-    return Equivariance(len(views), ties / size, summary / size, decoded / size, admitted / size)
+    # One call for both: a law batches the better the more it is asked.
+    found = answers(law, [*views, *images], order)
+    pairs = zip(views, elements, found[: len(views)], found[len(views) :], strict=True)
+    return [_agreement(view, g, one, other) for view, g, one, other in pairs]
+
+
+def _agreement(view: View, g: orbit.Orbit, one: _Answer, other: _Answer) -> Agreement:
+    back = g.inverse().decision
+    summary = decoded = False
+    if one.decoded is not None and other.decoded is not None:
+        theirs = back(other.decoded)
+        summary = rho(view, one.decoded) == rho(view, theirs)
+        decoded = orbit.equal_modulo_stabiliser(view, one.decoded, theirs)
+    return Agreement(
+        not orbit.stabiliser_trivial(view), summary, decoded,
+        orbit.equal_modulo_stabiliser(view, one.admitted, back(other.admitted)),
+    )  # fmt: skip
 
 
 def answers(law: Law, views: Sequence[View], order: Order) -> list[_Answer]:

@@ -10,6 +10,7 @@ import copy
 import json
 import warnings
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def _whole(student: Student, folder: Path) -> None:
     """Write all weights in bfloat16, in files small enough to be kept anywhere."""
     model = _plain(student.model).to("cpu", torch.bfloat16)
     packing.uninstall(model)
+    import_module("transformers").utils.logging.disable_progress_bar()
     model.save_pretrained(str(folder), max_shard_size=SHARD)
     student.tokenizer.save_pretrained(str(folder))
 

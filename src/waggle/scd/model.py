@@ -6,6 +6,7 @@ in bfloat16 rounding. Invariant: `trainable` is exactly what a checkpoint has to
 
 from __future__ import annotations
 
+import gc
 import warnings
 from importlib import import_module
 from typing import Any
@@ -61,6 +62,14 @@ class Student:
         """Run in the recipe's arithmetic; weights are cast where they are used."""
         kind = torch.device(self.device).type
         return torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32)
+
+
+def collect() -> None:
+    """Give back the memory of models that nobody uses; a loaded law is kept from collection."""
+    gc.unfreeze()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:

@@ -8,7 +8,6 @@ transitions. Losses of arms are normalized to Decision only by the caller.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,11 +17,10 @@ from torch import Tensor, nn
 from waggle.core.seeds import derive
 from waggle.core.summary import FACTORS
 from waggle.scd import losses
-from waggle.scd.data import Move
-from waggle.scd.forward import run
 from waggle.scd.heads import FIELD_WIDTHS, Classifiers
 from waggle.scd.model import Student
-from waggle.scd.passes import field_targets, grouped
+from waggle.scd.rows import Rows
+from waggle.scd.states import read
 
 UPDATES = 300
 BATCH = 256
@@ -35,6 +33,10 @@ class ProbeLoss(NamedTuple):
 
     every: float
     eventful: float
+    each: tuple[float, ...] = ()
+    """Of every held-out transition."""
+    flags: tuple[bool, ...] = ()
+    """Which of them are eventful."""
 
 
 class Features(NamedTuple):
@@ -45,25 +47,16 @@ class Features(NamedTuple):
     eventful: Tensor
 
 
-def features(student: Student, moves: Sequence[Move]) -> Features:
+def features(student: Student, moves: Rows) -> Features:
     """Run the frozen backbone once over some transitions."""
-    student.model.eval()
-    hidden: dict[int, Tensor] = {}
-    place = {id(move): i for i, move in enumerate(moves)}
-    with torch.no_grad(), student.arithmetic():
-        for group in grouped(moves, student.recipe.run.tokens_per_pass):
-            passed = run(student.model, [move.source for move in group], student.device)
-            for move, state in zip(group, passed.hidden.float().cpu(), strict=True):
-                hidden[place[id(move)]] = state
-    states = torch.stack([hidden[i] for i in range(len(moves))])
+    labels = torch.from_numpy(moves.labels)
     factors = [
-        F.one_hot(torch.tensor([m.labels[k] for m in moves]), len(classes)).float()
-        for k, classes in enumerate(FACTORS.values())
+        F.one_hot(labels[:, k], len(classes)).float() for k, classes in enumerate(FACTORS.values())
     ]
     return Features(
-        torch.cat([states, *factors], -1),
-        field_targets(moves, "cpu"),
-        torch.tensor([move.eventful for move in moves]),
+        torch.cat([read(student, moves).hidden, *factors], -1),
+        torch.from_numpy(moves.targets),
+        torch.from_numpy(moves.eventful),
     )
 
 
@@ -101,4 +94,7 @@ def fit(train: Features, test: Features, seed: int) -> ProbeLoss:
     with torch.no_grad():
         each = losses.field_loss(probe(test.inputs), test.targets)
     eventful = each[test.eventful]
-    return ProbeLoss(float(each.mean()), float(eventful.mean()) if len(eventful) else float("nan"))
+    return ProbeLoss(
+        float(each.mean()), float(eventful.mean()) if len(eventful) else float("nan"),
+        tuple(each.tolist()), tuple(test.eventful.tolist()),
+    )  # fmt: skip

@@ -22,7 +22,7 @@ from waggle.scd.config import Arm, Recipe, weights
 from waggle.scd.data import Decisions, Labelled, Pair, labelled, within
 from waggle.scd.heads import Heads
 from waggle.scd.lessons import Lessons, lessons
-from waggle.scd.model import Student, tokenizer_of
+from waggle.scd.model import Student, collect, tokenizer_of
 from waggle.scd.prepare import Prepared
 from waggle.scd.processes import Processes
 from waggle.scd.reaping import Tell
@@ -42,9 +42,23 @@ class Stages:
 
     def __init__(
         self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody,
-        workers: int = 1, start: int | None = None,
+        workers: int = 1, start: int | None = None, harvest: Path | None = None,
+        student: Student | None = None,
     ) -> None:  # fmt: skip
-        self.workers = workers
+        """Name a run.
+
+        Args:
+            recipe: the recipe.
+            corpus: folder of the corpus.
+            out: folder of the run.
+            seed: the training seed.
+            watch: told about every update.
+            workers: processes that encode and harvest.
+            start: seed whose warm start the arms begin with, if it is not their own.
+            harvest: token corpus of another recipe to read in stage one.
+            student: one of this recipe to train arms with; its weights are replaced.
+        """
+        self.workers, self._harvest, self._kept = workers, harvest, student
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
         self._start = out / f"seed-{seed if start is None else start}" / WARM_START
@@ -75,13 +89,21 @@ class Stages:
         trainer = Trainer(student, None, plan, folder, watch=self._watch, processes=self._processes)
         return self._finish(trainer, folder, None, until)
 
+    def release(self) -> None:
+        """Give the memory of the student back, for other processes."""
+        self._kept = None
+        collect()
+
     @property
     def harvested(self) -> bool:
         """Whether stage one reads a token corpus."""
-        return bool(self.recipe.harvest.native or self.recipe.harvest.synthetic)
+        made = self.recipe.harvest
+        return self._harvest is not None or bool(made.native or made.synthetic)
 
     def tokens(self, tell: Tell = quiet) -> dict[str, Tokens]:
         """Return the token corpus of stage one, which all seeds share; harvest it if need be."""
+        if self._harvest is not None:
+            return tokenstore.found(self._harvest, tokenizer_of(self.recipe), self.recipe.order)
         return tokenstore.make(
             self.folder.parent / "tokens", self.recipe.harvest, tokenizer_of(self.recipe),
             self.recipe.order, longest=self.recipe.max_context, workers=self.workers, tell=tell,
@@ -113,7 +135,8 @@ class Stages:
         law = folder / export.FOLDER
         if law.exists():
             return law
-        student, _ = self._student()
+        # A student of an earlier stage is compiled already; what of it is trained is replaced.
+        student = self._kept or self._student()[0]
         start = self._start / "best" / "trainable.safetensors"
         restore(student.trainable(), checkpoint.read_tensors(start), start)
         lessons, held = self.lessons()
@@ -161,6 +184,8 @@ class Stages:
         shards = self.store.manifest().parts if stage == "two" or not self.harvested else {}
         used = {p: [s.sha256 for some in shards[p].values() for s in some] for p in _parts(stage)
                 if p in shards}  # fmt: skip
+        if stage == "one" and self._harvest is not None:
+            used["tokens"] = [str(tokenstore.digest(self._harvest / self.recipe.order))]
         return {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm, "corpus": used}
 
     def _decisions(self, coder: Coder) -> tuple[list[Labelled], list[Pair]]:
@@ -194,6 +219,7 @@ class Stages:
         self._processes.wait()
         best = folder / "best" / "trainable.safetensors"
         restore(trainer.student.trainable(), checkpoint.read_tensors(best), best)
+        self._kept = trainer.student
         if self._processes.main:
             export.export(trainer.student, folder / export.FOLDER, self._card(progress, arm))
         return folder / export.FOLDER

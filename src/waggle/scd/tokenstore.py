@@ -67,8 +67,8 @@ def make(
     orders = (order, *(o for o in settings.orders if o != order))
     orders = tuple(o for o in orders if not (folder / o / MANIFEST).exists())
     names = {o: identity(settings, tokenizer, o, longest) for o in orders}
-    digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()[:12]
-    wanted = Wanted(settings, tokenizer, orders, longest, folder / f".parts-{digest}")
+    name = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()[:12]
+    wanted = Wanted(settings, tokenizer, orders, longest, folder / f".parts-{name}")
     splits = {split: cut(harvest.plan(settings, split)) for split in SPLITS}
     files = reap(wanted, splits, workers, tell)
     for each in reversed(orders):
@@ -92,6 +92,12 @@ def found(folder: Path, tokenizer: Any, order: Order) -> dict[str, Tokens]:
     if read_manifest(where)["identity"].get("tokenizer") != tokenizer_hash(tokenizer):
         raise CorpusError(f"{where} is of another tokenizer; harvest with this backbone")
     return read(where)
+
+
+def digest(folder: Path) -> str:
+    """Name a token corpus by its manifest, which holds the hashes of its shards."""
+    text = json.dumps(read_manifest(folder), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _whole(files: Mapping[str, Sequence[Path]], order: Order) -> dict[str, Tokens]:

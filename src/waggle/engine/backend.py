@@ -118,6 +118,8 @@ class LeanBackend:
             for captured in (self.graphs, self.loop):
                 if captured is not None:
                     captured.clear()
+        if moved and self.device.type == "cuda":
+            torch.cuda.empty_cache()  # what was moved away is of no size that comes again
 
     def prime(self, most: int) -> None:
         """Make steps of up to this many tokens ready, where making ready takes time."""

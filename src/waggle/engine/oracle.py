@@ -32,7 +32,7 @@ class Oracle:
         self._drafts = drafts
         self._scripts = scripts
         self._lengths = sorted({len(tail) for tail in scripts}, reverse=True)
-        self._rows: dict[int, tuple[int, Sequence[int]]] = {}
+        self._rows: dict[int, tuple[int, Sequence[int], int]] = {}
         self._pace = pace
 
     def pace(self, rows: int) -> Pace:
@@ -52,8 +52,8 @@ class Oracle:
         """Go on reciting."""
         said = []
         for row in rows:
-            tail, script = self._rows[row.slot]
-            rest = script[row.place + 1 - tail :][:STRETCH]
+            tail, script, before = self._rows[row.slot]
+            rest = script[row.place + 1 - before - tail :][:STRETCH]
             said.append([*rest, *[0] * (STRETCH - len(rest))])
         return said
 
@@ -93,10 +93,11 @@ class Oracle:
     ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the next scripted token at each asked offset, as its state."""
         said: list[int] = []
-        for slot, chunk, start, offsets in zip(slots, chunks, starts, asked, strict=True):
+        given = zip(slots, chunks, starts, asked, prefixes, strict=True)
+        for slot, chunk, start, offsets, prefix in given:
             if start == 0:
-                self._rows[slot] = self._script(chunk)
-            tail, script = self._rows[slot]
+                self._rows[slot] = (*self._script(chunk), len(prefix))
+            tail, script, _ = self._rows[slot]
             places = [start + offset + 1 - tail for offset in offsets]
             said.extend(script[place] if place < len(script) else 0 for place in places)
         return np.array(said, dtype=np.int64)

@@ -25,9 +25,9 @@ from waggle.engine.stores import (
     Piece,
     PrefixKV,
     Shape,
-    affordable,
     indices,
     memory_limit,
+    position_bytes,
     round_up,
 )
 
@@ -68,7 +68,8 @@ class RowStore:
         attend: flash.Varlen = flash.kernel,
     ) -> None:
         self.capacity = 0
-        self.limit = memory_limit(device)
+        self.limit: int | None = None
+        """Bytes for all rows; by default what the device can spare."""
         self._shape = shape
         self.rows = self._most = rows
         self._dtype = dtype
@@ -83,7 +84,9 @@ class RowStore:
         capacity = self._needed(prefix, own)
         if capacity <= self.capacity:
             return self.rows
-        return affordable(self._shape, self._dtype, self.limit, capacity, self._most)
+        each = position_bytes(self._shape, self._dtype)
+        limit = self.limit or memory_limit(self._device, each * (self.rows + 1) * self.capacity)
+        return max(1, min(self._most, limit // (each * capacity)))
 
     def _needed(self, prefix: int, own: int) -> int:
         """Return the capacity to have for a row; growing voids recorded steps: grow rarely."""

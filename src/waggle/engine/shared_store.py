@@ -21,9 +21,9 @@ from waggle.engine.stores import (
     Piece,
     PrefixKV,
     Shape,
-    affordable,
     indices,
     memory_limit,
+    position_bytes,
     round_up,
 )
 
@@ -56,7 +56,8 @@ class SharedStore:
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         self.capacity = 0
-        self.limit = memory_limit(device)
+        self.limit: int | None = None
+        """Bytes for all rows; by default what the device can spare."""
         self._shape = shape
         self._rows = self._most = rows
         self._dtype = dtype
@@ -69,7 +70,9 @@ class SharedStore:
         capacity = round_up(own + SLACK, 128)
         if capacity <= self.capacity:
             return self._rows
-        return affordable(self._shape, self._dtype, self.limit, capacity, self._most)
+        each = position_bytes(self._shape, self._dtype)
+        limit = self.limit or memory_limit(self._device, each * self._rows * self.capacity)
+        return max(1, min(self._most, limit // (each * capacity)))
 
     def reserve(self, prefix: int, own: int) -> bool:
         """Make room for rows of this many own positions; prefixes are kept elsewhere."""

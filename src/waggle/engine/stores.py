@@ -21,11 +21,11 @@ HOST_LIMIT = 3 << 29
 """Bytes of main memory for the keys and values of rows."""
 
 
-def memory_limit(device: torch.device) -> int:
-    """Return how many bytes the rows of one engine may take on a device."""
+def memory_limit(device: torch.device, held: int) -> int:
+    """Return how many bytes rows may take that have taken some: several engines share a GPU."""
     if device.type != "cuda":
         return HOST_LIMIT
-    return int(torch.cuda.mem_get_info(device)[0]) // 3
+    return held + int(torch.cuda.mem_get_info(device)[0]) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,9 @@ class Store(Protocol):
         ...
 
 
-def affordable(shape: Shape, dtype: torch.dtype, limit: int, capacity: int, rows: int) -> int:
-    """Return how many of these rows fit into a limit of bytes; one always has to."""
-    position = 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
-    return max(1, min(rows, limit // (position * max(1, capacity))))
+def position_bytes(shape: Shape, dtype: torch.dtype) -> int:
+    """Return what the keys and values of one token take."""
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
 
 
 def round_up(value: int, step: int) -> int:

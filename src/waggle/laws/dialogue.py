@@ -13,6 +13,7 @@ from typing import Any
 from waggle.core import prompt
 from waggle.core.protocols import Request
 from waggle.core.schema import Contract
+from waggle.engine.wordwise import Wordwise
 
 MAX_CONTRACTS = 64
 
@@ -36,6 +37,9 @@ class Dialogue:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
+        inner: Any = getattr(tokenizer, "backend_tokenizer", None)
+        fast = hasattr(inner, "encode_batch_fast") and not (inner.padding or inner.truncation)
+        self._wordwise = Wordwise(inner) if fast else None
         self._shared: dict[Contract, tuple[tuple[int, ...], str]] = {}
         self._frames: dict[Contract, _Frame | None] = {}
 
@@ -54,12 +58,10 @@ class Dialogue:
 
     def _encode_all(self, texts: list[str]) -> list[list[int]]:
         """Encode texts; by the fast tokenizer underneath where nothing lies between."""
-        inner: Any = getattr(self._tokenizer, "backend_tokenizer", None)
-        fast = getattr(inner, "encode_batch_fast", None)
-        if fast is None or inner.padding is not None or inner.truncation is not None:
+        if self._wordwise is None:
             found: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
             return found
-        return [encoding.ids for encoding in fast(texts, add_special_tokens=False)]
+        return self._wordwise.encode(texts)
 
     def text(self, request: Request) -> str:
         """Return the whole prompt of a request, which training must share to the letter."""

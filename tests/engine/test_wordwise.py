@@ -1,0 +1,78 @@
+"""Tokens put together from pieces are the tokenizer's own."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+
+from waggle.engine import workload
+from waggle.engine.nano import SPECIAL, byte_tokenizer, nano_tokenizer
+from waggle.engine.wordwise import SAMPLE, Wordwise
+
+PARTS = (
+    '{"task_action":"', '","response":', 'null,"deposits":[', '{"channel":"h', "3x", "z9ab", '"',
+    '},{"channel":"h', '}],"commit":', "null}", 'null,"execution_intent":"', "FIELD", "MOVE_UP",
+    "12", ": Wait", " it's", "  ", "\n\t", "\x00\x7f", "h", "z", "[]},", '"worker_proposal":{"action":"',
+    *SPECIAL,
+)  # fmt: skip
+
+
+def texts(count: int, seed: int, extra: tuple[str, ...] = ()) -> list[str]:
+    random = Random(seed)
+    return [
+        "".join(random.choices((*PARTS, *extra), k=random.randrange(0, 40))) for _ in range(count)
+    ]
+
+
+def whole(inner: Any, given: list[str]) -> list[list[int]]:
+    return [inner.encode(text, add_special_tokens=False).ids for text in given]
+
+
+def tokenizers() -> dict[str, Any]:
+    trained = byte_tokenizer(workload.texts(60), 1024).backend_tokenizer
+    llama = Tokenizer.from_str(trained.to_str())
+    cut = r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+(?!\S)|\s+"
+    llama.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(cut), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return {"nano": nano_tokenizer().backend_tokenizer, "trained": trained, "llama": llama}
+
+
+@pytest.mark.parametrize("name", ["nano", "trained", "llama"])
+def test_tokens_are_the_tokenizers_own(name: str) -> None:
+    inner = tokenizers()[name]
+    wordwise = Wordwise(inner)
+    for seed in range(3):
+        given = texts(10 * SAMPLE, seed, extra=("é", "日本", "\u2028"))
+        assert wordwise.encode(given) == whole(inner, given)
+    assert wordwise.short, "the short cut was not taken, or a sample differed"
+
+
+def test_a_tokenizer_that_does_more_is_asked_itself() -> None:
+    for change in ("normalizer", "prefix", "lines"):
+        inner = tokenizers()["trained"]
+        if change == "normalizer":
+            inner.normalizer = normalizers.NFC()
+        elif change == "prefix":
+            inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        else:
+            inner.pre_tokenizer = pre_tokenizers.Sequence(
+                [pre_tokenizers.Split(Regex("^a"), "isolated"), pre_tokenizers.ByteLevel(False)]
+            )
+        wordwise = Wordwise(inner)
+        given = texts(20, 1)
+        assert not wordwise.short
+        assert wordwise.encode(given) == whole(inner, given)
+
+
+def test_a_sample_that_differs_ends_the_short_cut() -> None:
+    inner = tokenizers()["trained"]
+    wordwise = Wordwise(inner)
+    wordwise._encode = lambda text: [0]
+    given = texts(20, 2)
+    assert wordwise.encode(given) == whole(inner, given)
+    assert not wordwise.short

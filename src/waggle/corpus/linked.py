@@ -56,7 +56,7 @@ def make(draw: Draw, words: Words) -> View:
     """Make up one view of a task."""
     contract = words.contract
     actions = [a for a in contract.actions if a != WAIT]
-    contacts = draw.between(0 if draw.chance(5) else 1, draw.choice((3, 5, _MOST_CONTACTS)))
+    contacts = draw.between(0 if draw.chance(5) else 1, draw.choice((4, 6, _MOST_CONTACTS)))
     silent = draw.choice((0, 0, 0, 10, 30, 100))
     heard = [not draw.chance(silent) for _ in range(contacts)]
     count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
@@ -122,7 +122,10 @@ def _contract(draw: Draw, count: int, unsaid: str) -> Contract:
         found = vocabulary.actions(draw, count)
         actions = [a for a in found if a != unsaid]
     actions.insert(len(actions) if draw.chance(60) else draw.below(len(actions) + 1), WAIT)
-    return Contract(vocabulary.task(draw), vocabulary.goal(draw), tuple(actions), broadcast=True)
+    goal = vocabulary.goal(draw)
+    if draw.chance(40):
+        goal = f"{goal} {vocabulary.goal(draw)} {vocabulary.goal(draw)}"
+    return Contract(vocabulary.task(draw), goal, tuple(actions), broadcast=True)
 
 
 def _claims(

@@ -22,6 +22,8 @@ BUNDLE = sum(EASY.get(name, 100) for name in SITUATIONS)
 """A hundred times the views that a bundle holds in the mean."""
 TOGETHER = 2
 """Bundles in a row that have one contract."""
+CROWD = 20
+"""Contacts in a crowd, at most."""
 ALIKE = 10
 """Other views in a row that have one contract."""
 
@@ -30,14 +32,15 @@ FrameOf: TypeAlias = Callable[[Draw], Frame | None]
 
 
 def situations(
-    salt: int, bundles: int, frames: Callable[[Draw], FrameOf]
-) -> Iterator[View]:  # fmt: skip
+    salt: int, bundles: int, frames: Callable[[Draw], FrameOf], crowded: int = 0
+) -> Iterator[View]:
     """Make views of every class, of the easy ones fewer.
 
     Args:
         salt: names every draw.
         bundles: how many bundles.
         frames: makes up a task and returns what draws its frames.
+        crowded: percent of views with many contacts.
     """
     for bundle in range(bundles):
         if bundle % TOGETHER == 0:
@@ -47,8 +50,11 @@ def situations(
             if not draw.chance(EASY.get(name, 100)):
                 continue
             frame = frame_of(draw)
-            view = None if frame is None else make(name, frame, draw)
-            if view is not None and situation.holds(view):
+            if frame is None:
+                continue
+            crowd = draw.between(6, CROWD) if draw.chance(crowded) else 0
+            view = make(name, frame, draw, crowd=crowd)
+            if situation.holds(view):
                 yield view
 
 
@@ -59,7 +65,7 @@ def disguised(salt: int, bundles: int) -> Iterator[View]:
         look = disguise.look(task)
         return lambda draw: disguise.frame(draw, look)
 
-    return situations(salt, bundles, frames)
+    return situations(salt, bundles, frames, crowded=35)
 
 
 def linked(salt: int, count: int) -> Iterator[View]:

@@ -92,6 +92,19 @@ class Scene:
                 ttl=self.draw.between(1, ttl),
             )
 
+    def echo(self, most: int) -> None:
+        """Let other ports tell, much alike, what was told already; what dies still dies."""
+        for _ in range(most if self.traces else 0):
+            heard = self.draw.choice(self.traces)
+            self.told(
+                heard.claim,
+                self.draw.below(len(self.ports)),
+                novelty=max(0, heard.novelty - self.draw.below(2)),
+                support=max(0, heard.support - self.draw.below(2)),
+                conflict=heard.conflict,
+                ttl=max(min(2, heard.ttl), heard.ttl - self.draw.below(3)),
+            )
+
     def propose(self, claim: str, *, answer: bool) -> None:
         """Let the private proposal name a claim, as an answer where the contract has one."""
         self.proposed = claim

@@ -29,11 +29,14 @@ class Situation(NamedTuple):
     ports: int = 1
 
 
-def make(name: str, frame: Frame, draw: Draw) -> View:
-    """Generate one view of a class in a frame."""
+def make(name: str, frame: Frame, draw: Draw, *, crowd: int = 0) -> View:
+    """Generate one view of a class in a frame, among few contacts or in a crowd of so many."""
     situation = SITUATIONS[name]
-    scene = Scene(frame, draw, draw.between(situation.ports, draw.choice((3, 3, 4, 6))))
+    ports = crowd or draw.between(situation.ports, draw.choice((3, 3, 4, 6)))
+    scene = Scene(frame, draw, ports)
     situation.fill(scene)
+    if crowd:
+        scene.echo(draw.between(0, crowd))
     return scene.view()
 
 

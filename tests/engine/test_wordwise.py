@@ -13,8 +13,8 @@ from waggle.engine.wordwise import SAMPLE, Wordwise
 PARTS = (
     '{"task_action":"', '","response":', 'null,"deposits":[', '{"channel":"h', "3x", "z9ab", '"',
     '},{"channel":"h', '}],"commit":', "null}", 'null,"execution_intent":"', "FIELD", "MOVE_UP",
-    "12", ": Wait", " it's", "  ", "\n\t", "\x00\x7f", "h", "z", "[]},", '"worker_proposal":{"action":"',
-    *SPECIAL,
+    "12", ": Wait", " it's", "  ", "\n\t", "\x00\x7f", "h", "z", "[]},",
+    '"worker_proposal":{"action":"', *SPECIAL,
 )  # fmt: skip
 
 

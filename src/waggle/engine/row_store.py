@@ -70,6 +70,7 @@ class RowStore:
         self.capacity = 0
         self.limit: int | None = None
         """Bytes for all rows; by default what the device can spare."""
+        self._planned = 0, 0
         self._shape = shape
         self.rows = self._most = rows
         self._dtype = dtype
@@ -86,7 +87,8 @@ class RowStore:
             return self.rows
         each = position_bytes(self._shape, self._dtype)
         limit = self.limit or memory_limit(self._device, each * (self.rows + 1) * self.capacity)
-        return max(1, min(self._most, limit // (each * capacity)))
+        self._planned = capacity, max(1, min(self._most, limit // (each * capacity)))
+        return self._planned[1]
 
     def _needed(self, prefix: int, own: int) -> int:
         """Return the capacity to have for a row; growing voids recorded steps: grow rarely."""
@@ -100,7 +102,9 @@ class RowStore:
         capacity = self._needed(prefix, own)
         if capacity == self.capacity:
             return False
-        rows, stale = self.room(prefix, own), self._cache
+        # What was said to fit is what there will be, though memory may have gone since.
+        rows = self._planned[1] if self._planned[0] == capacity else self.room(prefix, own)
+        stale = self._cache
         kept, known = min(rows, self.rows), self.capacity
         self.rows, self.capacity, self._cache = rows, capacity, []
         self._held = [*self._held[:kept], *[None] * (rows - kept)]

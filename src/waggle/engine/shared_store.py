@@ -58,6 +58,7 @@ class SharedStore:
         self.capacity = 0
         self.limit: int | None = None
         """Bytes for all rows; by default what the device can spare."""
+        self._planned = 0, 0
         self._shape = shape
         self._rows = self._most = rows
         self._dtype = dtype
@@ -72,14 +73,18 @@ class SharedStore:
             return self._rows
         each = position_bytes(self._shape, self._dtype)
         limit = self.limit or memory_limit(self._device, each * self._rows * self.capacity)
-        return max(1, min(self._most, limit // (each * capacity)))
+        self._planned = capacity, max(1, min(self._most, limit // (each * capacity)))
+        return self._planned[1]
 
     def reserve(self, prefix: int, own: int) -> bool:
         """Make room for rows of this many own positions; prefixes are kept elsewhere."""
         capacity = max(self.capacity, round_up(own + SLACK, 128))
         if capacity == self.capacity:
             return False
-        self._rows, self.capacity = self.room(prefix, own), capacity
+        # What was said to fit is what there will be, though memory may have gone since.
+        known = self._planned[0] == capacity
+        self._rows = self._planned[1] if known else self.room(prefix, own)
+        self.capacity = capacity
         stale, self._cache = self._cache, []
         for _ in range(self._shape.layers):
             pair = self._empty()

@@ -9,12 +9,15 @@ import pytest
 pytest.importorskip("openai", reason="needs the chat extra")
 pytest.importorskip("starlette", reason="needs the serve extra")
 
+import msgspec
 import openai
 
 from waggle import plugins
 from waggle.compat.openai_server import MAX_BODY, read_request
 from waggle.core import prompt
-from waggle.core.canon import to_decision
+from waggle.core.canon import encode_decision, to_decision
+from waggle.core.decode import parse
+from waggle.core.order import canonical
 from waggle.core.protocols import Case, Decode, Request
 from waggle.laws.chat import ChatLaw
 from waggle.runtime.recorder import Memory
@@ -89,6 +92,77 @@ def test_an_episode_through_the_server_is_the_episode(serve: Any) -> None:
         ).play()
         scores.append(footer.scores)
     assert scores[0] == scores[1]
+
+
+class Particular:
+    """A law that reads canonical views only, and answers in text."""
+
+    name = "particular"
+    order = "canonical"
+    inner = plugins.get_law("heuristic")
+
+    def __init__(self, spoil: str = "") -> None:
+        self._spoil = spoil
+        self.asked: list[Request] = []
+
+    def decide(self, requests: Any) -> Any:
+        self.asked += requests
+        assert all(canonical(request.view)[0] == request.view for request in requests)
+        texts = [encode_decision(d.output).decode() for d in self.inner.decide(requests)]
+        return [Decode(text[:-1] + self._spoil + text[-1:]) for text in texts]
+
+
+@pytest.mark.parametrize("law", [Particular, lambda: plugins.get_law("nano")])
+def test_a_law_of_canonical_order_is_served_to_callers_of_any_order(serve: Any, law: Any) -> None:
+    case = Case("beacon", "beacon", 6, 10_003, 4)
+    found = []
+    for played in (law(), ChatLaw(serve(law()), "m")):
+        memory = Memory()
+        engine = Engine(plugins.get_substrate("beacon").open(case), played, case, sinks=[memory])
+        engine.play()
+        record = memory.record()
+        found.append(
+            [
+                (u.node, u.claim, u.reopened, u.stage, u.writes)
+                for entry in record.rounds
+                for u in entry.updates
+            ]
+        )
+        assert record.header.order == ("shuffled" if len(found) == 2 else "canonical")
+    assert found[0] == found[1]
+
+
+def test_a_broken_record_stays_broken_in_the_callers_names(
+    client: Any, serve: Any, beacon_views: Any
+) -> None:
+    law = Particular(',"extra":1')
+    api = client(serve(law))
+    seen = 0
+    for view in beacon_views:
+        done = api.chat.completions.create(model="x", messages=prompt.messages(view))
+        text = done.choices[0].message.content
+        parsed = parse(text)
+        assert parsed.decision is None and "shape.unknown" in parsed.codes
+        assert parsed.salvage == law.inner.decide([Request(view)])[0].output
+        seen += bool(parsed.salvage.deposits)
+        turns = prompt.messages(view, parsed.codes, text)
+        api.chat.completions.create(model="x", messages=turns)
+        again = law.asked[-1]
+        assert again.feedback == parsed.codes and again.view == law.asked[-2].view
+        quoted = parse(again.previous).salvage
+        assert quoted == law.inner.decide([Request(again.view)])[0].output
+    assert seen
+
+
+def test_a_view_that_cannot_be_ordered_is_one_line(
+    client: Any, serve: Any, beacon_views: Any
+) -> None:
+    view = next(view for view in beacon_views if view.traces)
+    many = msgspec.structs.replace(view, traces=view.traces * 40)
+    with pytest.raises(openai.BadRequestError):
+        client(serve(Particular())).chat.completions.create(
+            model="x", messages=prompt.messages(many)
+        )
 
 
 def test_a_request_survives_the_journey(beacon_views: Any) -> None:

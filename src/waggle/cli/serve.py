@@ -25,8 +25,9 @@ def serve(
 ) -> None:
     """Offer a law to other programs over HTTP.
 
-    Runners reach it with `--law chat --law.base_url http://HOST:PORT/v1`. It listens on this
-    machine only unless told otherwise, and asks for no key: keep it behind a trusted network.
+    Runners reach it with `--law chat --law.base_url http://HOST:PORT/v1`, and may list their views
+    in any order: a law of canonical order gets canonical views. It listens on this machine only
+    unless told otherwise, and asks for no key: keep it behind a trusted network.
 
     Args:
         law: The decision source, a name of `waggle list laws`. Its own options follow as

@@ -1,8 +1,9 @@
 """Any law as an OpenAI-compatible server, so that one machine's GPU can drive many runners.
 
 Understands the chats that `laws/chat` sends: the view is read back out of the user turn, so laws
-that are no language models can be served too. Bodies, queue and batch are bounded; a full queue
-answers 429 with Retry-After. Invariant: a bad request is answered with one line, never a crash.
+that are no language models can be served too, and put into the order its law was made for. Bodies,
+queue and batch are bounded; a full queue answers 429 with Retry-After. Invariant: a bad request is
+answered with one line, never a crash.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from waggle.compat.batcher import Batcher, Full
+from waggle.compat.ordering import answer_in, order_for
 from waggle.core.canon import decode_view, encode_decision
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Decode, Law, Request
@@ -137,9 +139,9 @@ def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
         if data is None:
             return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
         try:
-            asked = read_request(msgspec.json.decode(data))
-            future = batcher.submit(asked)
-        except (BadChat, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            asked = order_for(law, read_request(msgspec.json.decode(data)))
+            future = batcher.submit(asked.request)
+        except (WaggleError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
             return _refuse(400, str(error).splitlines()[0][:300])
         except Full:
             return _refuse(429, "too many requests wait already; try again", Retry_After="1")
@@ -147,7 +149,7 @@ def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
             decode = await asyncio.wrap_future(future)
         except Exception as error:
             return _refuse(500, f"the law failed: {type(error).__name__}")
-        return JSONResponse(completion(decode, law.name))
+        return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
 
     async def models(_: HttpRequest) -> Response:
         entry = {"id": law.name, "object": "model", "created": 0, "owned_by": "waggle"}

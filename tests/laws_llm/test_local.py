@@ -63,6 +63,20 @@ def test_free_answers_are_those_of_generate(tiny: Any, beacon_views: Any) -> Non
         assert decode.usage.input_tokens == ids.shape[1]
 
 
+def test_no_grammar_is_built_where_nothing_is_drafted(
+    tiny: Any, beacon_views: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [Request(view) for view in beacon_views[:4]]
+    want = [d.output for d in LocalLaw.over(*tiny, max_new_tokens=12).decide(requests)]
+    law = LocalLaw.over(*tiny, max_new_tokens=12, speculate=False)
+
+    def refuse(view: Any) -> Any:
+        raise AssertionError("a grammar that nobody reads")
+
+    monkeypatch.setattr("waggle.laws.spelling.view_grammar", refuse)
+    assert [d.output for d in law.decide(requests)] == want
+
+
 def test_batch_order_does_not_matter(tiny: Any, beacon_views: Any) -> None:
     law = LocalLaw.over(*tiny, mode="constrained", max_rows=4)
     requests = [Request(view) for view in beacon_views[:10]]

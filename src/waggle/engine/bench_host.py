@@ -71,10 +71,10 @@ def bench_host(
     warm = _Scripts(tokenizer, 2 * batch, records, 1)
     timed = _Scripts(tokenizer, repeats * batch, records, 2)
     report = HostReport(model, batch, repeats)
-    for mode, decode in MODES.items():
+    for mode, (decode, drafts) in MODES.items():
         engine = Engine(tiny, tokenizer, max_rows=batch)
-        warm.decode(engine, decode)
-        seconds, done = timed.decode(engine, decode)
+        warm.decode(engine, decode, drafts)
+        seconds, done = timed.decode(engine, decode, drafts)
         steps = sum(d.usage.model_steps for d in done) / len(done)
         each = seconds / len(done)
         report.cells.append(HostCell(mode, 1e6 * each, 1 / each, steps))
@@ -114,11 +114,13 @@ def _noise(engine: Engine, tail: tuple[int, ...], task: workload.Task, length: i
     return Prompt(tail, max_new_tokens=length, ignore_end=True)
 
 
-MODES: dict[str, Decode] = {
-    "constrained": _constrained,
-    "free, answers are records": _free,
-    "free, answers are noise": _noise,
+MODES: dict[str, tuple[Decode, bool]] = {
+    "constrained": (_constrained, True),
+    "free, answers are records": (_free, True),
+    "free, answers are noise": (_noise, True),
+    "free, rolled": (_noise, False),
 }
+"""How prompts are made, and whether free answers are drafted."""
 
 
 class _Scripts:
@@ -140,10 +142,12 @@ class _Scripts:
                 found[tail] = recite(engine.constraint(workload.again(task)), random, HABIT)
         return found
 
-    def decode(self, engine: Engine, decode: Decode) -> tuple[float, list[Completion]]:
+    def decode(
+        self, engine: Engine, decode: Decode, drafts: bool
+    ) -> tuple[float, list[Completion]]:
         """Decode all prompts; return the host's processor time and the answers."""
         answers = self._answers(engine, decode)
-        watched = Clocked(Oracle(answers, PACE), lambda: None, time.process_time)
+        watched = Clocked(Oracle(answers, PACE, drafts), lambda: None, time.process_time)
         engine.backend = watched
         start = time.process_time()
         prompts = [

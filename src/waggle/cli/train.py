@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -90,7 +91,7 @@ def train(
             law = stages.warm_start()
         if arm != "warm-start":
             with phases("transitions"):
-                _transitions(stages.store, settings, str(law), tell)
+                _transitions(stages.store, settings, str(law), tell=tell)
             with phases("preparation"):
                 ahead.encode()
             if arm != "all":
@@ -124,7 +125,8 @@ class Ahead(NamedTuple):
         if not (store.exists() and store.manifest().parts.get("decisions")):
             make_corpus(self.corpus, self.recipe.corpus, self.workers)
         if self.cells and self.recipe.transitions.law != "warm-start":
-            _transitions(store, self.recipe, self.recipe.transitions.law)
+            player = self.recipe.transitions.law
+            _transitions(store, self.recipe, player, workers=self.workers)
             self.encode()
 
     def encode(self) -> None:
@@ -213,13 +215,17 @@ def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))
 
 
-def _transitions(store: Store, recipe: Recipe, player: str, tell: Tell = quiet) -> None:
+def _transitions(
+    store: Store, recipe: Recipe, player: str, *, tell: Tell = quiet, workers: int = 1
+) -> None:  # fmt: skip
     """Collect transitions if the corpus has none."""
     if store.manifest().parts.get("transitions"):
         return
     from waggle.corpus.transitions import write
 
-    write(store, recipe.transitions, player_of(player, {}), order=recipe.order, progress=tell)
+    again = partial(player_of, player, {})
+    write(store, recipe.transitions, again(), order=recipe.order, progress=tell, workers=workers,
+          again=again)  # fmt: skip
 
 
 @contextmanager

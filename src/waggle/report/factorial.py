@@ -8,6 +8,7 @@ The paper's four-arm table, paired-effects table and matched conventional qualit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from waggle.evaluate.factorial import (
     ARMS,
+    FOLDER,
     Effect,
     Trained,
     behavioural,
@@ -76,8 +78,20 @@ def tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
     found = read_arms(folder)
     if not found:
         return []
-    made = [arms(found, rows), effects(found, rows), conventional(found, rows)]
+    first = arms(found, rows)
+    first = first._replace(notes=(*first.notes, *_players(folder)))
+    made = [first, effects(found, rows), conventional(found, rows)]
     return [table for table in made if table.rows]
+
+
+def _players(folder: Path) -> tuple[str, ...]:
+    """Say who played the transitions, where the results tell: the paper's warm start or another."""
+    told = set()
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        name = json.loads(path.read_bytes()).get("transitions played by")
+        if isinstance(name, str) and len(name) < 200:
+            told.add(name)
+    return (f"transitions played by {', '.join(sorted(told))}",) if told else ()
 
 
 def _order(found: Sequence[Trained]) -> str:
@@ -141,6 +155,7 @@ def _behaviour(
 
 
 _STRUCTURE = (
+    ("held-out NLL", "nll", "nll", 1.0, 4, False),
     ("summary agreement (pp)", "equivariance {} summary", "summary", 100.0, 1, False),
     ("exact decoded equivariance (pp)", "equivariance {} decoded", "decoded", 100.0, 1, False),
     ("exact admitted equivariance (pp)", "equivariance {} admitted", "admitted", 100.0, 1, False),

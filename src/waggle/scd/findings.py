@@ -114,7 +114,8 @@ def diagnose_folder(
         test = prepared.decisions("test", findings.views)
         loss = read(student, test)
         result: dict[str, Any] = {"nll": float(loss.nll.sum() / loss.tokens.sum())}
-        units = {"nll": (loss.nll / loss.tokens).tolist()}
+        # A record's share of the token mean, so that the mean over records is the number above.
+        units = {"nll": (loss.nll / loss.tokens.mean()).tolist()}
         names: dict[str, list[str]] = {}
         if "transitions" in findings.store.manifest().parts:
             splits = {name: prepared.transitions(name, limit) for name in ("probe", "test")}
@@ -125,6 +126,8 @@ def diagnose_folder(
             units |= {"probe all": list(found.each), "probe eventful": eventful}
             some = list(findings.store.transitions("test"))[:limit]
             names["transitions"] = [t.key for t in some]
+            made = findings.store.manifest().settings.get("transitions", {})
+            result["transitions played by"] = str(made.get("law", "unknown"))
             heads = diagnose.load_heads(law.parent, student.width)
             if heads is not None:
                 moves = prepared.transitions("validation", limit)

@@ -117,8 +117,9 @@ class Rows:
         self.listed = not draw.chance(12)
         self._pointed = not draw.chance(30)
         self._sourced = self._pointed and not draw.chance(15)
-        self._aged = draw.choice(("", "", "", "age", vocabulary.key(draw)))
-        self._port_key = draw.choice(("", "", vocabulary.key(draw)))
+        aged = draw.below(5)
+        self._aged = ("", "", "", "age")[aged] if aged < 4 else vocabulary.key(draw)
+        self._port_key = vocabulary.key(draw) if draw.chance(33) else ""
         self._kinds: dict[Fact, str] = {}
 
     def record(self, row: Any) -> Any:
@@ -187,7 +188,7 @@ def frame(draw: Draw, look: Look) -> Frame:
     pointed = draw.chance(65)
     kinds = [vocabulary.name(draw)[:40] for _ in range(draw.between(1, 3))]
     sourced = pointed and draw.chance(85)
-    port_key = draw.choice(("", "", vocabulary.key(draw)))
+    port_key = vocabulary.key(draw) if draw.chance(33) else ""
     observation: dict[str, Json] = {}
     if draw.chance(75):
         observation["window" if draw.chance(65) else vocabulary.key(draw)] = _view_of(draw)

@@ -1,6 +1,7 @@
 """A named stream of small draws, for generators that need many (architecture, "Randomness").
 
-Draws are a pure function of the name and of how many were taken before; nothing is global.
+Draws are a pure function of the name and of how many were taken before; nothing is global. Every
+kind of draw takes one step of the stream, written out because generators spend their time here.
 """
 
 from __future__ import annotations
@@ -27,19 +28,23 @@ class Draw:
 
     def below(self, bound: int) -> int:
         """Return a number in range(bound)."""
-        return self.bits() % bound
+        self._count += 1
+        return mix(self._seed, self._count) % bound
 
     def between(self, low: int, high: int) -> int:
         """Return a number from low to high, both included."""
-        return low + self.below(high - low + 1)
+        self._count += 1
+        return low + mix(self._seed, self._count) % (high - low + 1)
 
     def chance(self, percent: int) -> bool:
         """Return True in so many of a hundred draws."""
-        return self.below(100) < percent
+        self._count += 1
+        return mix(self._seed, self._count) % 100 < percent
 
     def choice(self, items: Sequence[_T]) -> _T:
         """Return one of some items."""
-        return items[self.below(len(items))]
+        self._count += 1
+        return items[mix(self._seed, self._count) % len(items)]
 
     def some(self, items: Sequence[_T], count: int) -> list[_T]:
         """Return so many different items, or all of them, in drawn order."""

@@ -46,11 +46,13 @@ def octant(offset: Cell) -> str:
 def found(window: Sequence[str], symbols: str) -> list[Cell]:
     """Return the offsets of all cells of a window that show one of some symbols."""
     half = len(window) // 2
+    wanted = frozenset(symbols)
     return [
         (i - half, j - half)
         for i, row in enumerate(window)
+        if not wanted.isdisjoint(row)
         for j, symbol in enumerate(row)
-        if symbol in symbols
+        if symbol in wanted
     ]
 
 

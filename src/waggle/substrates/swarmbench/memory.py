@@ -78,14 +78,13 @@ class Memory:
         """Take a window into the map."""
         half = len(window) // 2
         top, left = self.here[0] - half, self.here[1] - half
-        for i, row in enumerate(window):
-            for j, symbol in enumerate(row):
-                cell = (top + i, left + j)
-                self.known.add(cell)
-                if symbol in _SOLID:
-                    self.solid.add(cell)
-                elif cell in self.solid:
-                    self.solid.discard(cell)
+        solid = self.solid
+        for i, row in enumerate(window, top):
+            cells = [(i, j) for j in range(left, left + len(row))]
+            self.known.update(cells)
+            solid.difference_update(cells)
+            if not _SOLID.isdisjoint(row):
+                solid.update(c for c, symbol in zip(cells, row, strict=True) if symbol in _SOLID)
         self.walls = len(self.solid)
 
     def age(self, site: Site) -> int:

@@ -50,6 +50,12 @@ class Findings:
         """Return the held-out synthetic records."""
         return labelled(self.store.examples("decisions", "test"))[: self.views]
 
+    def made_up(self, kind: str) -> list[Labelled]:
+        """Return held-out records of made-up tasks: `disguised` or `linked`, where there are."""
+        rows = self.store.examples("decisions", "test")
+        found = [e for e in rows if e.source == kind]
+        return labelled(found)[: self.views] if found else []
+
     def natives(self) -> list[Labelled]:
         """Return native views of evaluation seeds with the expert's record on each."""
         name = f"native-{self.native}-{self.n}-{self.evaluation_seed}"
@@ -91,6 +97,9 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
     units["exact"] = [float(hit) for hit in found.exact]
     if findings.native:
         result |= _named("native", diagnose.held_out(asked, findings.natives(), order).rates)
+    for kind in ("disguised", "linked"):
+        if records := findings.made_up(kind):
+            result |= _named(kind, diagnose.held_out(asked, records, order).rates)
     for shown, each in agreed.items():
         result |= _named(f"equivariance {shown}", equivariance.rates(each))
     for name in ("summary", "decoded", "admitted"):

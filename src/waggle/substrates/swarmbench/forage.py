@@ -47,7 +47,7 @@ def move(
             return step
     if lanes.axis is None:
         others = [other for name, other in sites.items() if name != kind]
-        steps = winding.feel(memory, lanes, window, others[0] if others else None)
+        steps = winding.feel(memory, lanes, others[0] if others else None)
     else:
         side = _side(memory, lanes, kind, sites)
         yields = kind == "food" and any("A" in row for row in window)

@@ -89,6 +89,16 @@ class Lanes:
                     if middle[half + 2 * side] == "*":
                         self.border[axis, side] = here[axis] + side
         self._note_crossing(here)
+        self._turn_at_end(here)
+
+    def _turn_at_end(self, here: Cell) -> None:
+        """Turn the lot at the map's edge, or at the end of the lanes once they are known."""
+        for axis in (0, 1):
+            end = self.border.get((axis, self.lots[axis]))
+            if self.axis == 1 - axis:
+                end = self.end(here[axis], self.lots[axis])
+            if end is not None and abs(end - here[axis]) <= 2:
+                self.lots[axis] *= -1
 
     def _note_strips(self, axis: int, strips: list[_Strip], here: Cell, half: int) -> None:
         across, along = here[axis] - half, here[1 - axis] - half
@@ -115,7 +125,7 @@ class Lanes:
         before = self._before
         if before is not None and before != across:
             low, high = min(before, across), max(before, across)
-            # One that steps back from a line means to pass it all the same.
+            # To enter a line counts, to leave it again on either side does not.
             if any(
                 low < line <= high if across > before else low <= line < high
                 for line in self.lines[self.axis]
@@ -162,11 +172,6 @@ class Lanes:
         """The way along the lanes where nothing speaks for either."""
         assert self.axis is not None
         return self.lots[1 - self.axis]
-
-    def turn(self) -> None:
-        """Take the other way along the lanes from now on."""
-        assert self.axis is not None
-        self.lots[1 - self.axis] *= -1
 
     def end(self, along: int, side: int) -> int | None:
         """Return where the lanes end on a side, or None if that was not seen."""

@@ -2,13 +2,12 @@
 
 The way from one end to the other leads through every lane from gap to gap, so a walker keeps to the
 wall it means to pass, sees its open end in time and turns closely around it; walkers of opposite
-directions keep to opposite walls. Pure functions of the private map, except that the lot of a
-walker turns where a lane proves closed.
+directions keep to opposite walls. Pure functions of the private map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add
 from waggle.substrates.swarmbench.config import Cell
@@ -69,19 +68,17 @@ def onward(
     return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
 
 
-def feel(memory: Memory, lanes: Lanes, window: Sequence[str], away: Site | None) -> list[Cell]:
+def feel(memory: Memory, lanes: Lanes, away: Site | None) -> list[Cell]:
     """Return the steps that find the walls: up to a line in sight, else slantwise over the map."""
+    ways = list(lanes.lots)
     for axis in (0, 1):
         here = memory.here[axis]
         for side in (1, -1):
             if here + 2 * side in lanes.lines[axis] and (axis, side) not in lanes.border:
                 return [(side, 0) if axis == 0 else (0, side)]
-        edge = lanes.border.get((axis, lanes.lots[axis]))
         if away is not None and away.cell[axis] != here:
-            lanes.lots[axis] = 1 if here > away.cell[axis] else -1
-        elif edge is not None and abs(edge - here) <= 2:
-            lanes.lots[axis] *= -1
-    steps = [(lanes.lots[0], 0), (0, lanes.lots[1])]
+            ways[axis] = 1 if here > away.cell[axis] else -1
+    steps = [(ways[0], 0), (0, ways[1])]
     return steps if memory.clock % 2 else steps[::-1]
 
 
@@ -96,7 +93,6 @@ def _drift(memory: Memory, lanes: Lanes, yields: bool) -> list[Cell]:
     if edge is not None:
         mouth = lanes.gap(lanes.line(across, -edge))
         return _search(memory, lanes, edge, lanes.lot if mouth is None else -mouth.side)
-    _turn_at_end(lanes, along)
     sides = {side: lanes.line(across, side) for side in (1, -1)}
     for side, line in sides.items():
         gap = lanes.gap(line)
@@ -121,12 +117,6 @@ def _search(memory: Memory, lanes: Lanes, edge: int, first: int) -> list[Cell]:
             first = -first
     nearer = [(edge, 0)] if abs(line - across) > _IN_SIGHT else []
     return [*nearer, (0, first)]
-
-
-def _turn_at_end(lanes: Lanes, along: int) -> None:
-    end = lanes.end(along, lanes.lot)
-    if end is not None and abs(end - along) <= 2:
-        lanes.turn()
 
 
 def _pass(line: int, gap: Gap, side: int, across: int, along: int, yields: bool) -> list[Cell]:
@@ -185,7 +175,6 @@ def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) 
         if not lanes.between(across, site.cell[lanes.axis]):
             turn = 1 if along > site.cell[1 - lanes.axis] else -1
             return turn if lanes.end(along, turn) is None else -turn
-    _turn_at_end(lanes, along)
     return lanes.lot
 
 

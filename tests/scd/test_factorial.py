@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from waggle.evaluate.factorial import read_arms, structural
 from waggle.scd import factorial
+from waggle.scd.bench import bench_stage
 from waggle.scd.config import ARMS, Adaptation, Recipe, Run, StageOne, StageTwo
 from waggle.scd.stages import Stages
 
@@ -26,5 +30,32 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     assert [row["arm"] for row in rows] == list(ARMS)
     assert rows[0]["probe all, relative"] == 1.0
     assert all("equivariance shuffled decoded" in row and "train head field" in row for row in rows)
+    assert all(len(row["units"]["summary"]) == 2 == len(row["units"]["nll"]) for row in rows)
+    for row in rows:
+        units = row["units"]
+        assert sum(units["nll"]) / 2 == pytest.approx(row["nll"], rel=1e-5)
+        assert sum(units["probe all"]) / len(units["probe all"]) == pytest.approx(
+            row["probe all"], rel=1e-4
+        )
+        assert len(row["unit names"]["transitions"]) == len(units["probe all"])
+    factorial.write_arms(tmp_path / "arms", rows)
+    found = read_arms(tmp_path)
+    assert [each.method for each in found] == [f"{arm}-4" for arm in ARMS]
+    effect = structural(found, "scd", "probe all", "probe all", relative=True)
+    assert effect is not None and effect.cases
     again = list(factorial.run_all(planned[:1], 1))
     assert again[0]["synthetic exact"] == rows[0]["synthetic exact"]
+
+
+def test_a_stage_measured_in_parts_is_summed(backbone: Path, corpus: Path, tmp_path: Path) -> None:
+    recipe = Recipe(
+        backbone=str(backbone), max_context=4000, adaptation=Adaptation(rank=4),
+        stage_two=StageTwo(updates=3, batch=2, transition_batch=2),
+        run=Run(device="cpu", dtype="float32", evaluate_every=2, save_every=2,
+                validation_records=2),
+    )  # fmt: skip
+    first = bench_stage(recipe, corpus, tmp_path / "stage", 1)
+    assert (first.updates, first.calls, first.stage_seconds) == (1, 1, 0.0)
+    whole = bench_stage(recipe, corpus, tmp_path / "stage", None)
+    assert (whole.updates, whole.calls) == (3, 2)
+    assert whole.stage_seconds == whole.seconds > first.seconds

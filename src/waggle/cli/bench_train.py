@@ -20,6 +20,8 @@ def train(
     updates: int = 20,
     tokens_per_pass: int | None = None,
     order: str | None = None,
+    stage: Path | None = None,
+    until: int | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Speed of stage two: tokens per second, share of padding, seconds per update.
@@ -34,9 +36,12 @@ def train(
         updates: Updates that count; three more warm up.
         tokens_per_pass: Tokens that are run together.
         order: Another canon order than the recipe's.
+        stage: Run the whole stage instead, with its validation and checkpoints, in this folder;
+            calls with the same folder go on where the last one ended, and their times are summed.
+        until: With `--stage`: end this call after so many updates of the stage.
         json: Print one JSON object instead of text.
     """
-    from waggle.scd.bench import bench_train
+    from waggle.scd.bench import bench_stage, bench_train
     from waggle.scd.config import Recipe, read_recipe
 
     if updates < 1:
@@ -45,8 +50,12 @@ def train(
     data |= {k: v for k, v in (("backbone", backbone), ("order", order)) if v is not None}
     if tokens_per_pass is not None:
         data["run"] |= {"tokens_per_pass": tokens_per_pass}
-    found = bench_train(Recipe.model_validate(data), corpus, updates)
+    chosen = Recipe.model_validate(data)
+    if stage is not None:
+        spent = bench_stage(chosen, corpus, stage, until)._asdict()
+    else:
+        spent = bench_train(chosen, corpus, updates)._asdict()
     if json:
-        console.dump(found._asdict())
+        console.dump(spent)
         return
-    console.table("Stage two", ("measure", "value"), list(found._asdict().items()))
+    console.table("Stage two", ("measure", "value"), list(spent.items()))

@@ -1,11 +1,13 @@
 """Speed of stage two on this machine: `waggle bench train`.
 
-Runs the real loop (batches encoded ahead, packed passes, optimizer) on a real corpus, with the
-backbone's own weights or random ones of a known shape, and says how long 648 updates take.
+Runs the real loop (batches encoded ahead, packed or flat passes, optimizer) on a real corpus, with
+the backbone's own weights or random ones of a known shape, and says how long 648 updates take: from
+a few updates, or by running the whole stage, in several calls if need be, whose times are summed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
@@ -18,11 +20,12 @@ import torch
 
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
-from waggle.scd.config import Recipe, weights
+from waggle.scd.config import Recipe, Run, weights
 from waggle.scd.heads import Heads
-from waggle.scd.lessons import lessons
+from waggle.scd.lessons import Lessons, lessons
 from waggle.scd.model import Student
 from waggle.scd.prepare import Prepared
+from waggle.scd.rows import Rows
 from waggle.scd.stages import second
 from waggle.scd.trainer import Plan
 
@@ -55,21 +58,72 @@ class Speed(NamedTuple):
     """Peak GPU memory in GiB; 0 on a CPU."""
 
 
-def bench_train(recipe: Recipe, corpus: Path, updates: int) -> Speed:
-    """Measure so many updates of stage two under a recipe."""
+class Spent(NamedTuple):
+    """What a whole stage has cost so far, over all calls."""
+
+    backbone: str
+    updates: int
+    """Updates done."""
+    calls: int
+    seconds: float
+    """Sum over calls: weights, compilation, updates, validation and checkpoints."""
+    seconds_per_update: float
+    stage_seconds: float
+    """The sum, once the stage is whole; before that 0."""
+
+
+def bench_stage(recipe: Recipe, corpus: Path, folder: Path, until: int | None) -> Spent:
+    """Run stage two for real, from untrained heads and the backbone as it is, up to an update.
+
+    The folder keeps checkpoints and the time of every call, so that the next call goes on.
+    """
+    start = time.perf_counter()
     student = Student(recipe, 0)
-    stage, seed = recipe.stage_two, derive(0, "bench")
-    quiet = recipe.run.model_copy(
-        update={"evaluate_every": 10**6, "save_every": 10**6, "log_every": 1}
-    )
-    plan = Plan(stage, quiet, seed, {}, None, [], None, *weights(stage, "scd"))
+    every, held = _lessons(recipe, student, corpus, recipe.run.validation_records)
+    plan = _plan(recipe, recipe.run)
+    trainer = second(student, Heads(student.width, 0), plan, every, held, folder)
+    progress = trainer.train(until)
+    path = folder / "calls.jsonl"
+    told = {"updates": progress.update, "seconds": time.perf_counter() - start}
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(told) + "\n")
+    calls = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    seconds = sum(call["seconds"] for call in calls)
+    return Spent(
+        recipe.backbone, progress.update, len(calls), seconds,
+        seconds / max(1, progress.update), seconds if trainer.finished else 0.0,
+    )  # fmt: skip
+
+
+def _plan(recipe: Recipe, run: Run) -> Plan:
+    stage = recipe.stage_two
+    return Plan(
+        stage, run, derive(0, "bench"), {"bench": recipe.backbone}, None, [], None,
+        *weights(stage, "scd"),
+    )  # fmt: skip
+
+
+def _lessons(
+    recipe: Recipe, student: Student, corpus: Path, validation: int
+) -> tuple[Lessons, Rows]:  # fmt: skip
     prepared = Prepared(
         corpus / "prepared", Store(corpus), student.tokenizer, recipe.order,
         longest=recipe.max_context, workers=max(1, (os.cpu_count() or 1) - 2),
     )  # fmt: skip
     with prepared as records:
-        held = records.decisions("validation", 2)
-        every = lessons(records, stage, recipe.order, seed, recipe.transitions.eventful)
+        held = records.decisions("validation", validation)
+        seed, share = derive(0, "bench"), recipe.transitions.eventful
+        return lessons(records, recipe.stage_two, recipe.order, seed, share), held
+
+
+def bench_train(recipe: Recipe, corpus: Path, updates: int) -> Speed:
+    """Measure so many updates of stage two under a recipe."""
+    student = Student(recipe, 0)
+    every, held = _lessons(recipe, student, corpus, 2)
+    quiet = recipe.run.model_copy(
+        update={"evaluate_every": 10**6, "save_every": 10**6, "log_every": 1}
+    )
+    plan = _plan(recipe, quiet)
     times: list[float] = []
     values: list[Mapping[str, float]] = []
 

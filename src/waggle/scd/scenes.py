@@ -6,7 +6,7 @@ Invariant: a scene holds what the packed pass of the same records holds, so both
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from waggle.scd.passes import Told
 from waggle.scd.rows import Rows, within
 
 
-@dataclass
-class Scene(Flat):
+class Scene(NamedTuple):
     """One pass, and what its records are held against."""
 
+    flat: Flat
     last: Tensor
     """Place of the final local-view state of each sequence."""
     record: Tensor
@@ -57,20 +57,16 @@ def scene(lesson: Lesson, device: str) -> Scene:
         len(sources), 1 if images is None else 2, sent(sources.labels, device), len(moves),
         sent(moves.labels, device), sent(moves.targets, device), sent(moves.eventful, device),
     )  # fmt: skip
-    return Scene(
-        **laid(ids, lengths, prompts, device=device), last=sent(last, device),
-        record=sent(record, device), told=told, read=int(fed.sum()),
-    )  # fmt: skip
+    flat = Flat(**laid(ids, lengths, prompts, device=device))
+    return Scene(flat, sent(last, device), sent(record, device), told, int(fed.sum()))
 
 
 def passed(student: Student, shown: Scene) -> Passed:
     """Run a scene."""
-    states = flat_states(student.model, shown)
-    run = shown.tokens.shape[1]
-    return Passed(
-        states.index_select(0, shown.last), flat_nll(student.model, shown, states), shown.record,
-        run, run, run - shown.read,
-    )  # fmt: skip
+    states = flat_states(student.model, shown.flat)
+    nll = flat_nll(student.model, shown.flat, states)
+    run = shown.flat.tokens.shape[1]
+    return Passed(states.index_select(0, shown.last), nll, shown.record, run, run, run - shown.read)
 
 
 def cut(lesson: Lesson, budget: int) -> Iterator[Lesson]:

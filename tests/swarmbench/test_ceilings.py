@@ -46,7 +46,7 @@ def test_flooding_reaches_beyond_contacts_somewhere():
 def test_words_of_food_bring_food_home():
     cases = [case("foraging", 16, seed) for seed in (10_000, 10_001, 10_002)]
     silent = sum(play_told(each, "nobody") for each in cases)
-    assert sum(play_told(each, "contacts") for each in cases) > silent
+    assert sum(play_told(each, "everyone") for each in cases) > silent
 
 
 def test_rows_are_paired_with_telling_nobody():

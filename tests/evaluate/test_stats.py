@@ -7,6 +7,7 @@ from scipy import stats as oracle
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import generator
 from waggle.evaluate.stats import average_ranks, hierarchical, paired
+from waggle.report.tables import bracketed
 
 
 def test_paired_agrees_with_scipy() -> None:
@@ -70,3 +71,13 @@ def test_uneven_training_seeds_are_refused() -> None:
 def test_average_ranks_average_ties_and_mind_direction() -> None:
     ranks = average_ranks({"x": [3.0, 1.0], "y": [3.0, 2.0], "z": [1.0, 3.0]}, ["higher", "lower"])
     assert ranks == {"x": (1.5 + 1) / 2, "y": (1.5 + 2) / 2, "z": 3.0}
+
+
+def test_one_unit_per_stratum_gives_no_interval() -> None:
+    alone, some = paired({"a": [1.0], "b": [3.0]}), paired({"a": [1.0], "b": [3.0, 3.0]})
+    assert alone.mean == some.mean == 2.0
+    assert alone.single and not alone.above_zero
+    assert not some.single and some.above_zero
+    assert bracketed(alone, "+.1f") == "+2.0"
+    assert bracketed(some, "+.1f") == "+2.0 [+2.0, +2.0]"
+    assert bracketed(some, ".0f", scale=100.0) == "200 [200, 200]" and bracketed(None, "") == "—"

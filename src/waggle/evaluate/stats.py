@@ -28,11 +28,13 @@ class Interval(NamedTuple):
     low: float
     high: float
     units: int
+    single: bool = False
+    """Whether no stratum has a second unit: the interval then says nothing."""
 
     @property
     def above_zero(self) -> bool:
         """Whether the whole interval lies above zero."""
-        return self.low > 0.0
+        return self.low > 0.0 and not self.single
 
 
 def paired(
@@ -55,7 +57,8 @@ def paired(
         drawn += values[rng.integers(values.size, size=(resamples, values.size))].mean(axis=1)
     drawn /= len(arrays)
     mean = float(np.mean([a.mean() for a in arrays]))
-    return _interval(mean, drawn, sum(a.size for a in arrays))
+    single = max(a.size for a in arrays) == 1
+    return _interval(mean, drawn, sum(a.size for a in arrays))._replace(single=single)
 
 
 def hierarchical(

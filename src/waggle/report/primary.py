@@ -15,7 +15,7 @@ from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, average_ranks
 from waggle.report import reading
 from waggle.report.reading import macro, mean, metric
-from waggle.report.tables import SPLIT, Span, Table, number, percent
+from waggle.report.tables import SPLIT, Span, Table, bracketed, number, percent
 
 Rows = Sequence[Row]
 
@@ -157,7 +157,7 @@ def _contrast(mine: Rows, theirs: Rows, value: reading.Value, digits: int) -> st
 
 def signed(found: Interval, digits: int) -> str:
     """Format a difference with its interval."""
-    return f"{found.mean:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
+    return bracketed(found, f"+.{digits}f")
 
 
 def silo_levels(rows: Rows, recipe: Recipe) -> Table:

@@ -16,7 +16,7 @@ from waggle.evaluate.reorganization import after
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, paired
 from waggle.report.reading import Value, mean, unit
-from waggle.report.tables import number
+from waggle.report.tables import bracketed, number
 
 POOLED = "pooled"
 
@@ -117,13 +117,9 @@ def ratio(mine: float | None, other: float | None, digits: int = 2) -> str:
 
 def points(found: Interval | None) -> str:
     """Format a difference of shares in percentage points."""
-    if found is None:
-        return number(None)
-    return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    return bracketed(found, "+.1f", scale=100.0)
 
 
 def signed(found: Interval | None, digits: int = 2) -> str:
     """Format a difference with its sign and interval."""
-    if found is None:
-        return number(None)
-    return f"{found.mean:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
+    return bracketed(found, f"+.{digits}f")

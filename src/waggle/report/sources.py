@@ -11,11 +11,10 @@ from waggle.core.record import STAGES
 from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.evaluate.stats import Interval
 from waggle.report import reading
 from waggle.report.reading import mean, metric
 from waggle.report.scale import PURSUIT_FORAGING
-from waggle.report.tables import Table, number, percent
+from waggle.report.tables import Table, bracketed, number, percent
 
 Rows = Sequence[Row]
 
@@ -33,9 +32,9 @@ def same_runtime(rows: Rows, recipe: Recipe) -> Table:
         body.append(
             (
                 reading.label(recipe, name),
-                _bracketed(reading.spread(silo, metric("score"))),
+                bracketed(reading.spread(silo, metric("score")), ".3f"),
                 number(mean(silo, metric("messages")), 2),
-                _bracketed(reading.spread(swarm, anchors.normalized)),
+                bracketed(reading.spread(swarm, anchors.normalized), ".3f"),
                 *_reorganized([row for row in rows if row.method == name and row.shock]),
             )
         )
@@ -49,12 +48,6 @@ def same_runtime(rows: Rows, recipe: Recipe) -> Table:
         (*notes, *reading.provenance(rows, recipe)), (), reading.groups_of(names, recipe),
         ("", "higher", "lower", "higher", "", "lower"), reading.unranked(names, recipe),
     )  # fmt: skip
-
-
-def _bracketed(found: Interval | None) -> str:
-    if found is None:
-        return number(None)
-    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def _reorganized(rows: Rows) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from waggle.evaluate.stats import Interval
 SPLIT = " / "
 Mark: TypeAlias = Literal[1, 2]
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
-_WIDE = 11
+_WIDE = 8
 """Columns from which a table is set smaller."""
 
 
@@ -63,7 +63,23 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 def interval(value: Interval, digits: int = 3) -> str:
     """Format a mean with its interval."""
-    return f"{value.mean:.{digits}f} [{value.low:+.{digits}f}, {value.high:+.{digits}f}]"
+    return bracketed(value, f".{digits}f", f"+.{digits}f")
+
+
+def bracketed(found: Interval | None, form: str, bounds: str = "", scale: float = 1.0) -> str:
+    """Format a mean and, where there was something to resample, its interval in brackets.
+
+    Args:
+        found: the interval; None is a dash.
+        form: format of the mean.
+        bounds: format of the bounds, the same if empty.
+        scale: what numbers are multiplied with.
+    """
+    if found is None:
+        return number(None)
+    mean, low, high = (scale * part for part in (found.mean, found.low, found.high))
+    other = bounds or form
+    return f"{mean:{form}}" if found.single else f"{mean:{form}} [{low:{other}}, {high:{other}}]"
 
 
 def marks(table: Table) -> dict[tuple[int, int, int], Mark]:

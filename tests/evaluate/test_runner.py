@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -9,7 +10,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from waggle.core.errors import RecordError
+from waggle.core.errors import ConfigError, RecordError
 from waggle.core.protocols import Case, Decode, Request
 from waggle.evaluate.executors import Inline, Processes
 from waggle.evaluate.plan import Cell
@@ -60,6 +61,23 @@ def test_inline_processes_and_lockstep_agree(tmp_path: Path) -> None:
     assert max(Batched.sizes) == 24
     a, b, c = (read_rows(tmp_path / x) for x in "abc")
     assert numbers(a) == numbers(b) == numbers(c) and len(a) == 4
+
+
+def fragile(job: tuple[int, Path]) -> int:
+    """Square a number; the first call for 2 ends the process, every call for 3."""
+    number, folder = job
+    mark = folder / str(number)
+    if number == 3 or (number == 2 and not mark.exists()):
+        mark.touch()
+        os._exit(1)
+    return number * number
+
+
+def test_a_dead_worker_costs_one_more_try(tmp_path: Path) -> None:
+    done = Processes(2).map(fragile, [(number, tmp_path) for number in (0, 1, 2, 4)])
+    assert sorted(done) == [0, 1, 4, 16]
+    with pytest.raises(ConfigError, match=r"1 cells are left; .*fewer --workers"):
+        list(Processes(1).map(fragile, [(3, tmp_path)]))
 
 
 def test_finished_cells_are_not_played_again(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
@@ -44,14 +45,40 @@ class Processes:
         return f"{self._workers} processes"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job; an interruption cancels what has not begun."""
-        pool = ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"))
-        try:
-            futures = [pool.submit(work, job) for job in jobs]
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        """Do every job; an interruption cancels what has not begun.
+
+        Where a worker dies, as for want of memory, its pool is lost: what is left is tried once
+        more by half as many.
+
+        Raises:
+            ConfigError: if workers die again; what was yielded is done.
+        """
+        left = dict(enumerate(jobs))
+        for workers in (self._workers, max(1, self._workers // 2)):
+            try:
+                for place, result in _pooled(workers, work, left):
+                    del left[place]
+                    yield result
+                return
+            except BrokenProcessPool:
+                continue
+        raise ConfigError(
+            f"worker processes died twice, {len(left):,} cells are left; run the same command "
+            "again with fewer --workers"
+        )
+
+
+def _pooled(
+    workers: int, work: Callable[[Job], Result], jobs: Mapping[int, Job]
+) -> Iterator[tuple[int, Result]]:
+    """Do numbered jobs in fresh processes."""
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        places = {pool.submit(work, job): place for place, job in jobs.items()}
+        for future in as_completed(places):
+            yield places[future], future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Ray:

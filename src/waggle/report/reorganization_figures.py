@@ -68,7 +68,7 @@ def _legend(axes: Sequence[Any]) -> None:
 def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw commitment shares of the old and the new claim, by task and method."""
     methods, tasks, late = _late(rows, recipe)
-    columns = min(4, len(methods))
+    columns = min(5, len(methods))
     per_task = ceil(len(methods) / columns)
     axes = canvas(per_task * len(tasks), columns, width=2.0, height=1.65)
     for place, axis in enumerate(axes):

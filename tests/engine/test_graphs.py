@@ -202,3 +202,29 @@ def test_cuda_agrees_with_the_cpu(tiny: Any) -> None:
     engine = Engine(copy.deepcopy(model).to("cuda"), tokenizer, max_rows=8)
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == want
+
+
+def test_halves_in_flight_keep_their_answers(tiny: Any, record_grammar: Any) -> None:
+    """Two flights at a time, rows that leave and enter between them, drafts and grammars mixed."""
+    engine = row_engine(tiny, 40, rolls=True)
+    engine.backend.drafts = lambda rows: True  # type: ignore[method-assign]
+    batch = [
+        Prompt(p.tail, p.prefix, grammar=engine.constraint(record_grammar) if i % 3 else None,
+               max_new_tokens=100 if i % 3 else 5 + i % 30)
+        for i, p in enumerate(prompts(tiny[1], 60))
+    ]  # fmt: skip
+    alone = Engine(*tiny, max_rows=1)
+    want = [alone.generate([prompt])[0].tokens for prompt in batch]
+    most = 0
+    land = engine._land
+
+    def watched(flight: Any) -> None:
+        nonlocal most
+        most = max(most, 1 + len(engine._flights))
+        land(flight)
+
+    engine._land = watched  # type: ignore[method-assign]
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert most == 2, "the host waited for every flight"
+    assert not engine._flights
+    assert len(engine._free) == 40

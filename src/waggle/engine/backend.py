@@ -21,7 +21,7 @@ from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
 from waggle.engine.loop import GreedyLoop
 from waggle.engine.offers import Offers
-from waggle.engine.passes import Pace, Rolling
+from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.stores import Piece, PrefixKV, Store, indices
@@ -115,6 +115,8 @@ class LeanBackend:
         moved = self.store.reserve(prefix, own)
         stretched = self.decoder.reserve(prefix + own + self.store.capacity)
         if moved or stretched:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()  # a captured step may still be on its way
             for captured in (self.graphs, self.loop):
                 if captured is not None:
                     captured.clear()
@@ -216,26 +218,49 @@ class LeanBackend:
     def release(self, slot: int) -> None:
         """Nothing to do: a slot is overwritten by its next row."""
 
-    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> list[int]:
-        """Return the most likely next token of each state, banned tokens aside."""
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
+        """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
             logits = self.decoder.head(hidden)
             for token in banned:
                 logits[:, token] = float("-inf")
-            best: list[int] = logits.argmax(-1).tolist()
-            return best
+            return _later(logits.argmax(-1))
 
-    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> list[int]:
-        """Return each state's most likely token among those allowed to it.
-
-        Only the offered rows of the output matrix are multiplied.
-        """
-        offered, closed = self._offers.mask(allowed)
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Ask for each state's most likely token among those allowed to it."""
         with torch.inference_mode():
-            weight = self.decoder.head.weight[indices(offered, self.device)]
-            logits = F.linear(hidden, weight)
-            logits = logits.masked_fill(closed.to(self.device, non_blocking=True), float("-inf"))
-            return [offered[index] for index in logits.argmax(-1).tolist()]
+            return self._pick(hidden, allowed) if self.asynchronous else self._few(hidden, allowed)
+
+    def _pick(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Multiply everything and look at what is offered: one transfer and few launches."""
+        sent = torch.from_numpy(self._offers.lists(allowed)).to(self.device, non_blocking=True)
+        best = self.decoder.head(hidden).gather(1, sent).argmax(-1, keepdim=True)
+        return _later(sent.gather(1, best).squeeze(1))
+
+    def _few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Multiply only the offered rows of the output matrix."""
+        offered, closed = self._offers.mask(allowed)
+        weight = self.decoder.head.weight[indices(offered, self.device)]
+        logits = F.linear(hidden, weight).masked_fill(closed, float("-inf"))
+        best: list[int] = logits.argmax(-1).tolist()
+        return lambda: [offered[index] for index in best]
+
+
+def _later(tokens: Tensor) -> Said:
+    """Begin to fetch tokens; later work on the device is not waited for."""
+    if tokens.device.type != "cuda":
+        found: list[int] = tokens.tolist()
+        return lambda: found
+    kept = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=True)
+    kept.copy_(tokens, non_blocking=True)
+    arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+
+    def wait() -> list[int]:
+        arrived.synchronize()
+        return kept.tolist()
+
+    return wait
 
 
 def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:

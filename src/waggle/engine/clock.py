@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from waggle.engine.passes import Backend, Pace, Rolling
+from waggle.engine.passes import Backend, Pace, Rolling, Said
 
 
 class Clocked:
@@ -88,12 +88,12 @@ class Clocked:
         kind = "prompt" if starts[0] == 0 else "steps"
         return self._timed(kind, lambda: self.backend.run(slots, chunks, starts, asked, prefixes))
 
-    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> list[int]:
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
         """Time the output layer."""
-        found: list[int] = self._timed("output", lambda: self.backend.argmax(hidden, banned))
-        return found
+        found: list[int] = self._timed("output", lambda: self.backend.argmax(hidden, banned)())
+        return lambda: found
 
-    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> list[int]:
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Time the output layer."""
-        found: list[int] = self._timed("output", lambda: self.backend.choose(hidden, allowed))
-        return found
+        found: list[int] = self._timed("output", lambda: self.backend.choose(hidden, allowed)())
+        return lambda: found

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.engine.backend import LeanBackend
@@ -20,12 +20,14 @@ from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
 from waggle.engine.grammar import Grammar
-from waggle.engine.passes import Backend, Rolling
+from waggle.engine.passes import Backend, Rolling, Said
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.rows import ConstrainedRow, FreeRow, Row
 from waggle.engine.vocabulary import Vocabulary
 
+SPLIT = 32
+"""Rows that are sent off in two halves, where that lets the host work beside the device."""
 MAX_ECHOES = 8
 """Prefixes whose text drafts may quote."""
 
@@ -74,6 +76,7 @@ class Engine:
         self._queue: deque[tuple[Row, _Ticket, int]] = deque()
         self._free = sorted(range(max_rows), reverse=True)
         self._active: list[tuple[Row, _Ticket, int]] = []
+        self._flights: deque[list[_Part]] = deque()
         self._driver = threading.Lock()
         self._door = threading.Lock()
 
@@ -128,14 +131,12 @@ class Engine:
         return known
 
     def _turn(self) -> None:
-        """Admit waiting rows, run one batched step, hand finished answers out."""
+        """Admit waiting rows, send the ready ones off, hand out what has come back."""
         try:
             self._admit()
-            for group in self._groups():
-                if group[0].plain and group[0].cached and self.backend.rolls:
-                    self._roll(group)
-                else:
-                    self._step(group)
+            self._launch()
+            if self._flights:
+                self._land(self._flights.popleft())
             self._retire()
         except Exception as error:
             # The batch is lost, not the engine: every caller in it gets the same error.
@@ -144,6 +145,46 @@ class Engine:
                 self._release(row)
             self._active.clear()
             self._queue.clear()
+            self._flights.clear()
+
+    def _launch(self) -> None:
+        """Send ready rows off, unless two flights are on the way.
+
+        While a device works on one flight the host reads another; with one flight it would wait.
+        """
+        if len(self._flights) > 1:
+            return
+        away = {id(row) for flight in self._flights for part in flight for row in part.rows}
+        ready = [row for row, _, _ in self._active if id(row) not in away]
+        rolling = [row for row in ready if row.plain] if self.backend.rolls else []
+        others = [row for row in ready if not row.plain] if rolling else ready
+        for rows in (rolling, *self._halves(others)):
+            flight: list[_Part] = []
+            for group in self._groups(rows):
+                if rows is rolling and group[0].cached:
+                    self._roll(group)
+                elif self.backend.asynchronous:
+                    flight += self._step(group)
+                else:
+                    self._land(self._step(group))
+            if flight:
+                self._flights.append(flight)
+
+    def _halves(self, rows: list[Row]) -> list[list[Row]]:
+        """Part rows in two where nothing is on the way yet and that is worth while."""
+        if not self.backend.asynchronous or self._flights or len(rows) < SPLIT:
+            return [rows]
+        rows = sorted(rows, key=lambda row: (row.cached == 0, row.slot))
+        return [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+
+    def _land(self, flight: list[_Part]) -> None:
+        """Hand each row of a flight what the model said."""
+        for part in flight:
+            said, first = part.said(), 0
+            for row in part.rows:
+                last = first + len(row.asked)
+                row.answered(said[first:last])
+                first = last
 
     def _admit(self) -> None:
         """Let waiting rows in, in order, as far as there are slots and memory for them."""
@@ -170,17 +211,16 @@ class Engine:
         self._active.append((row, ticket, index))
         return True
 
-    def _groups(self) -> list[list[Row]]:
-        """Return the rows under way and those entering; of one prefix side by side, by slot.
+    def _groups(self, rows: list[Row]) -> list[list[Row]]:
+        """Part rows under way from those entering; of one prefix side by side, by slot.
 
         Rows under way come first: while their answers are read, nothing else waits for them.
         """
-        rows = [row for row, _, _ in self._active]
         heads = {row.prompt.prefix: row.slot for row in reversed(rows)}
         if len(heads) > 1:
-            rows.sort(key=lambda row: (heads[row.prompt.prefix], row.slot))
+            rows = sorted(rows, key=lambda row: (heads[row.prompt.prefix], row.slot))
         else:
-            rows.sort(key=lambda row: row.slot)
+            rows = sorted(rows, key=lambda row: row.slot)
         going = [row for row in rows if row.cached]
         parts = [
             [row for row in going if not row.plain],
@@ -206,7 +246,8 @@ class Engine:
         for row, tokens in zip(rows, said, strict=True):
             row.rolled(tokens)
 
-    def _step(self, rows: list[Row]) -> None:
+    def _step(self, rows: list[Row]) -> list[_Part]:
+        """Run what is pending in some rows and ask what follows."""
         hidden = self.backend.run(
             [row.slot for row in rows],
             [row.pending for row in rows],
@@ -217,30 +258,25 @@ class Engine:
         self.batches += 1
         for row in rows:
             row.advanced()
+        kinds = sorted({row.kind for row in rows})
+        edges = list(accumulate((len(row.asked) for row in rows), initial=0))
+        parts = [self._part(kind, rows, edges, hidden, len(kinds) == 1) for kind in kinds]
         if self.backend.asynchronous:
             for row in rows:
                 row.prepare()
-        kinds = sorted({row.kind for row in rows})
-        edges = list(accumulate((len(row.asked) for row in rows), initial=0))
-        for kind in kinds:
-            self._answer(kind, rows, edges, hidden, len(kinds) == 1)
+        return parts
 
-    def _answer(
+    def _part(
         self, kind: str, rows: list[Row], edges: list[int], hidden: Any, alike: bool
-    ) -> None:
-        """Ask the output layer for the wanted tokens of one kind and hand each row its own."""
+    ) -> _Part:
+        """Ask the output layer for the wanted tokens of one kind."""
         if not alike:
             spans = zip(rows, edges, edges[1:], strict=False)
             hidden = hidden[[i for row, a, b in spans if row.kind == kind for i in range(a, b)]]
             rows = [row for row in rows if row.kind == kind]
-        said = self._ask(kind, hidden, rows)
-        first = 0
-        for row in rows:
-            last = first + len(row.asked)
-            row.answered(said[first:last])
-            first = last
+        return _Part(rows, self._ask(kind, hidden, rows))
 
-    def _ask(self, kind: str, states: Any, rows: list[Row]) -> list[int]:
+    def _ask(self, kind: str, states: Any, rows: list[Row]) -> Said:
         if kind == "choice":
             offers = [
                 offer for row in rows if isinstance(row, ConstrainedRow) for offer in row.offers
@@ -271,6 +307,13 @@ class Engine:
         if row.kind != "choice" and not row.plain:
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
+
+
+class _Part(NamedTuple):
+    """Rows whose next tokens were asked for in one way."""
+
+    rows: list[Row]
+    said: Said
 
 
 class _Ticket:

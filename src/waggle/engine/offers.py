@@ -1,4 +1,4 @@
-"""Which tokens a batch of choices offers, as one small mask.
+"""Which tokens a batch of choices offers, as one small mask or as lists.
 
 The same sets of tokens are offered over and over (the digits, the actions, yes or no), so each is
 looked up once and a batch's mask is put together from whole rows.
@@ -32,6 +32,16 @@ class Offers:
             closed[kind, np.searchsorted(offered, tokens)] = False
         which = np.fromiter((kinds[tokens] for tokens in allowed), np.int64, len(allowed))
         return offered.tolist(), torch.from_numpy(closed[which])
+
+    def lists(self, allowed: Sequence[tuple[int, ...]]) -> np.ndarray[Any, Any]:
+        """Return the tokens of each choice side by side, the first repeated where there are few."""
+        kinds = {tokens: kind for kind, tokens in enumerate(dict.fromkeys(allowed))}
+        width = max(map(len, kinds))
+        rows = np.empty((len(kinds), width), dtype=np.int64)
+        for tokens, kind in kinds.items():
+            rows[kind] = tokens[0]
+            rows[kind, : len(tokens)] = self._array(tokens)
+        return rows[np.fromiter((kinds[tokens] for tokens in allowed), np.int64, len(allowed))]
 
     def _array(self, tokens: tuple[int, ...]) -> np.ndarray[Any, Any]:
         known = self._sets.get(tokens)

@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 
 from waggle.engine.constraint import Constraint
-from waggle.engine.passes import Pace, Rolling
+from waggle.engine.passes import Pace, Rolling, Said
 
 STRETCH = 16
 """Steps of one roll, as on a GPU."""
@@ -104,20 +104,21 @@ class Oracle:
 
     def argmax(
         self, hidden: np.ndarray[tuple[int], np.dtype[np.int64]], banned: Sequence[int] = ()
-    ) -> list[int]:
+    ) -> Said:
         """Return the scripted tokens."""
         said: list[int] = hidden.tolist()
-        return said
+        return lambda: said
 
     def choose(
         self,
         hidden: np.ndarray[tuple[int], np.dtype[np.int64]],
         allowed: Sequence[tuple[int, ...]],
-    ) -> list[int]:
+    ) -> Said:
         """Return the scripted tokens where they are allowed, else any that is."""
         said: list[int] = hidden.tolist()
         pairs = zip(said, allowed, strict=True)
-        return [token if token in tokens else tokens[0] for token, tokens in pairs]
+        found = [token if token in tokens else tokens[0] for token, tokens in pairs]
+        return lambda: found
 
 
 def recite(constraint: Constraint, random: Random, habit: float) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 
@@ -12,6 +12,10 @@ class Pace(NamedTuple):
     patience: float
     least: int
     most: int
+
+
+Said = Callable[[], list[int]]
+"""Waits for tokens that were asked for, and returns them."""
 
 
 class Rolling(NamedTuple):
@@ -78,12 +82,12 @@ class Backend(Protocol):
         """Run one chunk per row; return states at the asked offsets of each row in turn."""
         ...
 
-    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> list[int]:
-        """Return the most likely next token of each state, banned tokens aside."""
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
+        """Ask for the most likely next token of each state, banned tokens aside."""
         ...
 
-    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> list[int]:
-        """Return each state's most likely token among those allowed to it."""
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Ask for each state's most likely token among those allowed to it."""
         ...
 
     def release(self, slot: int) -> None:

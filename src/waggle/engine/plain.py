@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from waggle.engine.passes import Rolling
+from waggle.engine.passes import Rolling, Said
 
 MAX_PREFIXES = 4
 
@@ -101,18 +101,18 @@ class PlainBackend:
                 rows.append(logits[[offset - offsets[0] for offset in offsets]])
             return torch.cat(rows)
 
-    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> list[int]:
-        """Return the most likely next token of each row of logits, banned tokens aside."""
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
+        """Ask for the most likely next token of each row of logits, banned tokens aside."""
         if banned:
             hidden = hidden.clone()
             hidden[:, list(banned)] = float("-inf")
-        best: list[int] = hidden.argmax(-1).tolist()
-        return best
+        best = hidden.argmax(-1)
+        return lambda: best.tolist()
 
-    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> list[int]:
-        """Return each row's most likely token among those allowed to it."""
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Ask for each row's most likely token among those allowed to it."""
         mask = torch.full_like(hidden, float("-inf"))
         for row, tokens in enumerate(allowed):
             mask[row, list(tokens)] = 0.0
-        best: list[int] = (hidden + mask).argmax(-1).tolist()
-        return best
+        best = (hidden + mask).argmax(-1)
+        return lambda: best.tolist()

@@ -88,6 +88,6 @@ def laid(
 def sent(values: NDArray[Any], device: str) -> Tensor:
     """Copy an array to the device without waiting for it."""
     tensor = torch.from_numpy(np.ascontiguousarray(values))
-    if not device.startswith("cuda"):
-        return tensor
+    if not device.startswith("cuda") or not tensor.numel():
+        return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from waggle.substrates.swarmbench import hunt, winding
-from waggle.substrates.swarmbench.compass import found, sub
+from waggle.substrates.swarmbench.compass import found, reach, sub
 from waggle.substrates.swarmbench.lanes import Lanes
 from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.navigate import frontier, step_to
 
 _OTHERS = {"food": "A", "nest": "a"}
 """Kind of site wanted -> those who have been there and come the other way."""
+_CROWDED = 7
+"""Others in sight from which on one stays back until the site is in reach."""
+_PATIENCE = 1
+"""Rounds without a step after which one who wants in lets others out."""
 
 
 def wanted(carrying: bool) -> str:
@@ -37,6 +41,9 @@ def move(
     crowd = frozenset(found(window, "Aa"))
     site = sites.get(kind)
     if site is not None and _is_near(memory, lanes, site):
+        waits = len(crowd) >= _CROWDED and reach(site.cell, memory.here) > len(window) // 2
+        if memory.still > _PATIENCE or waits:
+            return winding.give_way(memory, site, crowd, draw)
         if lanes.axis is not None and any(_OTHERS[kind] in row for row in window):
             steps = winding.file_in(memory, lanes, site)
             step = winding.take(memory, steps, crowd, 0)

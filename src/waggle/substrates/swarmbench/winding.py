@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add
+from waggle.substrates.swarmbench.compass import MOVE_NAMES, STEP, add, taxi
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.lanes import Gap, Lanes
 from waggle.substrates.swarmbench.memory import Memory, Site
@@ -163,6 +163,18 @@ def file_in(memory: Memory, lanes: Lanes, site: Site) -> list[Cell]:
     hug = [(edge, 0)] if line is not None and abs(line - across) > 1 else []
     steps = [*hug, (0, 1 if there > along else -1)]
     return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
+
+
+def give_way(memory: Memory, site: Site, crowd: frozenset[Cell], draw: int) -> str:
+    """Step back from a site if there is room behind, else stand still so as to be pushed."""
+    behind = [
+        (draw >> (8 * k) & 0xFF, name)
+        for k, (name, step) in enumerate(STEP.items())
+        if taxi(add(memory.here, step), site.cell) > taxi(memory.here, site.cell)
+        and step not in crowd
+        and add(memory.here, step) not in memory.solid
+    ]
+    return min(behind)[1] if behind else "STAY"
 
 
 def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) -> int:

@@ -13,7 +13,7 @@ from waggle.evaluate import sessions
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.merge import merge
 from waggle.evaluate.rows import FILE, read_rows
-from waggle.evaluate.runner import run_plan
+from waggle.evaluate.runner import rows_from_records, run_plan
 
 
 def test_missing_rows_are_taken_once(tmp_path: Path) -> None:
@@ -32,6 +32,14 @@ def test_a_new_folder_takes_everything_with_its_sessions(tmp_path: Path) -> None
         merge(plan(), tmp_path / "here", tmp_path / "there")
     (session,) = sessions.read(tmp_path / "here")
     assert session.episodes == 4 and session.updates == 96 and session.executor == "inline"
+
+
+def test_kept_records_come_along(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=2), there, Inline(), keep=True)
+    merge(plan(seeds=1), here, there)
+    assert len(rows_from_records(plan(), here)) == 1
+    assert rows_from_records(plan(), here) == read_rows(here)
 
 
 def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:

@@ -2,20 +2,23 @@
 
     waggle eval recipes/tables/primary.toml --merge elsewhere/primary
 
-A row is taken if its cell is in the plan and has no finished row here; rows of other plans are left
-out. Invariant: a cell that both have must have come out alike, else nothing is taken from there.
+A row is taken if its cell is in the plan and has no finished row here, with the record of its
+episode where one was kept; rows of other plans are left out. Invariant: a cell that both have must have come out alike, else nothing is taken from there.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
+from waggle.evaluate.episodes import record_path
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import FILE, Row, RowFile, read_rows
+from waggle.evaluate.runner import RECORDS
 
 
 class Merged(NamedTuple):
@@ -33,7 +36,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path) -> Merged:
     Raises:
         RecordError: if a cell that both have came out differently, naming it.
     """
-    wanted = {(cell.method, cell.id) for cell in plan}
+    wanted = {(cell.method, cell.id): cell for cell in plan}
     here = {} if not (folder / FILE).exists() else _finished(folder)
     theirs = _finished(other)
     mine = {key: row for key, row in theirs.items() if key in wanted}
@@ -46,6 +49,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path) -> Merged:
             )
     rows = RowFile(folder)
     for key in mine.keys() - known:
+        _take_record(wanted[key], folder / RECORDS, other / RECORDS)
         rows.append(mine[key])
     rows.close()
     _take_sessions(folder, other)
@@ -62,6 +66,13 @@ def _alike(one: Row, two: Row) -> bool:
 
 def _name(row: Row) -> str:
     return f"{row.substrate}/{row.task} N={row.n} seed {row.seed}"
+
+
+def _take_record(cell: Cell, here: Path, there: Path) -> None:
+    source, target = record_path(there, cell), record_path(here, cell)
+    if source.is_file():
+        here.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
 
 
 def _take_sessions(folder: Path, other: Path) -> None:

@@ -3,7 +3,8 @@
     waggle eval recipes/tables/primary.toml --merge elsewhere/primary
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
-episode where one was kept; rows of other plans are left out. Invariant: a cell that both have must have come out alike, else nothing is taken from there.
+episode where one was kept; rows of other plans are left out. Invariant: a cell that both have must
+have come out alike, else nothing is taken from there.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from waggle.substrates.swarmbench.episode import SwarmEpisode
 from waggle.substrates.swarmbench.lanes import Gap, Lanes
 from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.tasks import Foraging
-from waggle.substrates.swarmbench.winding import lies_at_mouth, take
+from waggle.substrates.swarmbench.winding import give_way, lies_at_mouth, take
 
 NOTHING = Local((), None)
 
@@ -115,6 +115,14 @@ def test_a_blocked_walker_takes_another_good_step_or_now_and_then_a_side_step():
     assert take(memory, steps[:1], frozenset({(1, 0)}), 1) in ("LEFT", "RIGHT")
     memory.solid = {(1, 0)}
     assert take(memory, steps[:1], frozenset(), 0) is None
+
+
+def test_one_who_gives_way_steps_back_or_stands_still():
+    memory, site = Memory(), Site((0, 3), 0, "food")
+    assert give_way(memory, site, frozenset({(1, 0), (-1, 0)}), 5) == "LEFT"
+    assert give_way(memory, site, frozenset({(1, 0), (-1, 0), (0, -1)}), 5) == "STAY"
+    memory.solid = {(0, -1)}
+    assert give_way(memory, site, frozenset({(1, 0)}), 5) == "UP"
 
 
 @pytest.mark.parametrize("seed", range(10_500, 10_512))

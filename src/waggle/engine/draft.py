@@ -8,6 +8,8 @@ the tokens that the model's own choice confirms, so drafts change speed and neve
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,30 +21,23 @@ MAX_REMEMBERED = 50_000
 """Contexts that are remembered, of half a kilobyte each; then all are forgotten."""
 
 Context = tuple[int, ...]
+WIDTH = array("I").itemsize
+"""Bytes of a token in a searched text."""
 
 
 class Echo:
-    """Which token followed which context in some text, latest first."""
+    """Which token last followed three tokens in texts that are read whole."""
 
-    __slots__ = ("_pairs", "_triples")
+    __slots__ = ("_triples",)
 
-    def __init__(self, tokens: Sequence[int] = (), pairs: bool = False) -> None:
-        self._pairs: dict[Context, int] | None = {} if pairs else None
+    def __init__(self, tokens: Sequence[int] = ()) -> None:
         self._triples: dict[Context, int] = {}
         self.observe(tokens)
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Remember every continuation in a run of tokens."""
-        second, third, fourth = tokens[1:], tokens[2:], tokens[3:]
-        self._triples.update(zip(zip(tokens, second, third, strict=False), fourth, strict=False))
-        if self._pairs is not None:
-            self._pairs.update(zip(zip(tokens, second, strict=False), third, strict=False))
-
-    def note(self, context: Context, token: int) -> None:
-        """Remember what followed three tokens."""
-        self._triples[context] = token
-        if self._pairs is not None:
-            self._pairs[context[-2:]] = token
+        contexts = zip(tokens, tokens[1:], tokens[2:], strict=False)
+        self._triples.update(zip(contexts, tokens[3:], strict=False))
 
     def __len__(self) -> int:
         return len(self._triples)
@@ -51,16 +46,43 @@ class Echo:
         """Return what last followed three tokens."""
         return self._triples.get(context)
 
+
+class Trail:
+    """A prompt and its answer so far, searched for what last followed some tokens.
+
+    Kept as bytes: an answer asks a few dozen times, so searching is cheaper than an index.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._text = _packed(tokens)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Add what was said."""
+        self._text += _packed(tokens)
+
+    def after(self, context: Sequence[int]) -> int | None:
+        """Return what last followed some tokens."""
+        text, wanted = self._text, _packed(context)
+        at = text.rfind(wanted, 0, len(text) - WIDTH)
+        while at > 0 and at % WIDTH:  # found across the bytes of two tokens
+            at = text.rfind(wanted, 0, at + len(wanted) - 1)
+        if at < 0:
+            return None
+        end = at + len(wanted)
+        return int.from_bytes(text[end : end + WIDTH], sys.byteorder)
+
     def offered(self, context: Context, tokens: Sequence[int]) -> int | None:
         """Return what last followed three tokens or two, if it is among those offered."""
-        found = self._triples.get(context)
+        found = self.after(context)
         if found is None or found not in tokens:
-            found = self.pair(context[-2:])
+            found = self.after(context[-2:])
         return found if found in tokens else None
 
-    def pair(self, context: Context) -> int | None:
-        """Return what last followed two tokens."""
-        return None if self._pairs is None else self._pairs.get(context)
+
+def _packed(tokens: Sequence[int]) -> bytes:
+    return array("I", tokens).tobytes()
 
 
 class _Tally:
@@ -165,7 +187,7 @@ class Skeleton:
         self._state, self._run = self._constraint.leap(self._state, token)
         return True
 
-    def draft(self, habits: Habits, own: Echo, recent: Context, limit: int) -> list[int]:
+    def draft(self, habits: Habits, own: Trail, recent: Context, limit: int) -> list[int]:
         """Return what is forced from here on, and guesses where there is a choice."""
         draft = list(self._run)
         state = self._state
@@ -194,7 +216,7 @@ class Drafter:
         span: tuple[int, int],
     ) -> None:
         self._habits = habits
-        self._own = Echo(prompt, pairs=True)
+        self._own = Trail(prompt)
         self._prefix = prefix
         self._skeleton = Skeleton(skeleton)
         self._recent: Context = tuple(prompt[-ORDER:])
@@ -213,10 +235,7 @@ class Drafter:
                     self._habits.learn(context, token, self._own.offered(context, offered))
                 elif skeleton.lost:
                     break
-        if len(tokens) == 1 and len(said) > ORDER:
-            self._own.note(self._recent, tokens[0])
-        else:
-            self._own.observe(said)
+        self._own.extend(tokens)
         self._recent = said[-ORDER:]
 
     def learn(self, proposed: int, accepted: int) -> None:
@@ -243,9 +262,9 @@ class Drafter:
 
     def _next(self, recent: Context) -> int | None:
         """Return what came after the same tokens here, in other answers or in the prefix."""
-        found = self._own.triple(recent)
+        found = self._own.after(recent)
         if found is None:
             found = self._habits.usual(recent)
         if found is None:
             found = self._prefix.triple(recent)
-        return self._own.pair(recent[-2:]) if found is None else found
+        return self._own.after(recent[-2:]) if found is None else found

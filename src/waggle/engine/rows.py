@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from waggle.engine.draft import ORDER, Context, Drafter, Echo, Guess, Habits
+from waggle.engine.draft import ORDER, Context, Drafter, Echo, Guess, Habits, Trail
 from waggle.engine.grammar import State
 from waggle.engine.passes import Pace
 from waggle.engine.request import Completion, Prompt, Usage
@@ -130,7 +130,7 @@ class ConstrainedRow(Row):
         self._constraint = prompt.grammar
         self._habits = habits
         self._pace: Pace | None = None
-        self._own: Echo | None = None
+        self._own: Trail | None = None
         self._ready: tuple[int, tuple[int, ...], _Plan] | None = None
         state, run = self._constraint.jump(self._constraint.grammar.start())
         self._append(run)
@@ -148,7 +148,7 @@ class ConstrainedRow(Row):
         """Plan ahead for the likeliest answer to the first choice."""
         if self._pace is None or self.steps != 1:
             return
-        self._own = Echo(self.prompt.tail, pairs=True)
+        self._own = Trail([*self.prompt.tail, *self.answer])
         point = self._points[-1]
         echo = self._own.offered(point.context, point.offered)
         guess = self._habits.guess(point.context, point.offered, echo)
@@ -161,7 +161,7 @@ class ConstrainedRow(Row):
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
         if self._own is None and self._pace is not None:
-            self._own = Echo(self.prompt.tail, pairs=True)
+            self._own = Trail([*self.prompt.tail, *self.answer])
         known = len(self.answer)
         self.drafted += len(self.pending) - 1 - self._points[0].offset
         for point, token in zip(self._points, tokens, strict=True):
@@ -173,7 +173,7 @@ class ConstrainedRow(Row):
         self.accepted += point.offset - self._points[0].offset
         self.cached -= len(self.pending) - 1 - point.offset
         if self._own is not None:
-            self._own.observe(self.answer[max(0, known - ORDER) :])
+            self._own.extend(self.answer[known:])
         self._go_on(point, token)
 
     def _go_on(self, point: _Point, token: int) -> None:

@@ -34,6 +34,16 @@ def test_a_new_folder_takes_everything_with_its_sessions(tmp_path: Path) -> None
     assert session.episodes == 4 and session.updates == 96 and session.executor == "inline"
 
 
+def test_model_steps_may_differ_between_batches(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=1), here, Inline())
+    (row,) = read_rows(here)
+    there.mkdir()
+    steps = msgspec.structs.replace(row, counters={**row.counters, "model_steps": 7})
+    (there / FILE).write_bytes(msgspec.json.encode(steps) + b"\n")
+    assert merge(plan(seeds=1), here, there).known == 1
+
+
 def test_kept_records_come_along(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=2), there, Inline(), keep=True)

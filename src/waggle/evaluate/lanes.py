@@ -4,8 +4,8 @@ A lane is one process with its own engine that plays the cells dealt to it, as m
 its batch; lanes share a GPU, so that the host's work on views, drafts and worlds spreads over the
 cores. Cells are dealt by cost: from a common queue the first lanes to start would fill their wide
 batches with the longest episodes and end long after the others. Invariant: the rows do not depend
-on width or lanes, since a law's answers do not depend on what shares their batch. One bad episode
-loses none of the others.
+on width or lanes but for their count of model steps, since a law's answers do not depend on what
+shares their batch. One bad episode loses none of the others.
 """
 
 from __future__ import annotations

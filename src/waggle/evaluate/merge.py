@@ -62,7 +62,9 @@ def _finished(folder: Path) -> dict[tuple[str, str], Row]:
 
 
 def _alike(one: Row, two: Row) -> bool:
-    return one.scores == two.scores and one.counters == two.counters
+    """Whether two rows tell of one episode; model steps depend on what shared a batch."""
+    counts = ({k: v for k, v in row.counters.items() if k != "model_steps"} for row in (one, two))
+    return one.scores == two.scores and next(counts) == next(counts)
 
 
 def _name(row: Row) -> str:

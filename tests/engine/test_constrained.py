@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 import torch
 
+from waggle.engine import workload
 from waggle.engine.constraint import Constraint
 from waggle.engine.engine import Engine
 from waggle.engine.grammar import Grammar
 from waggle.engine.nano import byte_tokenizer, random_llama
 from waggle.engine.request import Prompt
+from waggle.engine.vocabulary import Vocabulary
 
 PREFIX = "Answer with one JSON record. " * 4
 
@@ -94,3 +96,27 @@ def test_free_and_constrained_rows_share_a_batch(tiny: Any, record_grammar: Gram
     mixed = [p for pair in zip(tight, loose, strict=True) for p in pair]
     together = [d.tokens for d in engine.generate(mixed)]
     assert together[::2] + together[1::2] == apart
+
+
+def test_what_other_walks_found_out_does_not_show(tiny: Any) -> None:
+    """States are shared between the ways that lead to them; what they offer is not changed."""
+    from random import Random
+
+    _, tokenizer = tiny
+    vocabulary = Vocabulary(tokenizer)
+
+    def walk(constraint: Constraint, random: Random) -> list[object]:
+        state, run = constraint.jump(constraint.grammar.start())
+        seen: list[object] = [run]
+        while state.items:
+            offered = constraint.options(state).tokens
+            token = random.choice(offered)
+            state, run = constraint.leap(state, token)
+            seen += [offered, token, run]
+        return seen
+
+    for task in workload.tasks(4, 3):
+        used = Constraint(workload.again(task), vocabulary, 2)
+        for seed in range(20):
+            fresh = Constraint(workload.again(task), vocabulary, 2)
+            assert walk(used, Random(seed)) == walk(fresh, Random(seed))

@@ -39,6 +39,10 @@ READING = 3.5e12
 """Bytes per second at which such a GPU reads weights."""
 DRAFT_SECONDS = 1.2e-3
 """Host time that drafting one free answer takes: its grammar, its walk, its guesses."""
+GUESS_SECONDS = 40e-6
+"""Host time of guessing one choice of a constrained answer and planning on behind it."""
+MOST_SURE = 0.6
+"""A guess more likely than this is made however many rows there are."""
 DRAFT_SAVES = 40
 """Steps that drafts save in one answer."""
 
@@ -80,7 +84,13 @@ class LeanBackend:
         else:
             knee = 48.0
         patience = knee / rows
-        return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
+        sure = min(MOST_SURE, rows * GUESS_SECONDS / self._step()) if self.asynchronous else 0.0
+        return Pace(patience, 2 if patience < 8 else 4, 15 if patience < 8 else 31, sure)
+
+    def _step(self) -> float:
+        """Return the seconds that a step takes on a large GPU, whatever the rows."""
+        weights = self.decoder.parameters() * self.decoder.embedding.element_size()
+        return self.decoder.shape.layers * LAYER_SECONDS + weights / READING
 
     def drafts(self, rows: int) -> bool:
         """Whether drafts of free answers save more than they cost, with this many rows.
@@ -90,9 +100,7 @@ class LeanBackend:
         """
         if self.loop is None:
             return True
-        weights = self.decoder.parameters() * self.decoder.embedding.element_size()
-        step = self.decoder.shape.layers * LAYER_SECONDS + weights / READING
-        return DRAFT_SAVES * step / rows > DRAFT_SECONDS
+        return DRAFT_SAVES * self._step() / rows > DRAFT_SECONDS
 
     @property
     def rolls(self) -> bool:

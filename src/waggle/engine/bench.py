@@ -219,7 +219,7 @@ def _measure(
     decode: Decode,
 ) -> list[Completion]:
     decode(engine, setup, setup.warm)
-    engine.backend.prime(16 * setup.batch)
+    engine.backend.prime(32 * setup.batch)
     gc.collect()
     gc.freeze()  # as laws do once they are loaded
     seconds, done = _clock(setup, partial(decode, engine, setup, setup.work))

@@ -79,16 +79,17 @@ class Constraint:
 
     def jump(self, state: State) -> tuple[State, tuple[int, ...]]:
         """Take every forced token from a state."""
-        taken: tuple[int, ...] = ()
-        while state.items:
-            run = self._memo(state).look.run
-            if not run:
-                break
-            taken += run
+        if not state.items:
+            return state, ()
+        memo = self._memo(state)
+        if memo.jump is None:
+            if not memo.look.run:
+                return state, ()
             after = self.skip(state)
             assert after is not None, "a forced run leads somewhere"
-            state = after
-        return state, taken
+            behind, taken = self.jump(after)
+            memo.jump = behind, memo.look.run + taken
+        return memo.jump
 
     def _remember(self, state: State, look: Look | None, memo: Memo, width: int) -> None:
         """Note what an earlier lookahead has seen of a state."""

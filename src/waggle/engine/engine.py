@@ -160,7 +160,10 @@ class Engine:
         others = [row for row in ready if not row.plain] if rolling else ready
         for rows in (rolling, *self._halves(others)):
             flight: list[_Part] = []
-            for group in self._groups(rows):
+            for row in rows:
+                if not row.cached:
+                    row.open()
+            for group in self._groups([row for row in rows if not row.done]):
                 if rows is rolling and group[0].cached:
                     self._roll(group)
                 elif self.backend.asynchronous:
@@ -197,9 +200,6 @@ class Engine:
 
     def _enter(self, row: Row, ticket: _Ticket, index: int) -> bool:
         """Give a row a slot and room; whether it could be."""
-        if row.done:
-            ticket.put(index, self._close(row))
-            return True
         size = len(row.prompt.prefix), len(row.prompt.tail) + row.prompt.max_new_tokens
         held = self.backend.room(*size)
         if held < self._rows:

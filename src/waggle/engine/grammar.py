@@ -82,11 +82,12 @@ class Rest:
 class Grammar:
     """A language of byte strings, unfolded while it is walked."""
 
-    __slots__ = ("_rests", "_root", "_size")
+    __slots__ = ("_behind", "_rests", "_root", "_size")
 
     def __init__(self, form: GrammarNode, size: int) -> None:
         self._size = size
         self._rests: dict[tuple[int, int], Rest] = {}
+        self._behind: dict[Item, State] = {}
         self._root: Rest | None = self._rest(form, None)
 
     @staticmethod
@@ -178,19 +179,26 @@ class Grammar:
         while len(state.items) == 1 and data:
             label, target = state.items[0]
             if len(data) < len(label):
-                rest = State(((label[len(data) :], target),), False)
-                return rest if label.startswith(data) else None
+                return self._within(label, data, target) if label.startswith(data) else None
             if not data.startswith(label):
                 return None
             state, data = self.closure(target), data[len(label) :]
         return self._advance_all(state, data) if data else state
 
+    def _within(self, label: bytes, data: bytes, target: Rest | State | None) -> State:
+        """Return the state within a label; whichever option led to it, it is the same one."""
+        item = (label[len(data) :], target)
+        known = self._behind.get(item)
+        if known is None:
+            known = self._behind[item] = State((item,), False)
+        return known
+
     def _advance_all(self, state: State, data: bytes) -> State | None:
         reached: list[State] = []
         for label, target in state.items:
             if label.startswith(data):
-                rest = label[len(data) :]
-                reached.append(State(((rest, target),), False) if rest else self.closure(target))
+                whole = len(label) == len(data)
+                reached.append(self.closure(target) if whole else self._within(label, data, target))
             elif data.startswith(label):
                 further = self.advance(self.closure(target), data[len(label) :])
                 if further is not None:

@@ -50,7 +50,7 @@ class Memo:
     Bound to a vocabulary, since one grammar may be walked with several.
     """
 
-    __slots__ = ("cut", "leaps", "look", "origin", "vocabulary")
+    __slots__ = ("cut", "jump", "leaps", "look", "origin", "vocabulary")
 
     def __init__(self, vocabulary: Vocabulary, look: Look, origin: State, cut: int) -> None:
         self.vocabulary = vocabulary
@@ -59,6 +59,8 @@ class Memo:
         self.cut = cut
         self.leaps: dict[int, tuple[State, tuple[int, ...]]] = {}
         """Where a chosen token leads, with all it forces."""
+        self.jump: tuple[State, tuple[int, ...]] | None = None
+        """Where the forced tokens from here lead, with all of them."""
 
 
 def shape(grammar: Grammar, state: State) -> Shape:

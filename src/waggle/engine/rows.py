@@ -46,6 +46,9 @@ class Row:
         """Whether the answer is complete."""
         return bool(self.finish)
 
+    def open(self) -> None:
+        """Get ready for the first pass."""
+
     def advanced(self) -> None:
         """Note that the pending tokens went through the model."""
         self.cached += len(self.pending)
@@ -131,13 +134,17 @@ class ConstrainedRow(Row):
         self._habits = habits
         self._pace: Pace | None = None
         self._own: Trail | None = None
+        self._drafting = pace
         self._ready: tuple[int, tuple[int, ...], _Plan] | None = None
+        self._points: list[_Point] = []
+
+    def open(self) -> None:
+        """Take what the grammar forces at once, and lay out the first choice."""
         state, run = self._constraint.jump(self._constraint.grammar.start())
         self._append(run)
-        self._points: list[_Point] = []
         if not self._settled(state):
             self._load(self._plan(state, [*self.pending, *run]))
-        self._pace = pace
+        self._pace = self._drafting
 
     @property
     def offers(self) -> list[tuple[int, ...]]:
@@ -145,8 +152,11 @@ class ConstrainedRow(Row):
         return [point.offered for point in self._points]
 
     def prepare(self) -> None:
-        """Plan ahead for the likeliest answer to the first choice."""
-        if self._pace is None or self.steps != 1:
+        """Look through the grammar, and plan ahead for the likeliest answer to the first choice."""
+        if self.steps != 1:
+            return
+        self._look_through()
+        if self._pace is None:
             return
         self._own = Trail([*self.prompt.tail, *self.answer])
         point = self._points[-1]
@@ -157,6 +167,13 @@ class ConstrainedRow(Row):
             decided = [guess.token, *run]
             if state.items:
                 self._ready = (guess.token, run, self._plan(state, decided, ahead=decided))
+
+    def _look_through(self) -> None:
+        """Follow the first option of every choice: what is found out serves the others, too."""
+        state, room = self._points[-1].state, self.prompt.max_new_tokens
+        while state.items and room > 0:
+            state, run = self._constraint.leap(state, self._constraint.options(state).tokens[0])
+            room -= 1 + len(run)
 
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
@@ -209,7 +226,7 @@ class ConstrainedRow(Row):
             echo = None if self._own is None else self._own.offered(context, offered)
             guess = self._habits.guess(context, offered, echo)
             chance *= guess.chance
-            last = self._pace is None or guess.token < 0 or chance * self._pace.patience < 1.0
+            last = guess.token < 0 or not self._likely(chance)
             after, run = (state, ()) if last else self._constraint.leap(state, guess.token)
             points.append(_Point(len(pending) - 1, state, offered, context, echo, guess, run))
             room -= 1 + len(run)
@@ -218,6 +235,11 @@ class ConstrainedRow(Row):
             state = after
             pending += [guess.token, *run]
             context = (*context, guess.token, *run)[-ORDER:]
+
+    def _likely(self, chance: float) -> bool:
+        """Whether a guess saves enough passes to be made at all."""
+        pace = self._pace
+        return pace is not None and chance * pace.patience >= 1.0 and chance >= pace.sure
 
     def _worth(self, chance: float, tokens: int) -> bool:
         """Whether a saved pass outweighs the tokens that a wrong guess would waste."""

@@ -39,10 +39,6 @@ READING = 3.5e12
 """Bytes per second at which such a GPU reads weights."""
 DRAFT_SECONDS = 1.2e-3
 """Host time that drafting one free answer takes: its grammar, its walk, its guesses."""
-GUESS_SECONDS = 40e-6
-"""Host time of guessing one choice of a constrained answer and planning on behind it."""
-MOST_SURE = 0.6
-"""A guess more likely than this is made however many rows there are."""
 DRAFT_SAVES = 40
 """Steps that drafts save in one answer."""
 
@@ -84,8 +80,7 @@ class LeanBackend:
         else:
             knee = 48.0
         patience = knee / rows
-        sure = min(MOST_SURE, rows * GUESS_SECONDS / self._step()) if self.asynchronous else 0.0
-        return Pace(patience, 2 if patience < 8 else 4, 15 if patience < 8 else 31, sure)
+        return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
 
     def _step(self) -> float:
         """Return the seconds that a step takes on a large GPU, whatever the rows."""

@@ -23,7 +23,7 @@ from waggle.engine.request import Completion, Prompt
 
 HABIT = 0.7
 """Chance that a script takes the usual option of a choice."""
-PACE = Pace(18.0, 4, 31, 0.6)
+PACE = Pace(18.0, 4, 31)
 """Drafts as on a GPU with 64 rows."""
 
 

@@ -12,8 +12,6 @@ class Pace(NamedTuple):
     patience: float
     least: int
     most: int
-    sure: float = 0.0
-    """How likely a guessed choice must be to be worth the host's time."""
 
 
 Said = Callable[[], list[int]]

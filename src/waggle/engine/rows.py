@@ -239,7 +239,7 @@ class ConstrainedRow(Row):
     def _likely(self, chance: float) -> bool:
         """Whether a guess saves enough passes to be made at all."""
         pace = self._pace
-        return pace is not None and chance * pace.patience >= 1.0 and chance >= pace.sure
+        return pace is not None and chance * pace.patience >= 1.0
 
     def _worth(self, chance: float, tokens: int) -> bool:
         """Whether a saved pass outweighs the tokens that a wrong guess would waste."""

@@ -121,3 +121,23 @@ def test_an_adapter_merged_or_kept_gives_the_same_answers(tiny: Any, tmp_path: P
         [Prompt(tiny[1].encode(f"view {i}"), max_new_tokens=12) for i in range(4)]
     )
     assert [done.tokens for done in base] != answers[0], "the adapter must matter"
+
+
+def test_bfloat16_on_a_cpu_is_as_close_as_transformers(tiny: Any) -> None:
+    """Fused products and norms round elsewhere, not worse."""
+    import copy
+
+    from waggle.engine.stores import Piece, PrefixKV
+
+    model, tokenizer = tiny
+    tokens = tokenizer.encode("Views differ in handles and claims, records hardly. " * 2)
+    ids = torch.tensor([tokens])
+    rough = copy.deepcopy(model).to(torch.bfloat16)
+    backend = LeanBackend(rough, 1)
+    backend.reserve(0, len(tokens))
+    chunk = backend.store.chunk([Piece(0, tokens, 0)], [PrefixKV([], 0)])
+    with torch.inference_mode():
+        exact = model(ids).logits[0]
+        theirs = rough(ids).logits[0].float()
+        ours = backend.decoder.head(backend.decoder.forward(chunk, backend.store)).float()
+    assert (ours - exact).norm() < 1.2 * (theirs - exact).norm()

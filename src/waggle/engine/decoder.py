@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.linear import Linear
+from waggle.engine.linear import GateUp, Linear
 from waggle.engine.pointwise import pointwise
 from waggle.engine.stores import Chunk, Shape, Store
 
@@ -29,7 +29,7 @@ class Layer:
 
     qkv: Linear
     out: Linear
-    gate_up: Linear
+    gate_up: GateUp
     down: Linear
     norm_in: Tensor
     norm_mid: Tensor
@@ -101,9 +101,10 @@ class Decoder:
         blocks = sum(
             part.weight.numel()
             for layer in self.layers
-            for part in (layer.qkv, layer.out, layer.gate_up, layer.down)
+            for part in (layer.qkv, layer.out, layer.down)
         )
-        return blocks + self.head.weight.numel()
+        gated = sum(layer.gate_up.weights for layer in self.layers)
+        return blocks + gated + self.head.weight.numel()
 
     def forward(self, chunk: Chunk, store: Store, keep: Tensor | None = None) -> Tensor:
         """Run a chunk, keep its keys and values in the store, return normalised hidden states.
@@ -132,8 +133,8 @@ class Decoder:
         if keep is not None:
             x, seen = x[keep], seen[keep]
         x = layer.out.add(seen.reshape(x.shape[0], -1), x)
-        wide = layer.gate_up(self._normalise(x, layer.norm_mid))
-        return layer.down.add(self._parts.gate(wide), x)
+        gated = layer.gate_up(self._normalise(x, layer.norm_mid), self._parts.gate)
+        return layer.down.add(gated, x)
 
     def _project(
         self, layer: Layer, x: Tensor, angles: tuple[Tensor, Tensor]
@@ -149,7 +150,16 @@ class Decoder:
         return self._parts.rotate(fused, *angles, heads, kv)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
+        if self.device.type == "cpu" and self.dtype == torch.bfloat16:
+            return _normalise_here(x, weight, self.shape.epsilon)
         return F.rms_norm(x, (x.shape[-1],), weight, self.shape.epsilon)
+
+
+def _normalise_here(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """Normalise in float32 and few passes: three times the speed of the library's on a CPU."""
+    wide = x.float()
+    mean = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square_().div_(x.shape[-1])
+    return wide.mul_(mean.add_(epsilon).rsqrt_()).mul_(weight.float()).to(x.dtype)
 
 
 def _fuse(block: Any) -> Layer:
@@ -162,7 +172,7 @@ def _fuse(block: Any) -> Layer:
             torch.cat([part.bias.detach() for part in parts]) if biased else None,
         ),
         out=Linear(mixer.o_proj.weight.detach(), _bias(mixer.o_proj)),
-        gate_up=Linear(torch.cat([mlp.gate_proj.weight.detach(), mlp.up_proj.weight.detach()])),
+        gate_up=GateUp(mlp.gate_proj.weight.detach(), mlp.up_proj.weight.detach()),
         down=Linear(mlp.down_proj.weight.detach()),
         norm_in=block.input_layernorm.weight.detach(),
         norm_mid=block.post_attention_layernorm.weight.detach(),

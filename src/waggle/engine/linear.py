@@ -7,6 +7,8 @@ is an ordinary product.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -24,6 +26,11 @@ class Linear:
         self.bias = bias
         self._packed = _pack(self.weight)
 
+    @property
+    def packed(self) -> Any:
+        """The weight in the layout of the matrix library, where it has one."""
+        return self._packed
+
     def __call__(self, x: Tensor) -> Tensor:
         """Return `x @ weight.T + bias`."""
         if self._packed is None:
@@ -37,7 +44,56 @@ class Linear:
         """Return `residual + x @ weight.T + bias`, in one kernel where the device has it."""
         if self.weight.is_cuda and self.bias is None:
             return torch.addmm(residual, x, self.weight.t())
+        if self._packed is not None and _fuses():
+            return _onto(x, residual, self._packed, self.bias, "add")
         return residual + self(x)
+
+
+class GateUp:
+    """Two products of one input, of which the first, through silu, gates the second."""
+
+    def __init__(self, gate: Tensor, up: Tensor) -> None:
+        self._parts: tuple[Linear, Linear] | None = None
+        self._whole: Linear | None = None
+        if gate.device.type == "cpu" and gate.dtype == torch.bfloat16 and _fuses():
+            self._parts = Linear(gate), Linear(up)
+        else:
+            self._whole = Linear(torch.cat((gate, up)))
+        self.weights = gate.numel() + up.numel()
+
+    def __call__(self, x: Tensor, close: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the gated product; `close` gates both products side by side."""
+        if self._whole is not None:
+            return close(self._whole(x))
+        assert self._parts is not None
+        gate, up = (part.packed for part in self._parts)
+        opened: Tensor = torch.ops.mkldnn._linear_pointwise(x, gate, None, "swish", [], "")
+        return _onto(x, opened, up, None, "mul")
+
+
+def _onto(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, how: str) -> Tensor:
+    """Return a product with another tensor added or multiplied where it is computed."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, packed, bias, how)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _fuses() -> bool:
+    """Whether the matrix library is here and takes what follows a product into it."""
+    weight = torch.eye(16, dtype=torch.bfloat16)
+    x = torch.arange(32, dtype=torch.float32).view(2, 16).to(torch.bfloat16) - 8
+    packed = _pack(weight)
+    if packed is None:
+        return False
+    try:
+        opened = torch.ops.mkldnn._linear_pointwise(x, packed, None, "swish", [], "")
+        found = _onto(x, opened, packed, None, "mul"), _onto(x, x, packed, None, "add")
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False
+    wanted = F.silu(x) * x, x + x
+    return all(
+        torch.allclose(a.float(), b.float(), rtol=0.03) for a, b in zip(found, wanted, strict=True)
+    )
 
 
 def _pack(weight: Tensor) -> Any:

@@ -35,7 +35,7 @@ def rotate(
     """
     turning = fused[:, : heads + kv]
     half = turning.shape[-1] // 2
-    turned = torch.addcmul(turning * cos, turning.roll(half, -1), signed_sin)
+    turned = (turning * cos).addcmul_(turning.roll(half, -1), signed_sin)
     return turned[:, :heads], torch.cat((turned[:, heads:], fused[:, heads + kv :]), dim=1)
 
 

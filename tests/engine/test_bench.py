@@ -37,6 +37,14 @@ def test_the_host_alone_is_measured_without_a_model() -> None:
     assert "µs per decision" in "\n".join(host_lines(report))
 
 
+def test_kernels_are_listed() -> None:
+    from waggle.engine.bench_trace import trace
+
+    shown = trace("tiny-random", "cpu", "float32", 2, 4)
+    assert shown[1::2] == ["free", "constrained"]
+    assert all("aten::" in table for table in shown[2::2])
+
+
 def test_nonsense_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least 1"):
         bench("tiny-random", batch=0)

@@ -120,6 +120,21 @@ def test_wrong_drafts_never_change_the_answer(
     assert sum(completion.usage.drafted_tokens for completion in done) > 0
 
 
+def test_drafts_that_are_never_right_are_given_up(
+    tiny: Any, expected: Any, record_grammar: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waggle.engine.engine.TRIED", 50)
+    monkeypatch.setattr("waggle.engine.engine.LEAST_KEPT", 2.0)
+    engine = Engine(*tiny, max_rows=8)
+    batch = prompts(tiny[1], 8, skeleton=engine.constraint(record_grammar))
+    assert engine.drafts
+    for _ in range(2):
+        done = engine.generate(batch)
+        assert [completion.tokens for completion in done] == expected[:8]
+    assert not engine.drafts
+    assert sum(completion.usage.drafted_tokens for completion in done) == 0
+
+
 def test_right_drafts_save_steps(tiny: Any, expected: Any) -> None:
     from waggle.engine.grammar import Grammar
 

@@ -105,12 +105,12 @@ def bench(
     for mode, speculate in (("free, no drafts", False), ("free", True)):
         say(f"measuring {mode}")
         engine.speculate = speculate
-        done = _measure(engine, setup, report, mode, baseline, _free)
+        done = _measure(engine, setup, report, mode, baseline, free)
         if speculate:
             report.identical = sum(d.tokens == a for d, a in zip(done, answers, strict=True))
             report.flips = len(done) - report.identical
     say("measuring constrained")
-    done = _measure(engine, setup, report, "constrained", baseline, _constrained)
+    done = _measure(engine, setup, report, "constrained", baseline, constrained)
     good = sum(task.grammar.accepts(d.text) for task, d in zip(setup.work.tasks, done, strict=True))
     report.cells[-1].note += f"; {good} of {len(done)} answers in the grammar"
     report.example = done[0].text
@@ -179,7 +179,7 @@ def _baseline(
 Decode = Callable[[Engine, Setup, Work], list[Completion]]
 
 
-def _free(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
+def free(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
     """Decode freely to the forced length, the grammars' forced tokens as drafts."""
     return engine.generate(
         [
@@ -195,7 +195,7 @@ def _free(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
     )
 
 
-def _constrained(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
+def constrained(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
     """Decode within the grammars."""
     return engine.generate(
         [
@@ -298,12 +298,18 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--host-only", action="store_true")
+    parser.add_argument("--trace", action="store_true", help="list the dearest kernels instead")
     for name, value in (("batch", 16), ("prefix-tokens", 400), ("tail-tokens", 300),
                         ("new-tokens", 80), ("repeats", 3)):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
     chosen = vars(parser.parse_args())
     as_json, host_only = chosen.pop("json"), chosen.pop("host_only")
-    if host_only:
+    if chosen.pop("trace"):
+        from waggle.engine.bench_trace import trace
+
+        names = ("model", "device", "dtype", "batch", "new_tokens")
+        shown = trace(*(chosen[name] for name in names))
+    elif host_only:
         found = bench_host(*(chosen[key] for key in ("model", "batch", "tail_tokens", "repeats")))
         shown = [json.dumps(found.as_dict())] if as_json else host_lines(found)
     else:

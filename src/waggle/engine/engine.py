@@ -28,6 +28,10 @@ from waggle.engine.vocabulary import Vocabulary
 
 SPLIT = 32
 """Rows that are sent off in two halves, where that lets the host work beside the device."""
+TRIED = 4_000
+"""Tokens of free answers after which it is known whether drafts are any good here."""
+LEAST_KEPT = 0.25
+"""Part of an answer that drafts must have said beforehand to be worth making."""
 MAX_ECHOES = 8
 """Prefixes whose text drafts may quote."""
 
@@ -72,6 +76,7 @@ class Engine:
         """Passes so far."""
         self._rows = max_rows
         self._habits = Habits()
+        self._drafted = self._kept = 0
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
         self._queue: deque[tuple[Row, _Ticket, int]] = deque()
         self._free = sorted(range(max_rows), reverse=True)
@@ -87,6 +92,8 @@ class Engine:
     @property
     def drafts(self) -> bool:
         """Whether free answers are drafted here; if not, a skeleton is of no use."""
+        if self._drafted > TRIED and self._kept < LEAST_KEPT * self._drafted:
+            return False
         return self.speculate and self.backend.drafts(self._rows)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
@@ -305,6 +312,8 @@ class Engine:
 
     def _close(self, row: Row) -> Completion:
         if row.kind != "choice" and not row.plain:
+            self._drafted += len(row.answer)
+            self._kept += row.accepted
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
 

@@ -64,7 +64,7 @@ def evaluate(
         processes: Processes for a law that wants large batches, each with its own engine; several
             may share one GPU.
         width: Requests per batch for laws that want large batches, in each process; 256 in
-            batches of the engine's own size if unset. 512 is best on a GPU, 64 on a CPU.
+            batches of the engine's own size if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
         again: Play finished cells too, after a law has changed; their new rows count.
         merge: Play nothing; take finished rows of this run directory that the recipe asks for.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 SLACK = 32
 """Cache positions kept free after an answer, for drafts."""
-HOST_LIMIT = 3 << 29
+HOST_LIMIT = 1 << 30
 """Bytes of main memory for the keys and values of rows."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from waggle import plugins
+
 # No deadline: a busy machine is no failure. `--hypothesis-profile thorough` looks further.
 settings.register_profile("standard", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=2000)
@@ -25,3 +27,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker(marker):
                 item.add_marker(skip)
+
+
+@pytest.fixture
+def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a test decorates."""
+    fresh = {kind: dict(known) for kind, known in plugins._decorated.items()}
+    monkeypatch.setattr(plugins, "_decorated", fresh)

@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
 
 
-def test_the_code_blocks_run_in_order() -> None:
+def test_the_code_blocks_run_in_order(clean_registry: None) -> None:
     code = "\n".join(blocks("python"))
     assert "@law" in code and "@metric" in code and "@substrate" in code
     scope = {"__name__": "readme"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,13 +12,7 @@ from waggle.core.protocols import Law, Substrate
 from waggle.laws.controls import PrivateOnly
 from waggle.substrates.beacon import Beacon
 
-
-@pytest.fixture(autouse=True)
-def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what a test decorates."""
-    fresh = {kind: dict(known) for kind, known in plugins._decorated.items()}
-    monkeypatch.setattr(plugins, "_decorated", fresh)
-    yield
+pytestmark = pytest.mark.usefixtures("clean_registry")
 
 
 @pytest.mark.parametrize("name", plugins.names("law"))

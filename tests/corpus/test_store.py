@@ -107,7 +107,7 @@ def test_a_full_disk_changes_nothing(corpus: Store, monkeypatch: pytest.MonkeyPa
     def full(fd: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stores.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(CorpusError, match="No space left on device") as error:
         corpus.write("decisions", {"train": examples(9)}, {})
     message(error)

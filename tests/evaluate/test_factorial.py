@@ -11,13 +11,17 @@ import pytest
 from tests.report.sheets import row
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
-from waggle.evaluate.factorial import Trained, behavioural, read_arms, structural
+from waggle.evaluate.factorial import Effect, Trained, behavioural, read_arms, structural
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row
 
 
-def arm(name: str, seed: int, probe: float = 2.0, units: list[float] | None = None) -> Trained:
-    return Trained(name, seed, {"probe all": probe}, {"probe all": units or []}, "shuffled")
+def arm(
+    name: str, seed: int, probe: float = 2.0, units: list[float] | None = None, ids: str = ""
+) -> Trained:
+    measured = {"probe all": units or [], "probe eventful": (units or [])[1:]}
+    values = {"probe all": probe, "probe eventful": probe}
+    return Trained(name, seed, values, measured, "shuffled", {"transitions": list(ids)})
 
 
 def late(method: str, seed: int, recovered: float, n: int = 32) -> Row:
@@ -33,7 +37,8 @@ def write(folder: Path, name: str, content: Any) -> None:
 
 def test_arms_are_read_in_order(tmp_path: Path) -> None:
     assert read_arms(tmp_path) == []
-    result = {"order": "shuffled", "nll": 0.02, "probe all": 1.5, "units": {"summary": [1, 0]}}
+    result = {"order": "shuffled", "nll": 0.02, "probe all": 1.5, "units": {"summary": [1, 0]},
+              "unit names": {"views": ["a", "b"]}}  # fmt: skip
     write(tmp_path, "scd-0.json", result)
     write(tmp_path, "decision-11.json", {**result, "probe eventful": float("nan")})
     write(tmp_path, "decision-2.json", result)
@@ -41,6 +46,7 @@ def test_arms_are_read_in_order(tmp_path: Path) -> None:
     assert [each.method for each in found] == ["decision-2", "decision-11", "scd-0"]
     assert found[2].values == {"nll": 0.02, "probe all": 1.5}
     assert found[2].units == {"summary": [1.0, 0.0]}
+    assert found[2].ids("summary") == ["a", "b"] and found[2].ids("probe all") == ()
     assert "probe eventful" not in found[1].values
 
 
@@ -52,6 +58,8 @@ def test_arms_are_read_in_order(tmp_path: Path) -> None:
         ("scd-0.json", "[1]", "no results"),
         ("scd-0.json", "{", "no results"),
         ("scd-0.json", {"units": {"summary": ["a"]}}, "no results"),
+        ("scd-0.json", {"unit names": {"views": [1]}}, "no results"),
+        ("scd-0.json", {"unit names": {"views": ["a", "a"]}}, "twice"),
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, name: str, content: Any, says: str) -> None:
@@ -68,15 +76,43 @@ def test_structural_effect_over_seeds_alone() -> None:
     assert (made.delta.low, made.delta.high) == (-0.5, -0.25)
 
 
+def effect(base: list[Trained], other: list[Trained], unit: str = "probe all") -> Effect:
+    made = structural([*base, *other], "orbit", unit, unit, relative=False)
+    assert made is not None
+    return made
+
+
 def test_structural_effect_resamples_units_where_all_seeds_have_them() -> None:
-    base = [arm("decision", s, 2.0, [1.0, 3.0]) for s in (0, 1)]
-    whole = [*base, *(arm("orbit", s, 1.0, [1.0, 1.0]) for s in (0, 1))]
-    made = structural(whole, "orbit", "probe all", "probe all", relative=False)
-    assert made is not None and made.cases and made.delta.units == 4
+    base = [arm("decision", s, 2.0, [1.0, 3.0], "ab") for s in (0, 1)]
+    made = effect(base, [arm("orbit", s, 1.0, [1.0, 1.0], "ab") for s in (0, 1)])
+    assert made.cases and made.delta.units == 4
     assert made.delta.mean == -1.0 and made.delta.low < -1.0 < made.delta.high
-    cut = [*base, arm("orbit", 0, 1.0, [1.0, 1.0]), arm("orbit", 1, 1.0, [1.0])]
-    made = structural(cut, "orbit", "probe all", "probe all", relative=False)
-    assert made is not None and not made.cases
+    assert not effect(base, [arm("orbit", 0, 1.0, [1.0, 1.0], "ab"), arm("orbit", 1, 1.0)]).cases
+
+
+def test_units_are_paired_by_id_not_by_place() -> None:
+    base = [arm("decision", 0, 2.0, [1.0, 2.0, 6.0], "abc")]
+    made = effect(base, [arm("orbit", 0, 1.0, [5.0, 0.0, 1.0], "cab")])
+    assert made.cases and (made.delta.low, made.delta.mean, made.delta.high) == (-1.0, -1.0, -1.0)
+    assert not effect(base, [arm("orbit", 0, 1.0, [5.0, 0.0, 1.0])]).cases
+
+
+def test_a_part_of_the_named_is_paired_where_the_named_are_the_same() -> None:
+    base = [arm("decision", 0, 2.0, [1.0, 2.0, 6.0], "abc")]
+    made = effect(base, [arm("orbit", 0, 1.0, [5.0, 1.0, 5.0], "abc")], "probe eventful")
+    assert made.cases and made.delta.units == 2 and made.delta.mean == -1.0
+    with pytest.raises(ConfigError, match="different units"):
+        effect(base, [arm("orbit", 0, 1.0, [5.0, 1.0, 5.0], "cab")], "probe eventful")
+
+
+@pytest.mark.parametrize(
+    ("units", "ids"), [([1.0, 1.0], "ac"), ([1.0], "a"), ([1.0, 1.0, 1.0], "abc"), ([1.0], "ab")]
+)
+def test_arms_with_different_units_are_refused(units: list[float], ids: str) -> None:
+    base = [arm("decision", 0, 2.0, [1.0, 3.0], "ab")]
+    with pytest.raises(ConfigError, match=r"decision-0 and orbit-0 .* same --views") as caught:
+        effect(base, [arm("orbit", 0, 1.0, units, ids)])
+    assert "\n" not in str(caught.value)
 
 
 def test_structural_effect_needs_a_pair() -> None:

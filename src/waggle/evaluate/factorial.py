@@ -11,10 +11,12 @@ and closed-loop rows whose method is the file's stem (`scd-3`). A file is what
 training driver adds `nll` (held-out decision loss) and may add
 
     "units": {"summary": [1, 0, ...], "decoded": [...], "admitted": [...],
-              "probe all": [...], "probe eventful": [...]}
+              "probe all": [...], "probe eventful": [...]},
+    "unit names": {"views": ["s6-unresolved", ...], "transitions": [...]}
 
-one value per held-out view or transition, in one order for all arms of a seed. With them structural
-intervals resample seeds and units, without them seeds alone; the tables say which.
+one value per held-out view or transition, and their ids. Invariant: units are paired by id, never
+by place alone; arms with different ids are refused. With ids structural intervals resample seeds
+and units, without them seeds alone; the tables say which.
 """
 
 from __future__ import annotations
@@ -47,11 +49,17 @@ class Trained(NamedTuple):
     values: Mapping[str, float]
     units: Mapping[str, Sequence[float]]
     order: str
+    names: Mapping[str, Sequence[str]] = {}
+    """Ids of the `views` and `transitions` that the units were measured on."""
 
     @property
     def method(self) -> str:
         """The name of its closed-loop rows."""
         return f"{self.arm}-{self.seed}"
+
+    def ids(self, unit: str) -> Sequence[str]:
+        """Return what a unit was measured on; nothing where the file does not say."""
+        return self.names.get("transitions" if unit.startswith("probe") else "views", ())
 
 
 def read_arms(folder: Path) -> list[Trained]:
@@ -77,12 +85,15 @@ def _read(path: Path) -> Trained:
         # The standard reader: what could not be measured is written as NaN.
         data = msgspec.convert(json.loads(path.read_bytes()), dict[str, Any])
         units = msgspec.convert(data.get("units", {}), dict[str, list[float]])
+        names = msgspec.convert(data.get("unit names", {}), dict[str, list[str]])
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ConfigError(
             f"{path} holds no results of an arm ({error}); diagnose it again"
         ) from None
+    if any(len(set(ids)) < len(ids) for ids in names.values()):
+        raise ConfigError(f"{path} names a unit twice; diagnose it again")
     values = {k: float(v) for k, v in data.items() if isinstance(v, int | float) and isfinite(v)}
-    return Trained(name[1], int(name[2]), values, units, str(data.get("order", "shuffled")))
+    return Trained(name[1], int(name[2]), values, units, str(data.get("order", "shuffled")), names)
 
 
 def of_arm(found: Sequence[Trained], arm: str) -> dict[int, Trained]:
@@ -112,6 +123,9 @@ def structural(
         key: the endpoint's name in a result.
         unit: the name of its per-unit values.
         relative: divide by Decision only of the same seed, as probe losses are.
+
+    Raises:
+        ConfigError: if two arms of a seed were measured on different units.
     """  # fmt: skip
     base, other = of_arm(found, "decision"), of_arm(found, arm)
     seeds = sorted(s for s in base.keys() & other.keys() if key in base[s].values)
@@ -121,9 +135,10 @@ def structural(
     scale = {s: base[s].values[key] if relative else 1.0 for s in seeds}
     if not all(scale.values()):
         return None
-    whole = all(_paired_units(base[s], other[s], unit) for s in seeds)
+    pairs = {s: _paired_units(base[s], other[s], unit) for s in seeds}
+    whole = all(pairs.values())
     differences = [
-        [(b - a) / scale[s] for a, b in zip(base[s].units[unit], other[s].units[unit], strict=True)]
+        [(b - a) / scale[s] for a, b in pairs[s]]
         if whole
         else [(other[s].values[key] - base[s].values[key]) / scale[s]]
         for s in seeds
@@ -135,9 +150,28 @@ def structural(
     )  # fmt: skip
 
 
-def _paired_units(base: Trained, other: Trained, unit: str) -> bool:
+def _paired_units(base: Trained, other: Trained, unit: str) -> list[tuple[float, float]]:
+    """Return the two values of every unit, in the order of the first; none without ids."""
     one, two = base.units.get(unit, ()), other.units.get(unit, ())
-    return len(one) == len(two) > 0
+    names, others = base.ids(unit), other.ids(unit)
+    if not (one and two and names and others):
+        return []
+    if set(names) != set(others):
+        raise _unlike(base, other, unit)
+    if len(one) == len(names) and len(two) == len(others):
+        there = dict(zip(others, two, strict=True))
+        return [(value, there[name]) for name, value in zip(names, one, strict=True)]
+    # A part of the named, chosen by what they are (eventful, short enough) and so alike in both.
+    if len(one) != len(two) or list(names) != list(others):
+        raise _unlike(base, other, unit)
+    return list(zip(one, two, strict=True))
+
+
+def _unlike(base: Trained, other: Trained, unit: str) -> ConfigError:
+    return ConfigError(
+        f"{base.method} and {other.method} were measured on different units ({unit}); "
+        "diagnose both on one corpus with the same --views and --transitions"
+    )
 
 
 def _mean(values: Any) -> float:

@@ -111,6 +111,17 @@ def test_a_second_result_of_one_name_replaces_the_first(
     assert "Long texts confuse it." in text
 
 
+def test_values_per_view_are_not_shipped(
+    waggle: Command, exported: Export, root: Path, results: dict[str, Path]
+) -> None:
+    whole = {**DIAGNOSIS, "units": {"exact": [1.0, 0.0]}, "unit names": {"views": ["a", "b"]}}
+    results["diagnosis"].write_text(json.dumps(whole))
+    said = waggle("law", "pack", exported("full"), "nano", "--out", root, *flags(results))
+    assert said.code == 0, said.err
+    kept = json.loads((root / "nano" / "results.json").read_text())["diagnosis"]
+    assert kept == {"scd": DIAGNOSIS}
+
+
 def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, root: Path) -> None:
     law = pack(exported("full"), root / "nano", {}).manifest
 

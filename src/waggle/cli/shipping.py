@@ -116,7 +116,8 @@ def _gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
     found = dict(known)
     if given.diagnosis:
         columns = {_column(path): _json(path) for path in given.diagnosis}
-        found["diagnosis"] = {**found.get("diagnosis", {}), **columns}
+        columns = {**found.get("diagnosis", {}), **columns}
+        found["diagnosis"] = {name: _scalars(column) for name, column in columns.items()}
     if given.stats is not None:
         found["corpus"] = _json(given.stats)
     if given.tokens is not None:
@@ -130,6 +131,11 @@ def _gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
     if given.notes is not None:
         found["notes"] = [line for line in _text(given.notes).splitlines() if line.strip()]
     return found
+
+
+def _scalars(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    """Leave out values per view and their ids: a card has no use for them, and they are long."""
+    return {name: v for name, v in diagnosis.items() if not isinstance(v, dict | list)}
 
 
 def _column(path: Path) -> str:

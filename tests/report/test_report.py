@@ -87,9 +87,36 @@ def test_ceilings_stand_beside_scores() -> None:
     rows = [msgspec.structs.replace(r, rounds=10) for r in rows]
     table = catalog.table("ceilings")(rows, recipe())
     cells = dict(table.rows)
-    assert table.columns == ("method or schedule", "N=16 R=9")
+    assert table.columns == ("method or ceiling", "Silo N=16 R=9")
     assert cells["a"] == "75.0" and cells["Schedule flooding"] == "100.0"
     assert 0 < float(cells["Schedule round-robin"]) <= 100
+
+
+def test_the_ways_of_foraging_stand_beside_scores() -> None:
+    from waggle.core.protocols import Case
+    from waggle.substrates.swarmbench.ceilings import walked
+
+    silo = msgspec.structs.replace(row("a", "I-01", 10_000, 0.5), rounds=10)
+    rows = [
+        msgspec.structs.replace(
+            row(name, "foraging", seed, 2.0), substrate="swarmbench", rounds=50, options={"map": 16}
+        )
+        for name in ("a", "b") for seed in (10_000, 10_001)
+    ]  # fmt: skip
+    made = catalog.table("ceilings")
+    table = made([silo, *rows, msgspec.structs.replace(rows[0], shock=True)], recipe())
+    cells = {name: rest for name, *rest in table.rows}
+    cases = [
+        Case("swarmbench", "foraging", 16, seed, 50, options={"map": 16})
+        for seed in (10_000, 10_001)
+    ]
+    assert table.columns[1:] == ("Silo N=16 R=9", "Foraging N=16 T=50")
+    assert cells["a"] == ["50.0", "2.0"] and cells["b"] == ["—", "2.0"]
+    assert cells["Schedule flooding"] == ["100.0", "—"]
+    assert cells["Shortest ways"] == ["—", f"{sum(map(walked, cases)) / 2:.1f}"]
+    alone = made(rows, recipe())
+    assert alone.columns[1:] == ("Foraging N=16 T=50",)
+    assert [line[0] for line in alone.rows] == ["a", "b", "Shortest ways"]
 
 
 def test_inference_counts_stages() -> None:

@@ -7,7 +7,13 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.runtime import sync
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.ceilings import REACHES, play_told
+from waggle.substrates.swarmbench.ceilings import (
+    REACHES,
+    WALKED,
+    deliveries,
+    play_told,
+    walked,
+)
 from waggle.testing.bound_swarmbench import told_table
 
 
@@ -63,6 +69,56 @@ def test_hearing_after_the_round_is_another_episode_than_hearing_at_once():
     cases = [case("pursuit", 32, seed) for seed in (10_100, 10_101, 10_102)]
     late = [play_told(each, "contacts late") for each in cases]
     assert late != [play_told(each, "contacts") for each in cases]
+
+
+CORRIDOR = ["WWWWWWWWW", "WF.....NW", "WWWWWWWWW", "W.......W", "WWWWWWWWW"]
+"""Food is touched in column 2, the nest in column 6: four steps apart."""
+
+
+@pytest.mark.parametrize(
+    ("column", "rounds", "pieces"),
+    [
+        (4, 5, 0), (4, 6, 1),  # two steps to the food and four to the nest
+        (4, 13, 1), (4, 14, 2), (4, 22, 3),  # every further piece is eight steps
+        (6, 7, 0), (6, 8, 1),
+        (2, 4, 0), (2, 5, 1),  # food is picked up at the end of a round, so this one waits
+    ],
+)  # fmt: skip
+def test_a_lone_walker_brings_what_the_way_allows(column, rounds, pieces):
+    most = deliveries(CORRIDOR, rounds)
+    assert most[1, column] == pieces
+    assert not most[3].any()  # walled off
+
+
+def test_one_who_touches_both_sites_delivers_every_round():
+    assert deliveries(["WWWWW", "WF.NW", "WWWWW"], 5)[1, 2] == 5
+
+
+def test_the_bound_of_a_case_sums_over_its_agents():
+    played = case("foraging", 16, rounds=100)
+    world = SwarmBench().open(played).scene.world
+    most = deliveries(world.terrain, 100)
+    assert walked(played) == sum(most[cell] for cell in world.agents) > 0
+    assert walked(case("foraging", 16, rounds=1)) == 0
+
+
+@pytest.mark.parametrize("seed", [10_000, 10_003])
+@pytest.mark.parametrize("n", [8, 16])
+def test_no_telling_brings_more_than_shortest_ways_allow(n, seed):
+    played = case("foraging", n, seed)
+    assert 0 < play_told(played, "everyone") <= walked(played)
+
+
+def test_foraging_rows_end_with_what_the_ways_allow():
+    cases = [case("foraging", 8, seed) for seed in (10_000, 10_001)]
+    rows = told_table(("foraging",), (8,), range(10_000, 10_002))
+    assert [row.told for row in rows] == [*REACHES, WALKED]
+    assert rows[-1].score == sum(map(walked, cases)) / 2
+
+
+def test_other_tasks_have_no_ways_to_count():
+    with pytest.raises(ConfigError, match="use foraging"):
+        walked(case("pursuit"))
 
 
 @pytest.mark.parametrize(

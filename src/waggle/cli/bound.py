@@ -66,8 +66,9 @@ def swarmbench(
 
     The same episodes and private proposals as `waggle run swarmbench/…`, but whoever knows a site
     tells it every round at no cost: to nobody (private-only), to contacts (late: heard after the
-    round, as messages are), from contact to contact, within 6 or 12 cells, to everyone. Gains
-    are paired with nobody. Example:
+    round, as messages are), from contact to contact, within 6 or 12 cells, to everyone. For
+    foraging also what shortest ways allow agents that are never in each other's way. Gains are
+    paired with nobody. Example:
 
     `waggle bound swarmbench pursuit -n 16 --seeds 100`
 

@@ -1,23 +1,31 @@
-"""Pursuit and Foraging with free telling: what word of a site is worth at every reach.
+"""Ceilings: Pursuit and Foraging with free telling, and what the ways of Foraging allow at all.
 
     score = play_told(Case("swarmbench", "pursuit", 16, 10_000), "contacts")
+    most = walked(Case("swarmbench", "foraging", 16, 10_000))
 
 Every body keeps its private proposals and follows what it was told exactly as the compiler follows
 a field, but nobody decides: whoever knows a site tells it every round, at once, at no cost, without
 suppression and without trace lifetimes. Only the reach varies, and once the moment of hearing.
 Invariant: with the reach `nobody` an episode is the private-only episode.
+
+`walked` knows the map and plays nothing: every agent walks as if it were alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Act, Case, Local, Write
 from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.compass import reach
+from waggle.substrates.swarmbench.config import MOVES
 from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.level import EMPTY, FOOD, NEST
 from waggle.substrates.swarmbench.memory import Memory, Site
 from waggle.substrates.swarmbench.sites import Sites
 
@@ -27,6 +35,8 @@ TASKS = ("pursuit", "foraging")
 """The tasks in which a site can be told."""
 LATE = "contacts late"
 """Contacts hear after the round, as messages of an episode do; every other reach hears at once."""
+WALKED = "shortest ways"
+"""What tables call the bound of `walked`."""
 _ALONE = Local((), None)
 
 
@@ -134,3 +144,49 @@ def _knows(memory: Memory, site: Site) -> bool:
 
 def _write(sender: int, receiver: int, claim: str) -> Write:
     return Write(sender, receiver, claim, MAX_BIN, MAX_BIN, 0, MAX_TTL, None, True)
+
+
+def walked(case: Case) -> int:
+    """Return how many pieces the agents of a Foraging case bring home if each walks alone.
+
+    Everyone knows the map, takes shortest ways one cell a round and stands in nobody's way. Only
+    being pushed along by others, on top of an own step, could bring more.
+
+    Raises:
+        ConfigError: if the task is not foraging.
+    """
+    if case.task != "foraging":
+        raise ConfigError(f"{case.task} has no food to bring home; use foraging")
+    grid = SwarmBench().open(case).scene.world
+    most = deliveries(grid.terrain, grid.config.max_round)
+    return sum(int(most[cell]) for cell in grid.agents)
+
+
+def deliveries(terrain: Sequence[str], rounds: int) -> NDArray[np.int64]:
+    """Return for every cell how many pieces one who starts there empty-handed can bring home.
+
+    Counted backwards from the last round. With d the steps between cells beside the sites it is
+    1 + floor((rounds - d(start, food) - d(food, nest)) / (2 d(food, nest))) where there is time for
+    one; less where the nearest cells beside a site differ from way to way, or where one starts
+    beside food, which is picked up at the end of a round.
+    """
+    place = np.array([list(row) for row in terrain])
+    beside_food, beside_nest = _beside(place == FOOD), _beside(place == NEST)
+    empty = laden = np.zeros(place.shape, dtype=np.int64)
+    for _ in range(rounds):
+        home = np.where(beside_nest, 1 + empty, laden)
+        idle = np.where(beside_food, home, empty)
+        empty, laden = (_step(np.where(place == EMPTY, end, -1)) for end in (idle, home))
+    return empty
+
+
+def _beside(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = np.any([np.roll(cells, move, (0, 1)) for move in MOVES], axis=0)
+    return found
+
+
+def _step(worth: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the best worth within one step; the map's frame keeps opposite edges apart."""
+    ways = [worth, *(np.roll(worth, move, (0, 1)) for move in MOVES)]
+    best: NDArray[np.int64] = np.max(ways, axis=0)
+    return best

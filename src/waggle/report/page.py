@@ -54,7 +54,10 @@ class Written(NamedTuple):
 def build(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     """Return the tables a recipe asks for."""
     if not rows and recipe.blocks:
-        raise ConfigError("no finished episode to report; run `waggle eval` until some cells end")
+        raise ConfigError(
+            "no finished episode to report: a seed of a setting counts once all its planned tasks "
+            "have ended; run `waggle eval` until some have"
+        )
     return [catalog.table(name)(rows, recipe) for name in recipe.tables] if rows else []
 
 

@@ -17,11 +17,13 @@ from waggle.laws.chat import ChatLaw
 from waggle.runtime.sync import Engine
 
 QUICK = {"timeout": 0.5, "retries": 0, "concurrency": 4}
+PATIENT = QUICK | {"timeout": 20.0}
+"""For servers that answer: a loaded machine may take its time."""
 
 
 def test_answers_come_back_in_order_with_their_cost(unruly: Any, beacon_views: Any) -> None:
     server = unruly("good")
-    law = ChatLaw(server.url, "m", **QUICK)
+    law = ChatLaw(server.url, "m", **PATIENT)
     decodes = law.decide([Request(view) for view in beacon_views[:6]])
     assert [d.output for d in decodes] == [RECORD] * 6
     assert {(d.usage.calls, d.usage.input_tokens, d.usage.output_tokens) for d in decodes} == {
@@ -63,7 +65,7 @@ def test_retries_recover(unruly: Any, beacon_views: Any, fault: str) -> None:
 
 def test_response_format_is_unlearned(unruly: Any, beacon_views: Any) -> None:
     server = unruly("picky", "good")
-    law = ChatLaw(server.url, "m", **QUICK)
+    law = ChatLaw(server.url, "m", **PATIENT)
     assert law.decide([Request(beacon_views[0])])[0].output == RECORD
     law.decide([Request(beacon_views[1])])
     assert ["response_format" in body for body in server.seen] == [True, False, False]
@@ -71,7 +73,7 @@ def test_response_format_is_unlearned(unruly: Any, beacon_views: Any) -> None:
 
 def test_replies_are_kept_and_reused(unruly: Any, beacon_views: Any, tmp_path: Path) -> None:
     server = unruly("good")
-    options: Any = {**QUICK, "cache": str(tmp_path / "deep" / "replies.sqlite3")}
+    options: Any = {**PATIENT, "cache": str(tmp_path / "deep" / "replies.sqlite3")}
     first = ChatLaw(server.url, "m", **options).decide([Request(beacon_views[0])])[0]
     again = ChatLaw(server.url, "m", **options).decide([Request(beacon_views[0])])[0]
     assert len(server.seen) == 1
@@ -83,7 +85,7 @@ def test_replies_are_kept_and_reused(unruly: Any, beacon_views: Any, tmp_path: P
 
 def test_failures_are_never_kept(unruly: Any, beacon_views: Any, tmp_path: Path) -> None:
     server = unruly("broken", "good")
-    law = ChatLaw(server.url, "m", cache=str(tmp_path / "r.sqlite3"), **QUICK)
+    law = ChatLaw(server.url, "m", cache=str(tmp_path / "r.sqlite3"), **PATIENT)
     assert law.decide([Request(beacon_views[0])])[0].usage.failures == 1
     assert law.decide([Request(beacon_views[0])])[0].output == RECORD
 

@@ -136,10 +136,7 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
     run = {"title": "t", "command": "c", "seeds": [1], "failed": 0, "cells": cells,
            "laws": {"mine": "nano", "expert": "expert", "plain": "heuristic"}}  # fmt: skip
     named = failures(law, {"runs": [run]})
-    assert named == [
-        "bad, N = 16: mine 0.940, expert 1.000.",
-        "bad, N = 16: mine 0.940, plain 0.950.",
-    ]
+    assert named == ["t, bad, N = 16: mine 0.940, below expert 1.000, plain 0.950."]
     assert "| t | mine | 20 | 20.00% |" in card(law, {"runs": [run]})
     assert failures(law, {}) == [
         "None measured yet: no diagnosis and no run is part of the results."

@@ -19,7 +19,7 @@ from waggle.core.seeds import Split
 from waggle.corpus.curriculum import Progress as Tell
 from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import Store
-from waggle.scd.crew import crew
+from waggle.crew import crew
 
 if TYPE_CHECKING:
     from waggle.scd.config import Recipe

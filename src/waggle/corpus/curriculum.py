@@ -8,10 +8,8 @@ settings give the same corpus.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from itertools import islice
-from multiprocessing import get_context
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +26,7 @@ from waggle.corpus.native import Sight, gather, training_tasks
 from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.situations import SITUATIONS, make
 from waggle.corpus.store import SPLITS, Example
+from waggle.crew import crew
 
 SEEDS: Mapping[str, range] = {
     "train": range(6_000), "validation": range(6_000, 7_000), "test": range(7_000, 8_000),
@@ -101,7 +100,7 @@ class Curriculum:
         if workers <= 1:
             yield from map(self.make, units)
             return
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        with crew(workers) as pool:
             yield from pool.map(_make, [self.settings] * len(units), units)
 
     def _units(self, split: str) -> Iterator[Unit]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,6 +25,7 @@ from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import Decision
 from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.store import CorpusError, Example, Store
+from waggle.crew import crew
 
 TEMPERATURE = 0.2
 """Sampling temperature of a chat teacher."""
@@ -95,8 +94,7 @@ def asking(teacher: Law, workers: int, again: Callable[[], Law]) -> Iterator[Ask
     if workers <= 1:
         yield partial(map, partial(_answers, teacher))
         return
-    context = get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_open, initargs=(again,)) as pool:
+    with crew(workers, _open, again) as pool:
         yield partial(pool.map, _answered)
 
 

@@ -8,10 +8,9 @@ fixed runtime; terminal records without a next view are masked; two strata, ordi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 from typing import TypeAlias
 
 import msgspec
@@ -27,6 +26,7 @@ from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.native import open_case, training_tasks, view_head, whole_view
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import CorpusError, Store, Transition
+from waggle.crew import crew
 from waggle.runtime.lockstep import play_together
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine
@@ -106,10 +106,7 @@ def _playing(law: Law, order: str, workers: int, again: Callable[[], Law]) -> It
     if workers <= 1:
         yield partial(_now, law, order)
         return
-    given = (again, order)
-    with ProcessPoolExecutor(
-        workers, get_context("spawn"), initializer=_open, initargs=given
-    ) as pool:
+    with crew(workers, _open, again, order) as pool:
         yield lambda split, episodes: pool.submit(_wave, split, episodes)
         pool.shutdown(cancel_futures=True)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
 from waggle.core.errors import ConfigError, suggest
+from waggle.crew import crew
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -72,13 +72,10 @@ def _pooled(
     workers: int, work: Callable[[Job], Result], jobs: Mapping[int, Job]
 ) -> Iterator[tuple[int, Result]]:
     """Do numbered jobs in fresh processes."""
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    try:
+    with crew(workers) as pool:
         places = {pool.submit(work, job): place for place, job in jobs.items()}
         for future in as_completed(places):
             yield places[future], future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Ray:

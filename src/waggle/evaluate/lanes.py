@@ -20,6 +20,7 @@ from typing import Any
 
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
+from waggle.crew import end_with_parent
 from waggle.evaluate.costs import deal
 from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell
@@ -145,6 +146,7 @@ def _lane(
     threads: int,
 ) -> None:  # fmt: skip
     """Play the cells of one lane; say so at the end, or why the law cannot be loaded."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its lanes itself
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     try:

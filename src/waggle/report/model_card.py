@@ -234,10 +234,15 @@ def _shortfalls(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
             mine = by_method.get(own)
             if mine is None:
                 continue
-            for method, score in by_method.items():
-                bar = GOAL * score if run["laws"].get(method) == EXPERT else score
-                if method != own and mine < bar:
-                    yield f"{task}, N = {n}: {own} {number(mine)}, {method} {number(score)}."
+            above = [
+                f"{method} {number(score)}"
+                for method, score in by_method.items()
+                if method != own
+                and mine < (GOAL * score if run["laws"].get(method) == EXPERT else score)
+            ]
+            if above:
+                where = f"{run['title']}, {task}, N = {n}"
+                yield f"{where}: {own} {number(mine)}, below {', '.join(above)}."
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waggle.core.seeds import Split
+from waggle.crew import crew
 from waggle.scd.config import ARMS, Arm, Recipe
-from waggle.scd.crew import crew
 
 if TYPE_CHECKING:
     from waggle.scd.findings import Findings

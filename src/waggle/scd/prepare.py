@@ -26,8 +26,8 @@ from waggle.core.schema import Decision
 from waggle.core.seeds import derive
 from waggle.core.summary import rho
 from waggle.corpus.store import CorpusError, Store, Transition
+from waggle.crew import crew
 from waggle.scd import rows
-from waggle.scd.crew import crew
 from waggle.scd.data import Schedule, encode_moves, image, in_order
 from waggle.scd.rows import Rows
 from waggle.scd.tokens import Coder

@@ -25,7 +25,7 @@ from waggle.corpus import harvest
 from waggle.corpus.harvest import Job, Pair
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
-from waggle.scd.crew import crew
+from waggle.crew import crew
 from waggle.scd.speller import Piece, Speller, Tokens
 from waggle.scd.tokens import Coder
 

@@ -16,7 +16,9 @@ from typing import Any
 
 
 @contextmanager
-def crew(size: int, opened: Callable[..., None], *given: Any) -> Iterator[ProcessPoolExecutor]:
+def crew(
+    size: int, opened: Callable[..., None] | None = None, *given: Any
+) -> Iterator[ProcessPoolExecutor]:
     """Open so many worker processes, each prepared by `opened(*given)`."""
     context = get_context("spawn")
     with ProcessPoolExecutor(size, context, initializer=_start, initargs=(opened, given)) as pool:
@@ -27,14 +29,20 @@ def crew(size: int, opened: Callable[..., None], *given: Any) -> Iterator[Proces
             raise
 
 
-def _start(opened: Callable[..., None], given: tuple[Any, ...]) -> None:
+def _start(opened: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
     # One process per core: threads below them would only be in one another's way.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    opened(*given)
+    end_with_parent()
+    if opened is not None:
+        opened(*given)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Let this worker process end as soon as the one that started it is gone."""
+    threading.Thread(target=_watch, daemon=True).start()
+
+
+def _watch() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -2,7 +2,9 @@
 
 A node has an own claim with a place in an order, knows what contacts have told it of theirs, and
 answers by the stances it sees (`waggle.laws.stances`). Words, keys, the number of contacts and
-actions, further facts and traces are drawn; no world is played and no transfer task is read.
+actions, further facts and traces are drawn; no world is played and no transfer task is read. Half
+of the tasks are plain (common words, few contacts, hardly any further facts), so that the comparison
+is learned there first. In some tasks the answer names a contact; their label is the proposal.
 Invariant: every view is bounded, and the teacher's record follows from the view alone.
 """
 
@@ -13,6 +15,7 @@ from typing import NamedTuple
 
 from waggle.core import orbit
 from waggle.core.schema import (
+    CHANNEL_ARGUMENT,
     MAX_BIN,
     MAX_LOT,
     MAX_TRACES,
@@ -32,7 +35,9 @@ from waggle.core.schema import (
 from waggle.corpus import vocabulary
 from waggle.corpus.draw import Draw
 
-_MOST_CONTACTS = 8
+_CROWDS = (4, 6, 8)
+_FEW = (2, 3, 5)
+"""Contacts at most, in one view; of a plain task they are few."""
 _SILENT = ("none", "no", "nothing so far", "not said", "-", "?", "open", "")
 
 
@@ -50,32 +55,46 @@ class Words(NamedTuple):
     unsaid: str
     told: bool
     """Whether claims carry the stances of their holders."""
+    spoken: Sequence[str]
+    """What contacts say under the key of stances: actions, unless actions name a contact."""
+    points: str
+    """The action that names a contact, without its argument; empty where there is none."""
+    common: bool
+    """Whether the task is a plain one."""
 
 
 def make(draw: Draw, words: Words) -> View:
     """Make up one view of a task."""
-    contract = words.contract
-    actions = [a for a in contract.actions if a != WAIT]
-    contacts = draw.between(0 if draw.chance(5) else 1, draw.choice((4, 6, _MOST_CONTACTS)))
+    contacts = draw.between(
+        0 if draw.chance(5) else 1, draw.choice(_FEW if words.common else _CROWDS)
+    )
     silent = draw.choice((0, 0, 0, 10, 30, 100))
     heard = [not draw.chance(silent) for _ in range(contacts)]
     count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
     own, *places = draw.some(range(count), count)
-    standing = draw.choice(actions) if draw.chance(85) else words.unsaid
-    ports = _ports(draw, words, actions, heard, places, standing)
+    standing = draw.choice(words.spoken) if draw.chance(85) else words.unsaid
+    ports = _ports(draw, words, heard, places, standing)
     tellers = [number for number, spoke in enumerate(heard) if spoke]
     tellers += [-1] * (len(places) - len(tellers))
-    rows, traces = _claims(
-        draw, words, actions, own, list(zip(tellers, places, strict=True)), contacts
-    )
+    rows, traces = _claims(draw, words, own, list(zip(tellers, places, strict=True)), contacts)
     observation: dict[str, Json] = {words.stance: standing, words.order: own}
     if draw.chance(60):
         observation[vocabulary.key(draw)] = str(draw.bits() >> draw.below(60))
     ready = ("z0",) if draw.chance(12) else ()
     private = Private(observation, (_own(draw),), ready, None, ports, rows)
-    proposal = Proposal(draw.choice(actions) if draw.chance(96) else WAIT, None, "z0")
-    plain = View(contract, private, proposal, traces, None, draw.between(0, MAX_BIN))
+    proposal = Proposal(_proposed(draw, words, standing, contacts), None, "z0")
+    plain = View(words.contract, private, proposal, traces, None, draw.between(0, MAX_BIN))
     return orbit.sample(plain, draw.bits()).view(plain)
+
+
+def _proposed(draw: Draw, words: Words, standing: str, contacts: int) -> str:
+    """Propose an action, often the one the node stands for."""
+    if draw.chance(4):
+        return WAIT
+    if words.points and contacts and draw.chance(85):
+        return f"{words.points}:h{draw.below(contacts)}"
+    plain = [a for a in words.contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
+    return standing if standing in plain and draw.chance(50) else draw.choice(plain)
 
 
 def _own(draw: Draw) -> Evidence:
@@ -85,17 +104,16 @@ def _own(draw: Draw) -> Evidence:
 
 
 def _ports(
-    draw: Draw, words: Words, actions: Sequence[str], heard: Sequence[bool],
-    places: Sequence[int], standing: str,
-) -> tuple[Port, ...]:  # fmt: skip
+    draw: Draw, words: Words, heard: Sequence[bool], places: Sequence[int], standing: str
+) -> tuple[Port, ...]:
     """Make the contacts; one in four that spoke stands where the node itself stands."""
     ports: list[Port] = []
     left = iter(places)
     for number, spoke in enumerate(heard):
         facts: dict[str, Fact] = {}
         if spoke:
-            alike = standing in actions and draw.chance(25)
-            said = standing if alike else draw.choice(actions)
+            alike = standing in words.spoken and draw.chance(25)
+            said = standing if alike else draw.choice(words.spoken)
             facts = {words.stance: said, words.order: next(left)}
         facts |= {key: draw.between(0, MAX_BIN) for key in words.ports if spoke or draw.chance(40)}
         ports.append(Port(f"h{number}", draw.between(0, MAX_LOT), dict(sorted(facts.items()))))
@@ -104,39 +122,53 @@ def _ports(
 
 def task(draw: Draw) -> Words:
     """Make up a task: its contract, and keys that are all different."""
+    common = draw.chance(50)
     drawn: dict[str, None] = {}
     while len(drawn) < 10:
-        drawn[vocabulary.key(draw)] = None
+        drawn[vocabulary.key(draw, common=common)] = None
     names = list(drawn)
     unsaid = draw.choice(_SILENT) if draw.chance(60) else vocabulary.name(draw)
-    told = draw.chance(30)
-    contract = _contract(draw, 2 if told or draw.chance(45) else draw.between(3, 9), unsaid)
-    ports, claims = names[2 : 2 + draw.between(0, 4)], names[7 : 7 + draw.between(0, 2)]
-    return Words(contract, names[0], names[1], ports, claims, unsaid, told)
+    points, told = draw.chance(12), draw.chance(30)
+    few = told or points or draw.chance(45)
+    actions = _actions(draw, 2 if few else draw.between(3, 9), unsaid, common)
+    spoken = list(actions)
+    if points:
+        spoken = [actions[1], vocabulary.name(draw), vocabulary.name(draw)]
+        actions = [f"{actions[0][:30]}:{CHANNEL_ARGUMENT}", actions[1]]
+    more = draw.between(0, 4) if not common else draw.below(2)
+    ports, claims = names[2 : 2 + more], names[7 : 7 + draw.between(0, 2) // (1 + common)]
+    verb = actions[0].partition(":")[0] if points else ""
+    contract = _contract(draw, actions)
+    return Words(contract, names[0], names[1], ports, claims, unsaid, told, spoken, verb, common)
 
 
-def _contract(draw: Draw, count: int, unsaid: str) -> Contract:
-    """Make up a contract of so many actions, none of which says that nothing was said."""
+def _actions(draw: Draw, count: int, unsaid: str, common: bool) -> list[str]:
+    """Make up so many actions, none of which says that nothing was said."""
     actions: list[str] = []
     while len(actions) < count:
-        found = vocabulary.actions(draw, count)
+        found = vocabulary.actions(draw, count, common=common)
         actions = [a for a in found if a != unsaid]
-    actions.insert(len(actions) if draw.chance(60) else draw.below(len(actions) + 1), WAIT)
+    return actions
+
+
+def _contract(draw: Draw, actions: Sequence[str]) -> Contract:
+    """Make up a contract of some actions."""
+    listed = list(actions)
+    listed.insert(len(listed) if draw.chance(60) else draw.below(len(listed) + 1), WAIT)
     goal = vocabulary.goal(draw)
     if draw.chance(40):
         goal = f"{goal} {vocabulary.goal(draw)} {vocabulary.goal(draw)}"
-    return Contract(vocabulary.task(draw), goal, tuple(actions), broadcast=True)
+    return Contract(vocabulary.task(draw), goal, tuple(listed), broadcast=True)
 
 
 def _claims(
-    draw: Draw, words: Words, actions: Sequence[str], own: int,
-    known: Sequence[tuple[int, int]], contacts: int,
-) -> tuple[tuple[ClaimRow, ...], tuple[Trace, ...]]:  # fmt: skip
+    draw: Draw, words: Words, own: int, known: Sequence[tuple[int, int]], contacts: int
+) -> tuple[tuple[ClaimRow, ...], tuple[Trace, ...]]:
     """Make the rows of the claims held, and traces of what contacts told of them."""
     rows = [ClaimRow("z0", _facts(draw, words, own, None))]
     traces: list[Trace] = []
     for number, (port, place) in enumerate(known, 1):
-        said = draw.choice(actions) if words.told else None
+        said = draw.choice(words.spoken) if words.told else None
         rows.append(ClaimRow(f"z{number}", _facts(draw, words, place, said)))
         tellers = {port} - {-1}
         if contacts and (words.told or draw.chance(10)):

@@ -49,7 +49,7 @@ def stem(draw: Draw) -> str:
     if kind < 14:
         return "".join(draw.choice(_LETTERS) for _ in range(draw.between(1, 8)))
     if kind < 18:
-        return draw.choice(draw.choice((_VERBS, _NOUNS, _ADJECTIVES)))
+        return word(draw)
     return draw.choice(_LETTERS) + str(draw.below(1000))
 
 
@@ -65,15 +65,25 @@ def name(draw: Draw, style: Callable[[str], str] = str.lower) -> str:
     return style(stem(draw) + draw.choice("-_ ") + stem(draw))
 
 
-def key(draw: Draw) -> str:
-    """Make up a key that a view may hold."""
+def word(draw: Draw) -> str:
+    """Choose a common word."""
+    return draw.choice(draw.choice((_VERBS, _NOUNS, _ADJECTIVES)))
+
+
+def key(draw: Draw, *, common: bool = False) -> str:
+    """Make up a key that a view may hold, or choose a common word for one."""
     while True:
-        made = stem(draw) if draw.chance(85) else f"{stem(draw)}_{stem(draw)}"
+        if common:
+            made = word(draw)
+        else:
+            made = stem(draw) if draw.chance(85) else f"{stem(draw)}_{stem(draw)}"
         if not keys.forbidden(made) and made not in RESERVED and made != "n":
             return made
 
 
-def actions(draw: Draw, count: int, style: Callable[[str], str] | None = None) -> list[str]:
+def actions(
+    draw: Draw, count: int, style: Callable[[str], str] | None = None, *, common: bool = False
+) -> list[str]:
     """Make up so many different actions: words of one case, sometimes a numbered row of them."""
     style = style or case(draw)
     if count > 1 and draw.chance(30):
@@ -81,9 +91,12 @@ def actions(draw: Draw, count: int, style: Callable[[str], str] | None = None) -
         return [f"{verb[:30]}{join}{start + i}" for i in range(count)]
     made: dict[str, None] = {}
     while len(made) < count:
-        word = str(draw.below(100)) if draw.chance(4) else name(draw, style)
-        if word not in (WAIT, "") and ":" not in word:
-            made[word[:MAX_ACTION]] = None
+        if common:
+            found = style(word(draw))
+        else:
+            found = str(draw.below(100)) if draw.chance(4) else name(draw, style)
+        if found not in (WAIT, "") and ":" not in found:
+            made[found[:MAX_ACTION]] = None
     return list(made)
 
 

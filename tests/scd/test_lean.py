@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 
 from waggle.engine.nano import tiny_random
 from waggle.scd import lean
-from waggle.scd.export import low_rank
+from waggle.scd.factors import low_rank
 
 
 def adapted() -> Any:

@@ -66,8 +66,8 @@ def test_what_training_left_beside_the_law_is_taken(
     (law.parent / "diagnosis.json").write_text(json.dumps(DIAGNOSIS))
     (run / "phases.json").write_text(json.dumps({"stage one": 240.0, "stage two": 61.5}))
     shards = {"train": [{"rows": 65536}, {"rows": 10}], "validation": [{"rows": 77}]}
-    (run / "tokens").mkdir()
-    (run / "tokens" / "manifest.json").write_text(json.dumps({"shards": shards}))
+    (run / "tokens" / "canonical").mkdir(parents=True)
+    (run / "tokens" / "canonical" / "manifest.json").write_text(json.dumps({"shards": shards}))
     said = waggle("law", "pack", law, "nano", "--out", root)
     assert said.code == 0, said.err
     text = (root / "nano" / "README.md").read_text()

@@ -50,6 +50,7 @@ COMMANDS = {
     "diagnose": Command("waggle.cli.diagnose:diagnose", "Measure a law on held-out data."),
     "replay": Command("waggle.cli.replay:replay", "Recompute a record and compare."),
     "doctor": Command("waggle.cli.doctor:doctor", "Examine the installation."),
+    "law ranks": Command("waggle.cli.shipping:ranks", "Measure how large an adapter must be."),
     "law pack": Command("waggle.cli.shipping:pack", "Make a trained law shippable."),
     "law card": Command("waggle.cli.shipping:card", "Write the model card of a shippable law."),
     "models fetch": Command("waggle.cli.models:fetch", "Make a model ready on this machine."),

@@ -1,10 +1,11 @@
-"""`waggle law pack | card`: from a trained law to one that ships, with its model card."""
+"""`waggle law ranks | pack | card`: from a trained law to one that ships, with its model card."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -15,8 +16,11 @@ from waggle.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from waggle.shipped import Manifest
+    from waggle.shipped.pack import Packed
 
 MAX_JSON = 64 << 20
+MAX_RANK = 4096
+Flag = Annotated[bool, Parameter(negative="")]
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Results:
         tokens: manifest.json of the token corpus of stage one.
         phases: phases.json of the training run.
         run: Run directories of `waggle eval`.
+        ranks: JSON file of `waggle law ranks --out`.
         notes: Text file with known failures in words, one a line.
     """
 
@@ -38,17 +43,27 @@ class Results:
     tokens: Path | None = None
     phases: Path | None = None
     run: tuple[Path, ...] = ()
+    ranks: Path | None = None
     notes: Path | None = None
 
-    def beside(self, law: Path) -> Results:
-        """Take what training left beside a law where nothing else was given."""
-        diagnosis, run = law.parent / "diagnosis.json", law.resolve().parent.parent.parent
+    def beside(self, law: Path, *, same: bool) -> Results:
+        """Take what training left beside a law where nothing else was given.
+
+        The diagnosis is of the very adapter that training wrote, so one of another rank has none.
+        """
+        diagnosis, run = law.parent / "diagnosis.json", _run_of(law)
+        order = str(_json(law / "waggle.json").get("order"))
         return replace(
             self,
-            diagnosis=self.diagnosis or ((diagnosis,) if diagnosis.is_file() else ()),
-            tokens=self.tokens or _there(run / "tokens" / "manifest.json"),
+            diagnosis=self.diagnosis or ((diagnosis,) if same and diagnosis.is_file() else ()),
+            tokens=self.tokens or _there(run / "tokens" / order / "manifest.json"),
             phases=self.phases or _there(run / "phases.json"),
         )
+
+
+def _run_of(law: Path) -> Path:
+    """Return the folder of the run that a law was trained in: RUN/seed-S/ARM/law."""
+    return law.resolve().parent.parent.parent
 
 
 def _there(path: Path) -> Path | None:
@@ -59,8 +74,77 @@ Given = Annotated[Results, Parameter(name="*")]
 _NOTHING = Results()
 
 
+def ranks(
+    source: Path,
+    /,
+    *,
+    corpus: Path | None = None,
+    ranks: str = "16,32,64,128",
+    records: int = 200,
+    device: str = "auto",
+    out: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Measure how large the adapter of a trained law has to be.
+
+    For every rank: bytes, the share of the squared norm of what training changed that is kept, what
+    rounding to bfloat16 takes from it, and the held-out loss per token; for factors that are best
+    in the matrices (plain) and in what the matrices make of training inputs (fitted). Pack the one
+    that is large enough with `waggle law pack --rank`.
+
+    Args:
+        source: The `law` folder of a training run.
+        corpus: Folder of its corpus; by default RUN/corpus.
+        ranks: The ranks.
+        records: Validation records, and as many training records for the fit.
+        device: auto, cpu or cuda.
+        out: Also write the rows as JSON here.
+        json: Print one JSON object instead of text.
+    """
+    from json import dumps
+
+    from waggle.scd.ranks import Row, measure
+
+    place = corpus or _run_of(source) / "corpus"
+    sizes = _sizes(ranks)
+    found = []
+    for row in measure(source, place, sizes, records, device):
+        found.append(row._asdict())
+        console.note(f"{row.factors} {row.rank or ''}: loss {row.nll:.5f}")
+    if out is not None:
+        said = {"source": str(source), "records": records, "rows": found}
+        out.write_text(dumps(said, indent=1) + "\n", encoding="utf-8")
+    if json:
+        console.dump({"rows": found})
+        return
+    table = [
+        (r["factors"], r["rank"] or "", f"{r['bytes'] / 1e6:.1f}", f"{r['kept']:.4f}",
+         f"{r['rounding']:.1e}", f"{r['nll']:.5f}") for r in found
+    ]  # fmt: skip
+    console.table(f"Ranks of {source}", Row._fields, table, right=1)
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not 1 <= found[0] <= found[-1] <= MAX_RANK:
+        raise ConfigError(f"--ranks takes ranks from 1 to {MAX_RANK} such as 16,32, not {text!r}")
+    return found
+
+
 def pack(
-    source: Path, name: str, /, *, out: Path = shipped.ROOT, results: Given = _NOTHING
+    source: Path,
+    name: str,
+    /,
+    *,
+    out: Path = shipped.ROOT,
+    rank: int | None = None,
+    corpus: Path | None = None,
+    plain: Flag = False,
+    device: str = "auto",
+    results: Given = _NOTHING,
 ) -> None:
     """Make a trained law shippable: bfloat16 shards, digests, results, model card.
 
@@ -70,19 +154,47 @@ def pack(
     Args:
         source: The `law` folder of a training run.
         name: Name of the shipped law, such as nano.
-        out: Folder that holds the shipped laws.
+        out: Folder that holds the shipped laws; outside the package it may have any name.
+        rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
+        corpus: With --rank: corpus whose training inputs say what counts; by default RUN/corpus
+            where that is there.
+        plain: With --rank: all inputs count alike.
+        device: With --rank: auto, cpu or cuda.
         results: Measured results.
     """
-    from waggle.report.model_card import card
     from waggle.shipped.pack import pack as write
+
+    if name not in shipped.NAMES and out == shipped.ROOT:
+        known = " or ".join(shipped.NAMES)
+        raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
+    if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
+        raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
+    found = _gather({}, results.beside(source, same=rank is None))
+    if rank is None:
+        _finish(write(source, out / name, found), found)
+        return
+    from waggle.scd.ranks import refactor
+
+    fit = None if plain else corpus or _there_folder(_run_of(source) / "corpus")
+    with TemporaryDirectory() as scratch:
+        again = refactor(source, Path(scratch) / "law", rank, fit, device=device)
+        _finish(write(again, out / name, found), found)
+    if not results.diagnosis:
+        console.note(f"not diagnosed at this rank; waggle diagnose {out / name} --out FILE, then "
+                     f"waggle law card {out / name} --diagnosis FILE")  # fmt: skip
+
+
+def _finish(made: Packed, found: dict[str, Any]) -> None:
+    """Write the card and say what was packed."""
+    from waggle.report.model_card import card
     from waggle.shipped.pack import rewrite
 
-    if name not in shipped.NAMES:
-        raise ConfigError(f"{name!r} is no law that ships; use {' or '.join(shipped.NAMES)}")
-    found = _gather({}, results.beside(source))
-    made = write(source, out / name, found)
     law = rewrite(made.folder, made.manifest, found, card(made.manifest, found))
     console.say(_told(law, made.folder))
+
+
+def _there_folder(path: Path) -> Path | None:
+    return path if path.is_dir() else None
 
 
 def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
@@ -128,6 +240,8 @@ def _gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
         runs = {result["title"]: result for result in map(_run, given.run)}
         kept = [r for r in found.get("runs", ()) if r["title"] not in runs]
         found["runs"] = [*kept, *runs.values()]
+    if given.ranks is not None:
+        found["ranks"] = _json(given.ranks).get("rows", [])
     if given.notes is not None:
         found["notes"] = [line for line in _text(given.notes).splitlines() if line.strip()]
     return found

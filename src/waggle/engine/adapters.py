@@ -1,21 +1,96 @@
 """PEFT adapters from a folder, whole or in shards.
 
 PEFT itself reads one `adapter_model.safetensors`; a shipped adapter may be cut into files of
-bounded size with an index, as models are. Invariant: the adapted model is the same either way.
+bounded size with an index, as models are. Factors of plain LoRA are folded into the weights here,
+in float32, so that what is rounded is the sum alone; whatever else PEFT knows is left to PEFT.
+Invariant: the adapted model is the same whichever way it was read.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waggle.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WHOLE = "adapter_model.safetensors"
 INDEX = f"{WHOLE}.index.json"
 CONFIG = "adapter_config.json"
+_MORE = (
+    "use_dora", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out", "lora_bias",
+    "target_parameters", "trainable_token_indices", "alora_invocation_tokens",
+)  # fmt: skip
+"""Settings under which an adapter is more than a pair of factors per matrix."""
+
+
+class Factors(NamedTuple):
+    """The change of one matrix: scale times b times a."""
+
+    a: Tensor
+    b: Tensor
+    scale: float
+
+    def change(self, device: Any = "cpu") -> Tensor:
+        """Return the change itself, in float32."""
+        return self.scale * (self.b.to(device).float() @ self.a.to(device).float())
+
+    def onto(self, weight: Tensor) -> Tensor:
+        """Return a matrix with the change added, rounded once to the matrix's own type."""
+        return (weight.float() + self.change(weight.device)).to(weight.dtype)
+
+
+def factors(place: Path) -> dict[str, Factors] | None:
+    """Return the factors of plain LoRA by the name of their matrix, or None for another adapter.
+
+    Raises:
+        ConfigError: when the folder holds no adapter.
+    """
+    config = _config(place)
+    if config.get("peft_type") != "LORA" or config.get("bias", "none") != "none":
+        return None
+    if any(config.get(name) for name in _MORE):
+        return None
+    tensors = read(place)
+    ends = (".lora_A.weight", ".lora_B.weight")
+    names = {name.removesuffix(end) for name in tensors for end in ends if name.endswith(end)}
+    if len(tensors) != 2 * len(names):
+        return None
+    rank, alpha = int(config["r"]), float(config["lora_alpha"])
+    scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
+    return {
+        f"{name.removeprefix('base_model.model.')}.weight": Factors(
+            tensors[name + ends[0]], tensors[name + ends[1]], scale
+        )
+        for name in sorted(names)
+    }
+
+
+def _config(place: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+        int(found.get("r", 1)), float(found.get("lora_alpha", 1))
+        return found
+    except (OSError, ValueError, TypeError, AttributeError):
+        raise ConfigError(
+            f"{str(place)!r} is no PEFT adapter; give a folder with {CONFIG}"
+        ) from None
+
+
+def fitting(found: Mapping[str, Factors], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse factors that do not fit the matrices of a backbone, each one of them.
+
+    Raises:
+        ConfigError: naming the first that does not.
+    """
+    for name, (a, b, _) in found.items():
+        if a.shape[0] != b.shape[1] or shapes.get(name) != (b.shape[0], a.shape[1]):
+            raise ConfigError(f"the adapter adapts another backbone ({name}); give its own model")
 
 
 def adapt(model: Any, folder: str, merge: bool) -> Any:
@@ -25,8 +100,10 @@ def adapt(model: Any, folder: str, merge: bool) -> Any:
         ConfigError: when the folder holds no adapter for it.
     """
     place = Path(folder).expanduser()
-    if not (place / CONFIG).is_file():
-        raise ConfigError(f"{folder!r} is no PEFT adapter; give a folder with {CONFIG}")
+    found = factors(place) if merge else None
+    if found is not None:
+        return _folded(model, found)
+    _config(place)
     peft: Any = import_module("peft")
     tensors = read(place)
     config = peft.PeftConfig.from_pretrained(str(place))
@@ -35,6 +112,15 @@ def adapt(model: Any, folder: str, merge: bool) -> Any:
     adapted = peft.get_peft_model(model, config).eval()
     _fill(adapted, tensors, folder)
     return adapted.merge_and_unload() if merge else adapted
+
+
+def _folded(model: Any, found: Mapping[str, Factors]) -> Any:
+    """Add every change to its matrix."""
+    matrices = dict(model.named_parameters())
+    fitting(found, {name: tuple(matrix.shape) for name, matrix in matrices.items()})
+    for name, pair in found.items():
+        matrices[name].data = pair.onto(matrices[name].data)
+    return model
 
 
 def _fill(adapted: Any, tensors: dict[str, Any], folder: str) -> None:

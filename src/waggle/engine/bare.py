@@ -2,8 +2,9 @@
 
 Importing transformers takes longer than many evaluations do, and every process pays it. The lean
 decoder needs weights by name and the tokenizer its file, so plain Llama-shaped folders are opened
-here. Whatever is not plain (an adapter, scaled positions, another tokenizer class) is left to
-transformers. Invariant: the same weights, the same tokens and the same chat text either way.
+here, with the factors of an adapter folded in. Whatever is not plain (another kind of adapter,
+scaled positions, another tokenizer class) is left to transformers. Invariant: the same weights, the
+same tokens and the same chat text either way.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from waggle.engine import adapters
 from waggle.engine.decoder import supports
 
 MAX_JSON = 64 << 20
@@ -40,13 +42,27 @@ _NEEDED = (
 )  # fmt: skip
 
 
-def open_bare(folder: Path, device: str, dtype: torch.dtype) -> tuple[Any, Any] | None:
-    """Return the model and tokenizer of a folder, or None where transformers has to read it."""
+def open_bare(
+    folder: Path, device: str, dtype: torch.dtype, adapter: Path | None = None
+) -> tuple[Any, Any] | None:
+    """Return the model and tokenizer of a folder, or None where transformers has to read it.
+
+    Raises:
+        ConfigError: when the adapter's folder holds none, or one for another backbone.
+    """
+    found = {} if adapter is None else adapters.factors(adapter)
+    if found is None:
+        return None
     try:
         config = _config(_json(folder / "config.json"))
         tokenizer = BareTokenizer(folder)
         closing = _closing(folder, config)
-        return (_model(folder, config, closing, device, dtype), tokenizer) if config else None
+        if config is None:
+            return None
+        weights = _weights(folder, device, dtype)
+        adapters.fitting(found, {name: tuple(weight.shape) for name, weight in weights.items()})
+        weights |= {name: pair.onto(weights[name]) for name, pair in found.items()}
+        return _model(weights, config, closing, dtype), tokenizer
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
         return None  # whoever reads it properly also says properly what is wrong with it
 
@@ -88,9 +104,8 @@ def _closing(folder: Path, config: SimpleNamespace | None) -> Any:
 
 
 def _model(
-    folder: Path, config: SimpleNamespace, closing: Any, device: str, dtype: torch.dtype
+    weights: dict[str, Tensor], config: SimpleNamespace, closing: Any, dtype: torch.dtype
 ) -> SimpleNamespace:
-    weights = _weights(folder, device, dtype)
     embedding = weights["model.embed_tokens.weight"]
     head = embedding if config.tie_word_embeddings else weights["lm_head.weight"]
     layers = [_layer(weights, f"model.layers.{i}.") for i in range(config.num_hidden_layers)]

@@ -162,12 +162,13 @@ def load_to_decode(
     merge: bool = True,
 ) -> tuple[Any, Any]:
     """Load a model and its tokenizer for the engine alone, as `load` does but sooner if it can."""
-    if adapter is None and name != "tiny-random":
+    if (adapter is None or merge) and name != "tiny-random":
         require_llm("torch")
         from waggle.engine.bare import open_bare
 
         where = pick_device(device)
-        found = open_bare(path(name), where, pick_dtype(dtype, where))
+        put_on = None if adapter is None else Path(adapter).expanduser()
+        found = open_bare(path(name), where, pick_dtype(dtype, where), put_on)
         if found is not None:
             return found
     return load(name, device, dtype, adapter, merge)

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from waggle.engine import weights
-from waggle.scd import packing
-from waggle.scd.checkpoint import publishing, write_tensors
-from waggle.scd.config import Adaptation, Recipe
+from waggle.scd import factors, packing
+from waggle.scd.checkpoint import publishing
+from waggle.scd.config import Recipe
 from waggle.scd.model import Student
 
 SHARD = "14MB"
@@ -80,35 +78,11 @@ def _factorised(student: Student, folder: Path) -> None:
     adaptation = student.recipe.adaptation
     base, _ = weights.load(student.recipe.backbone, "cpu", "float32")
     before = dict(base.named_parameters())
-    tensors: dict[str, Tensor] = {}
+    pairs = {}
     for name, parameter in student.trainable().items():
         change = parameter.detach().float() - before[name].detach().to(parameter.device)
-        a, b = low_rank(change, adaptation.rank)
-        module = f"base_model.model.{name.removesuffix('.weight')}"
-        tensors[f"{module}.lora_A.weight"] = a.to(torch.bfloat16)
-        tensors[f"{module}.lora_B.weight"] = b.to(torch.bfloat16)
-    write_tensors(folder / "adapter_model.safetensors", tensors)
-    config = _adapter_config(student.recipe.backbone, adaptation)
-    (folder / "adapter_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-
-
-def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """Return (A, B) with B A the best approximation of a matrix of so small a rank."""
-    u, s, v = torch.linalg.svd(change, full_matrices=False)
-    kept = min(rank, len(s))
-    root = s[:kept].sqrt()
-    a, b = root[:, None] * v[:kept], u[:, :kept] * root
-    # A matrix smaller than the rank is padded: an adapter has one rank throughout.
-    return F.pad(a, (0, 0, 0, rank - kept)), F.pad(b, (0, rank - kept))
-
-
-def _adapter_config(backbone: str, adaptation: Adaptation) -> dict[str, Any]:
-    """Return PEFT's adapter_config.json for factors that already hold their scale."""
-    return {
-        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": backbone,
-        "r": adaptation.rank, "lora_alpha": adaptation.rank, "lora_dropout": 0.0, "bias": "none",
-        "target_modules": list(adaptation.targets), "inference_mode": True, "use_rslora": False,
-    }  # fmt: skip
+        pairs[name] = factors.low_rank(change, adaptation.rank)
+    factors.write(folder, pairs, student.recipe.backbone, adaptation)
 
 
 def model_card(recipe: Recipe, card: Mapping[str, Any]) -> str:

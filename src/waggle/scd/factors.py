@@ -1,0 +1,104 @@
+"""What training changed, as factors of small rank: the numerics behind a shipped adapter.
+
+The factors of a matrix's change are the best of their rank: in the matrix itself, or, given the
+second moments of the inputs it sees, in what it makes of them, which costs the law least. Products
+and eigenvectors are taken in float64. Rounding to bfloat16 is relative, so no split of the singular
+values between the factors is better than another; their roots keep both factors of one size.
+Invariant: the factors of a smaller rank are the first of those of a larger one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from waggle.engine import adapters
+from waggle.scd import checkpoint
+from waggle.scd.config import Adaptation
+
+Pair = tuple[Tensor, Tensor]
+"""(A, B); the change is B A."""
+JITTER = 1e-9
+"""Added to the moments of inputs, relative to their mean: some directions are never seen."""
+
+
+def low_rank(change: Tensor, rank: int, moments: Tensor | None = None) -> Pair:
+    """Return (A, B) with B A the best approximation of a matrix of so small a rank.
+
+    Args:
+        change: (outputs, inputs).
+        rank: rows of A; a smaller matrix is padded, since an adapter has one rank throughout.
+        moments: second moments of the inputs, (inputs, inputs); by default all count alike.
+    """
+    wide = change.double()
+    left = _directions(wide, None if moments is None else moments.double())[:, :rank]
+    a = left.T @ wide
+    # The eigenvectors may be of a weighted matrix: sizes are taken from the factors themselves.
+    root = a.norm(dim=1).sqrt().clamp_min(torch.finfo(torch.float32).tiny)
+    a, b = a / root[:, None], left * root
+    short = rank - left.shape[1]
+    return F.pad(a, (0, 0, 0, short)).to(change.dtype), F.pad(b, (0, short)).to(change.dtype)
+
+
+def _directions(change: Tensor, moments: Tensor | None) -> Tensor:
+    """Return orthonormal output directions, those that carry most first."""
+    outputs, inputs = change.shape
+    if outputs <= inputs:
+        seen = change if moments is None else change @ moments
+        return torch.linalg.eigh(seen @ change.T).eigenvectors.flip(1)
+    weighted = change if moments is None else change @ _root(moments)
+    right = torch.linalg.eigh(weighted.T @ weighted).eigenvectors.flip(1)
+    return torch.linalg.qr(weighted @ right).Q
+
+
+def _root(moments: Tensor) -> Tensor:
+    """Return a triangular square root of moments."""
+    mean = moments.diagonal().mean()
+    unit = torch.eye(len(moments), dtype=moments.dtype, device=moments.device)
+    return torch.linalg.cholesky(moments + JITTER * mean * unit)
+
+
+def changed(law: Path, base: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return what training changed of some matrices, in float32.
+
+    Read from the selected weights that lie beside an exported law, or, where only the law is left,
+    from its adapter.
+
+    Raises:
+        ConfigError: when the folder holds neither.
+    """
+    best = law.parent / "best" / "trainable.safetensors"
+    if best.is_file():
+        now = checkpoint.read_tensors(best)
+        if now.keys() == base.keys():
+            return {name: now[name].to(old.device).float() - old for name, old in base.items()}
+    found = adapters.factors(law) or {}
+    adapters.fitting(found, {name: tuple(old.shape) for name, old in base.items()})
+    return {name: pair.change(base[name].device) for name, pair in found.items()}
+
+
+def write(folder: Path, pairs: Mapping[str, Pair], backbone: str, adaptation: Adaptation) -> None:
+    """Write factors by the name of their matrix as a PEFT adapter, in bfloat16."""
+    tensors: dict[str, Tensor] = {}
+    for name, (a, b) in pairs.items():
+        module = f"base_model.model.{name.removesuffix('.weight')}"
+        tensors[f"{module}.lora_A.weight"] = a.to(torch.bfloat16)
+        tensors[f"{module}.lora_B.weight"] = b.to(torch.bfloat16)
+    checkpoint.write_tensors(folder / adapters.WHOLE, tensors)
+    config = _config(backbone, adaptation)
+    (folder / adapters.CONFIG).write_text(json.dumps(config, indent=1), encoding="utf-8")
+
+
+def _config(backbone: str, adaptation: Adaptation) -> dict[str, Any]:
+    """Return PEFT's adapter_config.json for factors that already hold their scale."""
+    return {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": backbone,
+        "r": adaptation.rank, "lora_alpha": adaptation.rank, "lora_dropout": 0.0, "bias": "none",
+        "target_modules": list(adaptation.targets), "inference_mode": True, "use_rslora": False,
+    }  # fmt: skip

@@ -3,7 +3,7 @@
 A node has an own claim with a place in an order, knows what contacts have told it of theirs, and
 answers by the stances it sees (`waggle.laws.stances`). Words, keys, the number of contacts and
 actions, further facts and traces are drawn; no world is played and no transfer task is read. Half
-of the tasks are plain (common words, few contacts, hardly any further facts), so that the comparison
+of the tasks are plain (common words, few contacts, hardly a further fact), so that the comparison
 is learned there first. In some tasks the answer names a contact; their label is the proposal.
 Invariant: every view is bounded, and the teacher's record follows from the view alone.
 """

@@ -12,8 +12,8 @@ import pytest
 from tests.evaluate.test_runner import numbers, plan
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Request
-from waggle.evaluate import lanes
-from waggle.evaluate.costs import cost, counts, deal, decisions
+from waggle.evaluate import lanes, sessions
+from waggle.evaluate.costs import cost, counts, deal, deal_laws, decisions
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import read_rows
@@ -38,6 +38,18 @@ class Fragile:
         if len(requests) % 7 == 0:
             raise ZeroDivisionError("a bug that shows in some batches only")
         return Heuristic().decide(requests)
+
+
+@law("test-labelled")
+class Labelled(Heuristic):
+    """A batched law of which there are several."""
+
+    name = "test-labelled"
+    batched = True
+
+    def __init__(self, label: str) -> None:
+        super().__init__()
+        self.label = label
 
 
 @law("test-absent")
@@ -121,6 +133,41 @@ def test_counts_leave_out_what_is_finished() -> None:
     cells = mixed()[:2]
     (row,) = counts(cells, {("m", cells[0].id)})
     assert row == ("m", 2, 3_200, 1, 1_600)
+
+
+def test_several_laws_share_hands_and_each_hand_has_neighbours_only() -> None:
+    laws = [mixed(), [], mixed()[:10], mixed(), mixed()]
+    hands = deal_laws(laws, 3)
+    dealt = [(place, c.id) for hand in hands for place, some in hand for c in some]
+    assert sorted(dealt) == sorted((k, c.id) for k, cells in enumerate(laws) for c in cells)
+    loads = [sum(cost(c) for _, some in hand for c in some) for hand in hands]
+    assert max(loads) - min(loads) <= 2 * max(map(cost, mixed()))
+    assert [[place for place, _ in hand] for hand in hands] == [[0, 2], [2, 3], [3, 4]]
+
+
+@pytest.mark.usefixtures("forked")
+def test_laws_in_shared_lanes_give_the_rows_of_playing_alone(tmp_path: Path) -> None:
+    plans = [
+        [
+            msgspec.structs.replace(c, method=name, law_options={"label": name})
+            for c in plan("test-labelled", 5)
+        ]
+        for name in ("a", "b", "c")
+    ]
+    cells = [cell for some in plans for cell in some]
+    absent = [msgspec.structs.replace(c, method="gone") for c in plan("test-absent")]
+    told: list[str] = []
+    done = run_plan(
+        [*absent, *cells], tmp_path / "lanes", Inline(), processes=2, width=8,
+        left_out=lambda methods, reason: told.extend(methods),
+    )  # fmt: skip
+    assert done == (15, 0, 0) and told == ["gone"]
+    run_plan(plan(seeds=5), tmp_path / "alone", Inline())
+    for name in ("a", "b", "c"):
+        own = [row for row in read_rows(tmp_path / "lanes") if row.method == name]
+        assert numbers(own) == numbers(read_rows(tmp_path / "alone"))
+    (session,) = sessions.read(tmp_path / "lanes")
+    assert session.methods == ("a", "b", "c") and session.episodes == 15
 
 
 @pytest.mark.usefixtures("forked")

@@ -72,6 +72,33 @@ def deal(cells: Sequence[Cell], hands: int) -> list[list[Cell]]:
     return dealt
 
 
+def deal_laws(laws: Sequence[Sequence[Cell]], hands: int) -> list[list[tuple[int, list[Cell]]]]:
+    """Deal the cells of several laws so that hands end together and hold few laws each.
+
+    A single law is dealt cell by cell. Several lie end to end, in the order given, and are cut into
+    equal parts, so that a hand has neighbours only: a law is loaded by few hands.
+
+    Returns:
+        for every hand the places of its laws, each with its cells, the costliest first.
+    """
+    if sum(map(bool, laws)) == 1:
+        place = next(k for k, cells in enumerate(laws) if cells)
+        return [[(place, some)] if some else [] for some in deal(laws[place], hands)]
+    line = [(place, cell, cost(cell)) for place, cells in enumerate(laws) for cell in cells]
+    share = sum(price for _, _, price in line) / hands
+    dealt: list[dict[int, list[tuple[float, Cell]]]] = [{} for _ in range(hands)]
+    passed = 0.0
+    for place, cell, price in line:
+        hand = min(hands - 1, int((passed + price / 2) / share)) if share else 0
+        dealt[hand].setdefault(place, []).append((price, cell))
+        passed += price
+    return [
+        [(place, [cell for _, cell in sorted(some, key=lambda pair: -pair[0])])
+         for place, some in hand.items()]
+        for hand in dealt
+    ]  # fmt: skip
+
+
 def total(rows: Sequence[Count]) -> Count:
     """Return the sum of all methods."""
     return Count(

@@ -3,25 +3,27 @@
 A lane is one process with its own engine that plays the cells dealt to it, as many at once as fill
 its batch; lanes share a GPU, so that the host's work on views, drafts and worlds spreads over the
 cores. Cells are dealt by cost: from a common queue the first lanes to start would fill their wide
-batches with the longest episodes and end long after the others. Invariant: the rows do not depend
-on width or lanes but for their count of model steps, since a law's answers do not depend on what
-shares their batch. One bad episode loses none of the others.
+batches with the longest episodes and end long after the others. Several laws are dealt together: a
+lane has a few of them, one after the other, and starts once. Invariant: the rows do not depend on
+width or lanes but for their count of model steps, since a law's answers do not depend on what
+shares their batch. One bad episode loses none of the others, one absent law no other law.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
 from waggle.crew import end_with_parent
-from waggle.evaluate.costs import deal
+from waggle.evaluate.costs import deal_laws
 from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
@@ -35,8 +37,28 @@ POLL_SECONDS = 2.0
 """How often a silent lane is looked after."""
 
 
+Tell = Callable[["Part", str], None]
+"""Called with the cells of a law that cannot be loaded, and why."""
+
+
 class Absent(WaggleError):
     """A law whose weights cannot be loaded."""
+
+
+class Part(NamedTuple):
+    """Cells of one law."""
+
+    law: str
+    options: str
+    cells: list[Cell]
+
+
+class Missing(NamedTuple):
+    """What a lane says of a part whose law cannot be loaded."""
+
+    place: int
+    """Of the law among those dealt."""
+    reason: str
 
 
 def ready(name: str, options: str) -> Law:
@@ -91,26 +113,40 @@ def _opened(
 
 
 def in_lanes(
-    cells: Sequence[Cell], law: str, options: str, records: Path | None, width: int, lanes: int
+    parts: Sequence[Part], records: Path | None, width: int, lanes: int, tell: Tell
 ) -> Iterator[Row]:
-    """Play cells in several processes, each with an engine of its own; rows come as they end."""
+    """Play cells in several processes, each with an engine of its own; rows come as they end.
+
+    Args:
+        parts: the laws with their cells.
+        records: where records are kept, if they are.
+        width: requests per batch.
+        lanes: how many processes.
+        tell: told, once, of every law that cannot be loaded; its cells give no rows.
+    """
     context: Any = get_context(START)
     results = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // lanes)
-    hands = [hand for hand in deal(cells, lanes) if hand]
+    hands = [hand for hand in _dealt(parts, lanes) if hand]
     started = [
         context.Process(
-            target=_lane, args=(hand, results, law, options, records, width, threads), daemon=True
+            target=_lane, args=(hand, results, records, width, threads), daemon=True
         )
         for hand in hands
-    ]
-    left = {(cell.method, cell.id): cell for cell in cells}
+    ]  # fmt: skip
+    left = {(cell.method, cell.id): cell for part in parts for cell in part.cells}
     try:
         for process in started:
             process.start()
-        for row in _arriving(results.get, started):
-            left.pop((row.method, row.cell), None)
-            yield row
+        for found in _arriving(results.get, started):
+            if isinstance(found, Missing):
+                lost = parts[found.place]
+                dropped = [left.pop((cell.method, cell.id), None) for cell in lost.cells]
+                if any(dropped):  # the first lane to say so
+                    tell(lost, found.reason)
+                continue
+            left.pop((found.method, found.cell), None)
+            yield found
         for cell in left.values():
             yield failed_row(cell, "the process that played it ended; run `waggle eval` again")
     finally:
@@ -119,12 +155,21 @@ def in_lanes(
             process.join()
 
 
-def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[Row]:
-    """Yield rows until every lane has said that it is done, or has died.
+def _dealt(parts: Sequence[Part], lanes: int) -> list[list[tuple[int, Part]]]:
+    """Give every lane its parts, each with the place of its law; late counterevidence first.
 
-    Raises:
-        Absent: if a lane says that its law cannot be loaded.
+    A run that is cut short then has whole comparisons of what matters most to show.
     """
+    hands: list[list[tuple[int, Part]]] = [[] for _ in range(lanes)]
+    for late in (True, False):
+        laws = [[cell for cell in part.cells if cell.case.shock == late] for part in parts]
+        for hand, dealt in zip(hands, deal_laws(laws, lanes), strict=True):
+            hand += [(k, parts[k]._replace(cells=some)) for k, some in dealt]
+    return hands
+
+
+def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[Row | Missing]:
+    """Yield what lanes tell until each has said that it is done, or has died."""
     done = 0
     while done < len(started):
         try:
@@ -133,27 +178,32 @@ def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[R
             if not any(process.is_alive() for process in started):
                 return
             continue
-        if isinstance(found, str):
-            raise Absent(found)
-        if isinstance(found, Row):
+        if isinstance(found, Row | Missing):
             yield found
         else:
             done += 1
 
 
 def _lane(
-    cells: Sequence[Cell], results: Any, law: str, options: str, records: Path | None, width: int,
-    threads: int,
-) -> None:  # fmt: skip
-    """Play the cells of one lane; say so at the end, or why the law cannot be loaded."""
+    hand: Sequence[tuple[int, Part]], results: Any, records: Path | None, width: int, threads: int
+) -> None:
+    """Play the parts of one lane; say which laws cannot be loaded, and when it is at its end."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its lanes itself
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    try:
-        made = ready(law, options)
-    except Absent as error:
-        results.put(str(error))
-        return
-    for row in in_lockstep(cells, made, records, width):
-        results.put(row)
+    last = None
+    for place, part in hand:
+        if last not in (None, place):
+            law_of.cache_clear()  # the memory of one law is for the next
+            gc.unfreeze()
+            gc.collect()
+        last = place
+        try:
+            made = ready(part.law, part.options)
+        except Absent as error:
+            results.put(Missing(place, str(error)))
+            continue
+        for row in in_lockstep(part.cells, made, records, width):
+            results.put(row)
+        del made
     results.put(None)

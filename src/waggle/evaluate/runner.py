@@ -7,7 +7,7 @@ gives does not depend on the executor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +17,7 @@ from waggle.core.errors import ConfigError, WaggleError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.lanes import Absent, in_lanes, in_lockstep, ready
+from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, RowFile, read_rows, row_of
 from waggle.evaluate.selection import by_seed
@@ -51,14 +51,6 @@ class Ways:
     processes: int = 1
     """Lanes of a batched law; more than one are processes, each with its own engine."""
     records: Path | None = None
-
-
-class Group(NamedTuple):
-    """The cells of one law."""
-
-    law: str
-    options: str
-    cells: list[Cell]
 
 
 def run_plan(
@@ -95,9 +87,10 @@ def run_plan(
     groups = _groups(todo, width)
     ways = Ways(executor, width or WIDTH, processes, folder / RECORDS if keep else None)
     rows, played, failed = RowFile(folder), 0, 0
+    absent = _absence(left_out)
     try:
-        for group in groups:
-            for row in _unless_absent(group, ways, folder, left_out):
+        for crowd in _crowds(groups, processes):
+            for row in _timed(crowd, ways, folder, absent):
                 rows.append(row)
                 played += not row.error
                 failed += bool(row.error)
@@ -108,20 +101,19 @@ def run_plan(
     return Outcome(played, len(plan) - len(todo), failed)
 
 
-def _unless_absent(
-    group: Group, ways: Ways, folder: Path, left_out: LeftOut | None
-) -> Iterator[Row]:
-    """Play a group, or say that its law is not there."""
-    try:
-        yield from _timed(group, ways, folder)
-    except Absent as error:
-        methods = list(dict.fromkeys(cell.method for cell in group.cells))
+def _absence(left_out: LeftOut | None) -> Tell:
+    """Return who hears of laws that are not there: the caller, or an error that ends the run."""
+
+    def tell(part: Part, reason: str) -> None:
+        methods = list(dict.fromkeys(cell.method for cell in part.cells))
         if left_out is None:
-            raise _unusable(methods[0], error) from None
-        left_out(methods, str(error))
+            raise _unusable(methods[0], reason)
+        left_out(methods, reason)
+
+    return tell
 
 
-def _unusable(method: str, error: WaggleError) -> ConfigError:
+def _unusable(method: str, error: WaggleError | str) -> ConfigError:
     return ConfigError(f"method {method!r}: {error}; or leave it out with --methods")
 
 
@@ -133,7 +125,7 @@ def finished(folder: Path) -> set[tuple[str, str]]:
         return set()
 
 
-def _groups(todo: Sequence[Cell], width: int | None) -> list[Group]:
+def _groups(todo: Sequence[Cell], width: int | None) -> list[Part]:
     """Gather cells by law, whole seeds first, and see that each can be made before any plays."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in by_seed(todo):
@@ -143,18 +135,29 @@ def _groups(todo: Sequence[Cell], width: int | None) -> list[Group]:
             law_of(law, options)
         except WaggleError as error:
             raise _unusable(group[0].method, error) from None
-    return [Group(law, options, group) for (law, options), group in found.items()]
+    return [Part(law, options, group) for (law, options), group in found.items()]
 
 
-def _timed(group: Group, ways: Ways, folder: Path) -> Iterator[Row]:
-    """Play a group and write down what it took, also if it was interrupted."""
+def _crowds(groups: Sequence[Part], processes: int) -> list[list[Part]]:
+    """Put laws that want large batches together where they share processes; others play alone."""
+    if processes <= 1:
+        return [[group] for group in groups]
+    together = [group for group in groups if _batched(group)]
+    alone = [[group] for group in groups if not _batched(group)]
+    return [together, *alone] if together else alone
+
+
+def _timed(crowd: Sequence[Part], ways: Ways, folder: Path, absent: Tell) -> Iterator[Row]:
+    """Play some laws and write down what it took, also if it was interrupted."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
+    played: dict[str, None] = {}
     try:
-        for row in _play(group, ways):
+        for row in _play(crowd, ways, absent):
             episodes += 1
             failed += bool(row.error)
             updates += row.counters.get("updates", 0)
+            played[row.method] = None
             yield row
     finally:
         if episodes:
@@ -162,31 +165,44 @@ def _timed(group: Group, ways: Ways, folder: Path) -> Iterator[Row]:
                 folder,
                 sessions.Session(
                     command=sessions.command_line(), started=started, machine=sessions.machine(),
-                    law=group.law, methods=tuple(dict.fromkeys(c.method for c in group.cells)),
-                    executor=_executor(group, ways), episodes=episodes, failed=failed,
-                    updates=updates, seconds=round(perf_counter() - began, 2),
+                    law=", ".join(dict.fromkeys(part.law for part in crowd)),
+                    methods=_in_order(crowd, played), executor=_executor(crowd[0], ways),
+                    episodes=episodes, failed=failed, updates=updates,
+                    seconds=round(perf_counter() - began, 2),
                 ),
             )  # fmt: skip
 
 
-def _batched(group: Group) -> bool:
+def _in_order(crowd: Sequence[Part], played: Container[str]) -> tuple[str, ...]:
+    """Name the methods that were played, as the plan lists them."""
+    names = dict.fromkeys(cell.method for part in crowd for cell in part.cells)
+    return tuple(name for name in names if name in played)
+
+
+def _batched(group: Part) -> bool:
     return bool(getattr(law_of(group.law, group.options), "batched", False))
 
 
-def _executor(group: Group, ways: Ways) -> str:
+def _executor(group: Part, ways: Ways) -> str:
     if not _batched(group):
         return repr(ways.executor)
     return f"{ways.processes} in lockstep, width {ways.width}"
 
 
-def _play(group: Group, ways: Ways) -> Iterator[Row]:
-    if not _batched(group):
-        return ways.executor.map(play_cell, [(cell, ways.records) for cell in group.cells])
-    if ways.processes > 1:
-        return in_lanes(
-            group.cells, group.law, group.options, ways.records, ways.width, ways.processes
-        )
-    return in_lockstep(group.cells, ready(group.law, group.options), ways.records, ways.width)
+def _play(crowd: Sequence[Part], ways: Ways, absent: Tell) -> Iterator[Row]:
+    """Play laws in shared lanes, or the one law of a crowd here."""
+    first = crowd[0]
+    if not _batched(first):
+        yield from ways.executor.map(play_cell, [(cell, ways.records) for cell in first.cells])
+    elif ways.processes > 1:
+        yield from in_lanes(crowd, ways.records, ways.width, ways.processes, absent)
+    else:
+        try:
+            law = ready(first.law, first.options)
+        except Absent as error:
+            absent(first, str(error))
+            return
+        yield from in_lockstep(first.cells, law, ways.records, ways.width)
 
 
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.scd import doomed
+from waggle.core.errors import WaggleError
 from waggle.evaluate.factorial import read_arms, structural
 from waggle.scd import factorial
 from waggle.scd.bench import bench_stage
@@ -38,13 +41,42 @@ def test_four_arms_share_a_warm_start_and_are_measured(
             row["probe all"], rel=1e-4
         )
         assert len(row["unit names"]["transitions"]) == len(units["probe all"])
-    factorial.write_arms(tmp_path / "arms", rows)
+    for row in rows:
+        factorial.write_arm(tmp_path / "arms", row)
     found = read_arms(tmp_path)
     assert [each.method for each in found] == [f"{arm}-4" for arm in ARMS]
     effect = structural(found, "scd", "probe all", "probe all", relative=True)
     assert effect is not None and effect.cases
     again = list(factorial.run_all(planned[:1], 1))
     assert again[0]["synthetic exact"] == rows[0]["synthetic exact"]
+
+
+def test_an_arm_that_fails_or_dies_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(factorial, "run_cell", doomed.run)
+    monkeypatch.setattr(factorial, "_open", doomed.unprepared)
+    planned = factorial.cells(Recipe(), tmp_path, tmp_path, [0, 1], views=1, native=0)
+    lost: dict[str, str] = {}
+    found = list(factorial.run_all(planned, 2, lambda cell, why: lost.update({cell.name: why})))
+    assert sorted((r["seed"], r["arm"]) for r in found) == sorted(
+        (c.seed, c.arm) for c in planned if c.name not in ("seed 0 orbit", "seed 0 field")
+    )
+    assert lost["seed 0 field"] == "ZeroDivisionError: a bug"
+    assert "died 2 times" in lost["seed 0 orbit"] and len(lost) == 2
+    with pytest.raises(WaggleError, match="seed 0 field: ZeroDivisionError"):
+        list(factorial.run_all([planned[2], planned[4]], 2))
+
+
+def test_a_result_that_measured_something_else_is_made_again(tmp_path: Path) -> None:
+    (cell,) = factorial.cells(Recipe(), tmp_path, tmp_path, [0], views=3, native=0)[:1]
+    assert cell.kept() is None
+    cell.result.parent.mkdir(parents=True)
+    cell.result.write_text(json.dumps({"arm": "decision", factorial.ASKED: cell.asked()}))
+    assert list(factorial.run_all([cell], 1)) == [cell.kept()]
+    assert cell._replace(views=4).kept() is None
+    cell.result.write_text('{"arm": "deci')
+    assert cell.kept() is None
 
 
 def test_a_stage_measured_in_parts_is_summed(backbone: Path, corpus: Path, tmp_path: Path) -> None:

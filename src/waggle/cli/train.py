@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -45,7 +45,7 @@ def train(
     native: int = 0,
     harvest: Path | None = None,
     arms: Path | None = None,
-) -> None:
+) -> int:
     """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
 
     What is there already is not made again. A recipe with [harvest] first makes its token corpus
@@ -84,7 +84,7 @@ def train(
     ahead = Ahead(settings, folder, planned, workers, arm == "all")
     with watching() as watch, telling() as tell:
         stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest)
-        if stages.harvested:
+        if stages.harvested and not stages.warm:
             with phases("tokens"):
                 stages.tokens(tell)
         with _beside(ahead, stages.harvested, phases), phases("stage one"):
@@ -97,15 +97,17 @@ def train(
             if arm != "all":
                 with phases("stage two"):
                     law = stages.arm(arm)
+    lost = 0
     if arm == "all":
         stages.release()
         with phases("factorial"):
-            _factorial(planned, jobs, arms or out / "arms")
+            lost = _factorial(planned, jobs, arms or out / "arms")
     elif views or native:
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
     phases.show(out)
     console.say(f"law: {law}")
+    return 1 if lost else 0
 
 
 class Ahead(NamedTuple):
@@ -162,23 +164,46 @@ def _alone() -> None:
         os.environ.pop(name, None)
 
 
-def _factorial(planned: list[Cell], jobs: int, arms: Path) -> None:
-    """Train and diagnose the four arms of every seed, and write one table."""
+def _factorial(planned: list[Cell], jobs: int, arms: Path) -> int:
+    """Train and diagnose the four arms of every seed; write each result when it comes.
+
+    Returns:
+        how many arms could not be trained or diagnosed.
+    """
+    from waggle.scd import factorial
+
+    lost: list[str] = []
+
+    def tell(cell: Cell, reason: str) -> None:
+        lost.append(f"{cell.name}: {reason}")
+        console.note(f"lost: {lost[-1]}")
+
+    found: list[dict[str, Any]] = []
+    began = time.perf_counter()
+    for result in factorial.run_all(planned, jobs, tell):
+        factorial.write_arm(arms, result)
+        found.append(result)
+        _summary(planned[0].out, found)
+        seconds = time.perf_counter() - began
+        done = f"{len(found)}/{len(planned)}"
+        console.note(f"seed {result['seed']} {result['arm']}: {done} after {seconds:.0f} s")
+    shown = ("seed", "arm", "nll", "synthetic exact", "equivariance shuffled decoded",
+             "probe eventful", "train head orbit_accuracy")  # fmt: skip
+    rows = _summary(planned[0].out, found)
+    console.table("Factorial", shown, [tuple(row.get(name, "") for name in shown) for row in rows])
+    for line in lost:
+        console.say(f"lost: {line}")
+    return len(lost)
+
+
+def _summary(out: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the numbers of the arms that are there as one table."""
     from waggle.scd import factorial
     from waggle.scd.findings import numbers
 
-    found = []
-    for result in factorial.run_all(planned, jobs):
-        found.append(result)
-        console.note(f"seed {result['seed']} {result['arm']}: {len(found)}/{len(planned)}")
-    factorial.write_arms(arms, found)
     rows = [numbers(row) for row in factorial.relative(found)]
-    path = planned[0].out / "factorial.json"
-    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    shown = ("seed", "arm", "nll", "synthetic exact", "equivariance shuffled decoded",
-             "probe eventful", "train head orbit_accuracy")  # fmt: skip
-    table = [tuple(row.get(name, "") for name in shown) for row in rows]
-    console.table("Factorial", shown, table)
+    (out / "factorial.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return rows
 
 
 class Phases:

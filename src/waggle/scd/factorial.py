@@ -3,19 +3,24 @@
 Arms of one seed share warm start, batches, orbit elements and dropout; they differ in the weights
 of the losses alone. Batches are encoded once, before the arms start (`prepare`). Small backbones
 leave most of a GPU idle, so arms run side by side in processes, each of which builds its backbone
-once and trains one arm after another with it. Each arm is diagnosed where it was trained; results
-are kept beside it, and a result that is there is not made again.
+once and trains one arm after another with it. Each arm is diagnosed where it was trained, beside
+the training of others; results are kept beside it, and a result that is there is not made again.
+Invariant: an arm that fails, or whose process dies, costs no other arm.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waggle.core.errors import WaggleError
 from waggle.core.seeds import Split
 from waggle.crew import crew
 from waggle.scd.config import ARMS, Arm, Recipe
@@ -29,6 +34,12 @@ RESULT = "diagnosis.json"
 """The numbers of an arm, beside its law."""
 WHOLE = "findings.json"
 """The same with its units."""
+ASKED = "asked for"
+"""How much a result measured."""
+TRIES = 2
+"""How often an arm is begun whose process dies."""
+Lost = Callable[["Cell", str], None]
+"""Called with an arm that could not be trained or measured, and why."""
 TRANSITIONS = 2_376
 """Transitions that probes are fitted and evaluated on."""
 
@@ -46,6 +57,28 @@ class Cell(NamedTuple):
     views: int
     native: int
     transitions: int
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return f"seed {self.seed} {self.arm}"
+
+    @property
+    def result(self) -> Path:
+        """Where its result is kept."""
+        return self.out / f"seed-{self.seed}" / self.arm / WHOLE
+
+    def asked(self) -> dict[str, int]:
+        """Say how much is measured; a result that measured something else does not count."""
+        return {"views": self.views, "native": self.native, "transitions": self.transitions}
+
+    def kept(self) -> dict[str, Any] | None:
+        """Return its result if it is there."""
+        try:
+            found: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if found.get(ASKED) == self.asked() else None
 
     def stages(self, student: Student | None = None) -> Stages:
         """Return the stages of this cell's seed."""
@@ -99,6 +132,14 @@ def _student(recipe: Recipe) -> Student:
 
 def run_cell(cell: Cell) -> dict[str, Any]:
     """Train one arm and measure decisions, deployed structure, fresh probe and training heads."""
+    try:
+        return _run_cell(cell)
+    except BaseException:
+        _STUDENTS.clear()  # whatever state it is in: the next arm builds its own
+        raise
+
+
+def _run_cell(cell: Cell) -> dict[str, Any]:
     from waggle.scd.checkpoint import read_tensors
     from waggle.scd.diagnose import law_of
     from waggle.scd.findings import diagnose_folder, diagnose_law, joined, numbers, uncompiled
@@ -107,20 +148,19 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 
     # A process trains a few arms of some seconds each: compiling would cost more than it saves.
     cell = cell._replace(recipe=uncompiled(cell.recipe))
-    path = cell.out / f"seed-{cell.seed}" / cell.arm / WHOLE
-    if path.exists():
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if (kept := cell.kept()) is not None:
         return kept
     student = _student(cell.recipe)
     law = cell.stages(student).arm(cell.arm)
     best = law.parent / "best" / "trainable.safetensors"
     restore(student.trainable(), read_tensors(best), best)
-    findings, named = cell.findings(), {"arm": cell.arm, "seed": cell.seed}
+    findings = cell.findings()
+    named = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
     found = diagnose_folder(findings, law, cell.transitions, student)
     result = joined(named | diagnose_law(findings, law_of(law), cell.recipe.order), found)
     collect()
     (law.parent / RESULT).write_text(json.dumps(numbers(result), indent=1), encoding="utf-8")
-    _write(path, result)
+    _write(cell.result, result)
     return result
 
 
@@ -138,14 +178,64 @@ def _open(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[dict[str, Any]]:
-    """Run cells, so many at once; yield results as they come."""
-    if jobs <= 1:
-        yield from map(run_cell, cells)
-        return
-    with crew(jobs, _open, max(1, (os.cpu_count() or 1) // jobs)) as pool:
-        for done in as_completed([pool.submit(run_cell, cell) for cell in cells]):
-            yield done.result()
+def _raise(cell: Cell, reason: str) -> None:
+    raise WaggleError(f"{cell.name}: {reason}")
+
+
+def run_all(cells: Sequence[Cell], jobs: int, lost: Lost = _raise) -> Iterator[dict[str, Any]]:
+    """Run cells in order, so many at once; yield results as they come.
+
+    Args:
+        cells: the arms; those whose results are kept come first.
+        jobs: processes; one runs here.
+        lost: told of an arm that fails, or whose process dies twice; the others go on.
+    """
+    todo = []
+    for cell in cells:
+        if (kept := cell.kept()) is None:
+            todo.append(cell)
+        else:
+            yield kept
+    yield from _beside(todo, min(jobs, len(todo)), lost) if jobs > 1 else _here(todo, lost)
+
+
+def _here(cells: Sequence[Cell], lost: Lost) -> Iterator[dict[str, Any]]:
+    for cell in cells:
+        try:
+            yield run_cell(cell)
+        except WaggleError as error:
+            lost(cell, str(error))
+
+
+def _beside(cells: Sequence[Cell], jobs: int, lost: Lost) -> Iterator[dict[str, Any]]:
+    """Run cells in processes that die alone: each is a pool of its own."""
+    todo, threads = deque((cell, 1) for cell in cells), max(1, (os.cpu_count() or 1) // jobs)
+    running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, Cell, int]] = {}
+    with ExitStack() as opened:
+        idle = [opened.enter_context(crew(1, _open, threads)) for _ in range(jobs)]
+        while todo or running:
+            while todo and idle:
+                pool, (cell, attempt) = idle.pop(), todo.popleft()
+                running[pool.submit(run_cell, cell)] = (pool, cell, attempt)
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                pool, cell, attempt = running.pop(done)
+                try:
+                    yield done.result()
+                except BrokenProcessPool:
+                    pool = opened.enter_context(crew(1, _open, threads))
+                    if attempt < TRIES:
+                        todo.append((cell, attempt + 1))
+                    else:
+                        lost(cell, f"its process died {TRIES} times; try again with fewer --jobs")
+                except Exception as error:  # whatever it is, the other arms go on
+                    lost(cell, _reason(error))
+                idle.append(pool)
+
+
+def _reason(error: Exception) -> str:
+    """Say in one line why an arm failed."""
+    said = str(error) if isinstance(error, WaggleError) else f"{type(error).__name__}: {error}"
+    return (said.splitlines() or [""])[0][:300]
 
 
 def cells(
@@ -160,10 +250,9 @@ def cells(
     ]
 
 
-def write_arms(folder: Path, results: Sequence[dict[str, Any]]) -> None:
-    """Write results as the files that reports read, one per law: ARM-SEED.json."""
-    for result in results:
-        _write(folder / f"{result['arm']}-{result['seed']}.json", result)
+def write_arm(folder: Path, result: dict[str, Any]) -> None:
+    """Write a result as the file that reports read: ARM-SEED.json."""
+    _write(folder / f"{result['arm']}-{result['seed']}.json", result)
 
 
 def relative(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

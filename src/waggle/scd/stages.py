@@ -59,6 +59,7 @@ class Stages:
             student: one of this recipe to train arms with; its weights are replaced.
         """
         self.workers, self._harvest, self._kept = workers, harvest, student
+        self._tokens: dict[str, Tokens] | None = None
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
         self._start = out / f"seed-{seed if start is None else start}" / WARM_START
@@ -91,8 +92,13 @@ class Stages:
 
     def release(self) -> None:
         """Give the memory of the student back, for other processes."""
-        self._kept = None
+        self._kept = self._tokens = None
         collect()
+
+    @property
+    def warm(self) -> bool:
+        """Whether stage one is complete."""
+        return (self.folder / WARM_START / export.FOLDER).exists()
 
     @property
     def harvested(self) -> bool:
@@ -101,7 +107,15 @@ class Stages:
         return self._harvest is not None or bool(made.native or made.synthetic)
 
     def tokens(self, tell: Tell = quiet) -> dict[str, Tokens]:
-        """Return the token corpus of stage one, which all seeds share; harvest it if need be."""
+        """Return the token corpus of stage one, which all seeds share; harvest it if need be.
+
+        It is read once, and forgotten when the student is released.
+        """
+        if self._tokens is None:
+            self._tokens = self._read_tokens(tell)
+        return self._tokens
+
+    def _read_tokens(self, tell: Tell) -> dict[str, Tokens]:
         if self._harvest is not None:
             return tokenstore.found(self._harvest, tokenizer_of(self.recipe), self.recipe.order)
         return tokenstore.make(
@@ -122,10 +136,11 @@ class Stages:
             [] if recipe.run.flat else [held.pair(i) for i in range(count)],
             mean=recipe.reduction == "mean", name=f"{recipe.name}-{WARM_START}-{self.seed}",
         )  # fmt: skip
-        trainer = (
-            Sprint(student, plan, found["train"], found["validation"], folder, watch=self._watch)
+        how: dict[str, Any] = {"watch": self._watch, "processes": self._processes}
+        trainer: Trainer = (
+            Sprint(student, plan, found["train"], found["validation"], folder, **how)
             if recipe.run.flat
-            else Trainer(student, None, plan, folder, watch=self._watch, processes=self._processes)
+            else Trainer(student, None, plan, folder, **how)
         )
         return self._finish(trainer, folder, None, until)
 

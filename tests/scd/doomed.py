@@ -1,0 +1,21 @@
+"""Arms that fail or end their process, for worker processes to run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from waggle.scd.factorial import Cell
+
+
+def unprepared(_threads: int) -> None:
+    """Prepare nothing."""
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    """Die as the first seed's orbit arm, fail as its field arm; else give a result."""
+    if (cell.seed, cell.arm) == (0, "orbit"):
+        os._exit(3)
+    if (cell.seed, cell.arm) == (0, "field"):
+        raise ZeroDivisionError("a bug\nin two lines")
+    return {"arm": cell.arm, "seed": cell.seed}

@@ -11,6 +11,7 @@ import torch
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
 from waggle.engine.nano import nano_tokenizer
+from waggle.scd import flats as flats_module
 from waggle.scd import reaping, tokenstore
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne
 from waggle.scd.flats import Flats
@@ -131,11 +132,16 @@ def test_a_damaged_or_foreign_folder_is_refused(tokens: Path, tmp_path: Path) ->
         tokenstore.read(copy)
 
 
-def test_flat_losses_are_those_of_sequences_alone(tokens: Path, backbone: Path) -> None:
+@pytest.mark.parametrize("least", [2, 10_000])
+def test_flat_losses_are_those_of_sequences_alone(
+    tokens: Path, backbone: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(flats_module, "SHARED", (least, 1))
     part = tokenstore.read(tokens)["train"]
     student = Student(recipe(backbone), 0)
     flats = Flats(part, 0, 5, mean=True, device="cpu")
     rows = flats.chosen(3)
+    assert (flats.batch(3).shared is not None) == (least == 2)
     stored = Stored(part, 0, 1)
     flat = flats.batch(3)
     with torch.no_grad():

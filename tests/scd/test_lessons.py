@@ -11,7 +11,7 @@ import torch
 from waggle.core.seeds import derive
 from waggle.corpus.store import CorpusError, Store
 from waggle.engine.nano import nano_tokenizer
-from waggle.scd import rows
+from waggle.scd import flats, rows
 from waggle.scd.checkpoint import read_tensors
 from waggle.scd.config import Recipe, StageTwo
 from waggle.scd.data import Decisions, Moves, labelled
@@ -95,9 +95,17 @@ def test_rows_take_and_stack(corpus: Path, tmp_path: Path) -> None:
     assert same(both, every.take(index))
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", ["lora", "dense"])
 def test_a_flat_pass_has_the_loss_and_gradient_of_a_packed_one(
-    recipe: Recipe, corpus: Path, tmp_path: Path
-) -> None:
+    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str,
+    shared: bool,
+) -> None:  # fmt: skip
+    # As if the common beginning were long, or not worth it.
+    monkeypatch.setattr(flats, "SHARED", (2, 1) if shared else (10_000, 1))
+    data = recipe.model_dump()
+    data["adaptation"] |= {"kind": kind}
+    recipe = Recipe.model_validate(data)
     student = Student(recipe, 0)
     student.model.eval()
     heads = Heads(student.width, 1).eval()
@@ -108,10 +116,11 @@ def test_a_flat_pass_has_the_loss_and_gradient_of_a_packed_one(
     packed = scd_pass(student, heads, [*made.pairs(2), *made.moves(2)], totals, weights)
     wanted = torch.autograd.grad(packed.loss, parameters, allow_unused=True)
     for budget in (100_000, 900):
-        parts = [scene(part, "cpu") for part in cut(made.lesson(2), budget)]
+        parts = [scene(part, "cpu", fixed=True) for part in cut(made.lesson(2), budget)]
         assert (len(parts) > 1) == (budget == 900)
+        assert shared == any(part.flat.shared is not None for part in parts)
         each = [
-            scd_loss(heads, passed(student, part), part.told, totals, weights, part.read)
+            scd_loss(heads, passed(student, part.flat), part.told, totals, weights, 0.0)
             for part in parts
         ]
         loss = torch.stack([result.loss for result in each]).sum()
@@ -127,10 +136,10 @@ def test_a_flat_pass_has_the_loss_and_gradient_of_a_packed_one(
             assert total == pytest.approx(float(packed.sums[name]), rel=1e-4)
 
 
-def flat(recipe: Recipe, **run: object) -> Recipe:
+def flat(recipe: Recipe, kind: str, **run: object) -> Recipe:
     data = recipe.model_dump()
     data["run"] |= {"flat": True, **run}
-    data["adaptation"] = {"kind": "full"}
+    data["adaptation"] |= {"kind": kind}
     return Recipe.model_validate(data)
 
 
@@ -138,10 +147,12 @@ def last(folder: Path) -> dict[str, torch.Tensor]:
     return read_tensors(folder / "checkpoints" / "update-000004" / "trainable.safetensors")
 
 
+@pytest.mark.parametrize("kind", ["lora", "dense", "full"])
 def test_a_flat_arm_resumes_to_the_same_weights_and_zero_weights_are_decision_only(
-    recipe: Recipe, corpus: Path, tmp_path: Path
+    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    chosen = flat(recipe, log_every=3)
+    monkeypatch.setattr(flats, "SHARED", (2, 1))
+    chosen = flat(recipe, kind, log_every=3)
     stages = Stages(chosen, corpus, tmp_path / "a", 0)
     stages.warm_start()
     whole = last(stages.arm("scd").parent)

@@ -126,8 +126,10 @@ class Run(_Settings):
     log_every: Positive = 1
     """Updates between two readings of the losses: each makes the processor wait for the GPU."""
     flat: bool = False
-    """Stage one on a token corpus: sequences end to end, without shared prefixes; for short
-    prompts. Otherwise a shared prefix is computed once per pass."""
+    """Sequences end to end, a long common beginning computed once, attention without padding; in
+    stage one for a token corpus. Otherwise attention runs on a padded grid."""
+    capture: bool = False
+    """With `flat` on a GPU: updates whose shape was met before are replayed as one CUDA graph."""
     save_every: Positive = 72
     """Updates between two checkpoints."""
     tracker: str = "none"

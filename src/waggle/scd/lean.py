@@ -56,6 +56,6 @@ def _lora(module: Any, states: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
 
 
 def compile_layers(model: Any) -> None:
-    """Compile every layer of the backbone; packed attention stays outside the graphs."""
+    """Compile every layer of the backbone; only packed attention stays outside the graphs."""
     for layer in decoder_of(model).layers:
         layer.compile(dynamic=True)

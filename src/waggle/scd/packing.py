@@ -125,21 +125,12 @@ def packed_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    packed: Layout | Flat | None = None,
+    packed: Layout,
     scaling: float | None = None,
-    dropout: float = 0.0,
     sliding_window: int | None = None,
-    softcap: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend within each sequence and to the shared prefix; (1, heads, tokens, width) states."""
-    if packed is None or softcap is not None or dropout:
-        raise ConfigError(
-            f"packed training does not fit {type(module).__name__} (soft cap or attention "
-            "dropout); choose another backbone"
-        )
-    if isinstance(packed, Flat):
-        return packed.attend(query, key, value, scaling)[None], None
     p = packed.prefix
     tails = _tails(packed, query, key, value, scaling, sliding_window)
     if p == 0:
@@ -187,13 +178,37 @@ def _tails(
     return spread.reshape(rows * longest, heads, width).index_select(0, packed.place)
 
 
+# Outside of compiled graphs: a layout changes with every pass.
+_disable: Any = torch.compiler.disable
+_uncompiled = _disable(packed_attention)
+
+
+def attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
+    packed: Layout | Flat | None = None, scaling: float | None = None, dropout: float = 0.0,
+    sliding_window: int | None = None, softcap: float | None = None, **options: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Attend in a packed or a flat pass; a flat one stays inside a compiled layer."""
+    flat = isinstance(packed, Flat)
+    if packed is None or softcap is not None or dropout or (flat and sliding_window is not None):
+        raise ConfigError(
+            f"packed training does not fit {type(module).__name__} (soft cap, attention dropout, "
+            "or a sliding window in flat passes); choose another backbone, or flat = false"
+        )
+    if isinstance(packed, Flat):
+        return packed.attend(query, key, value, scaling)[None], None
+    found: tuple[Tensor, None] = _uncompiled(
+        module, query, key, value, attention_mask, packed=packed, scaling=scaling,
+        sliding_window=sliding_window,
+    )  # fmt: skip
+    return found
+
+
 def install(model: Any) -> None:
     """Make a transformers model use packed attention."""
     from transformers import AttentionInterface
 
-    # Outside of compiled graphs: the layout changes with every pass.
-    uncompiled: Any = torch.compiler.disable
-    AttentionInterface.register(NAME, uncompiled(packed_attention))
+    AttentionInterface.register(NAME, attention)
     model.set_attn_implementation(NAME)
 
 

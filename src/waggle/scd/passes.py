@@ -28,8 +28,8 @@ Sums: TypeAlias = dict[str, float | Tensor]
 class Weights(NamedTuple):
     """Factors of the losses at one update; zero computes a loss and drops it."""
 
-    orbit: float
-    field: float
+    orbit: float | Tensor
+    field: float | Tensor
     state: float
     beta: float
     mean: bool
@@ -137,9 +137,11 @@ def _decisions(
 ) -> Tensor:  # fmt: skip
     """Sum decision and weighted orbit loss of some pairs (Eq. token-loss, orbit-loss)."""
     step, rows = told.step, told.step * told.pairs
-    token = losses.record_loss(passed.nll, passed.record, rows, mean=w.mean)
+    # Filler belongs to no sequence: to the one after the last.
+    every = len(passed.hidden) + 1
+    token = losses.record_loss(passed.nll, passed.record, every, mean=w.mean)[:rows]
     own, image = token[0::step], token[step - 1 :: step]
-    source = (passed.record % step == 0).detach()
+    source = (passed.record % step == 0) & (passed.record < rows)
     sums |= {
         "pairs": told.pairs,
         "decision": own.detach().sum(),

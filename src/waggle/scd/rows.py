@@ -74,6 +74,21 @@ def within(starts: Index, lengths: Index) -> Index:
     return places
 
 
+def groups(cost: Index, budget: int) -> list[Index]:
+    """Cut records, in their order, into groups of at most so many tokens; one may exceed it."""
+    if cost.sum() <= budget:
+        return [np.arange(len(cost))]
+    found: list[list[int]] = []
+    filled = budget
+    for number, each in enumerate(cost.tolist()):
+        if filled + each > budget or not found:
+            found.append([])
+            filled = 0
+        found[-1].append(number)
+        filled += each
+    return [np.array(group, np.int64) for group in found]
+
+
 def pairs_of(sources: Rows, images: Rows | None) -> list[Pair]:
     """Return decisions as records, each with its image where there are images."""
     labels = [tuple(label) for label in sources.labels.tolist()]

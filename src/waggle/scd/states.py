@@ -49,6 +49,6 @@ def _passes(student: Student, rows: Rows) -> Iterator[tuple[Index, Passed]]:
         chosen = order[at : at + len(part.sources)]
         at += len(chosen)
         if student.recipe.run.flat:
-            yield chosen, passed(student, scene(part, student.device))
+            yield chosen, passed(student, scene(part, student.device).flat)
         else:
             yield chosen, run(student.model, part.sources.encoded(), student.device)

@@ -1,7 +1,7 @@
 """Stage two at full speed: decisions, images and transitions of an update in one flat pass.
 
-For small backbones with short prompts (`run.flat`). The loop, schedule, checkpoints and selection
-are the trainer's; batches are cut out of arrays that were encoded ahead.
+The loop, schedule, checkpoints and selection are the trainer's; batches are cut out of arrays that
+were encoded ahead.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
+from waggle.scd.flat_trainer import FlatTrainer
 from waggle.scd.heads import Heads
 from waggle.scd.lessons import Lessons
 from waggle.scd.model import Student
-from waggle.scd.passes import Result, Sums, Totals, Weights, add, scd_loss
+from waggle.scd.passes import Result, Totals, Weights, scd_loss
 from waggle.scd.processes import Processes
 from waggle.scd.rows import Rows
-from waggle.scd.scenes import cut, held_out, passed, scene
-from waggle.scd.trainer import Plan, Trainer, Watch, nobody
+from waggle.scd.scenes import Scene, cut, held_out, passed, scene
+from waggle.scd.trainer import Plan, Watch, nobody
 
 
-class Tandem(Trainer):
+class Tandem(FlatTrainer[Scene]):
     """Trains one arm of stage two on flat passes."""
 
     def __init__(
@@ -30,31 +31,22 @@ class Tandem(Trainer):
         folder: Path, *, watch: Watch = nobody, processes: Processes | None = None,
     ) -> None:  # fmt: skip
         super().__init__(student, heads, plan, folder, watch=watch, processes=processes)
-        self._lessons, self._held = lessons, held
+        self._lessons = lessons
+        mine = np.arange(len(held))[self._processes.rank :: self._processes.count]
+        self._held = held.take(mine)
 
-    def _batch(self, update: int) -> Any:
+    def _cut(self, update: int) -> Iterator[Scene]:
         mine = self._lessons.lesson(update, self._processes.rank, self._processes.count)
-        budget, device = self.plan.run.tokens_per_pass, self.student.device
-        return [scene(part, device) for part in cut(mine, budget)]
+        for part in cut(mine, self.plan.run.tokens_per_pass):
+            yield scene(part, self.student.device, fixed=self._replays)
 
-    def _passes(self, batch: Any, weights: Weights) -> Iterator[Result]:
+    def _held_out(self) -> Iterator[Scene]:
+        for part in held_out(self._held, self.plan.run.tokens_per_pass):
+            yield scene(part, self.student.device)
+
+    def _loss(self, shown: Scene, weights: Weights, *, heads: bool = True) -> Result:
         stage: Any = self.plan.stage
         totals = Totals(stage.batch, stage.transition_batch)
-        with self.student.arithmetic():
-            for shown in batch:
-                found = passed(self.student, shown)
-                yield scd_loss(self._heads, found, shown.told, totals, weights, shown.read)
-
-    def _measure(self) -> tuple[float, float]:
-        self.student.model.eval()
-        sums: Sums = {}
-        weights = Weights(0.0, 0.0, 1.0, 0.0, self.plan.mean)
-        share = self._held.take(torch.arange(len(self._held)).numpy()[self._processes.rank ::
-                                self._processes.count])  # fmt: skip
-        with torch.no_grad(), self.student.arithmetic():
-            for part in held_out(share, self.plan.run.tokens_per_pass):
-                shown = scene(part, self.student.device)
-                found = passed(self.student, shown)
-                add(sums, scd_loss(None, found, shown.told, Totals(1, 1), weights, 0.0).sums)
-        totals = self._processes.add(sums)
-        return totals["nll"], totals["nll.tokens"]
+        found = passed(self.student, shown.flat)
+        known = self._heads if heads else None
+        return scd_loss(known, found, shown.told, totals, weights, float(shown.flat.read))

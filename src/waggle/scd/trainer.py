@@ -75,6 +75,11 @@ class Trainer:
         self._processes = processes or Processes()
         self._heads = None if heads is None else heads.to(student.device)
         self._trained = student.trainable()
+        on_cuda = torch.device(student.device).type == "cuda"
+        self._replays = plan.run.capture and plan.run.flat and on_cuda and (
+            self._processes.count == 1
+        )  # fmt: skip
+        self._factors: Weights | None = None
         self._optimizer = self._make_optimizer()
         self._checkpoints = Checkpoints(folder / "checkpoints", plan.identity)
         self.progress = Progress(0, -1, math.inf)
@@ -85,13 +90,20 @@ class Trainer:
     def _make_optimizer(self) -> torch.optim.AdamW:
         stage, heads = self.plan.stage, self._heads
         groups: list[dict[str, Any]] = [
-            {"params": list(self._trained.values()), "lr": stage.rate, "base": stage.rate}
-        ]
+            {"params": list(self._trained.values()), "base": stage.rate}
+        ]  # fmt: skip
         if heads is not None and isinstance(stage, StageTwo):
-            rate = stage.head_rate
-            groups.append({"params": list(heads.parameters()), "lr": rate, "base": rate})
+            groups.append({"params": list(heads.parameters()), "base": stage.head_rate})
+        for group in groups:
+            group["lr"] = self._changing(group["base"])
         fused = torch.device(self.student.device).type == "cuda"
-        return torch.optim.AdamW(groups, weight_decay=stage.weight_decay, fused=fused)
+        return torch.optim.AdamW(
+            groups, weight_decay=stage.weight_decay, fused=fused, capturable=self._replays
+        )
+
+    def _changing(self, value: float) -> Any:
+        """Return a number that changes between updates: a tensor where updates are replayed."""
+        return torch.tensor(value, device=self.student.device) if self._replays else value
 
     def train(self, until: int | None = None) -> Progress:
         """Train from the newest checkpoint to the end, or to an update; return where it stands."""
@@ -163,20 +175,37 @@ class Trainer:
         """Run all passes of one update and take the optimizer step; read losses now and then."""
         self._seed_dropout(update)
         self._set_rates(update)
-        self.student.model.train()
-        if self._heads is not None:
-            self._heads.train()
+        self._set_weights(update)
+        if not self.student.model.training:
+            self.student.model.train()
+        sums = self._done(batch)
+        self._tokens += float(sums["tokens.read"])
+        return {} if update % self.plan.run.log_every else self._values(update, sums)
+
+    def _done(self, batch: Batch) -> Sums:
+        """Do an update and return its sums and gradient norms."""
+        return self._work(batch)
+
+    def _work(self, batch: Any) -> Sums:
         self._optimizer.zero_grad(set_to_none=True)
         sums: Sums = {}
-        for result in self._passes(batch, self._weights(update)):
+        assert self._factors is not None
+        for result in self._passes(batch, self._factors):
             torch.autograd.backward(result.loss)
             add(sums, result.sums)
-        self._tokens += float(sums["tokens.read"])
-        read = update % self.plan.run.log_every == 0
-        norms = self._step(read)
-        if not read:
-            return {}
-        return {**_averages(self._processes.add(sums)), **self._speed(update), **norms}
+        return sums | self._step()
+
+    def _values(self, update: int, sums: Sums) -> dict[str, float]:
+        """Read what is logged; this waits for the device.
+
+        Raises:
+            TrainError: if a gradient is not finite; nothing of this update is saved then.
+        """
+        found = _numbers(sums)
+        norms = {name: found.pop(name) for name in list(found) if name.startswith("gradient.")}
+        if not all(map(math.isfinite, norms.values())):
+            raise TrainError("the loss is not finite; lower the learning rate in the recipe")
+        return {**_averages(self._processes.add(found)), **self._speed(update), **norms}
 
     def _speed(self, update: int) -> dict[str, float]:
         """Return seconds per update and tokens per second since the losses were last read."""
@@ -195,14 +224,22 @@ class Trainer:
             for group in grouped(mine, self.plan.run.tokens_per_pass):
                 yield scd_pass(self.student, self._heads, group, totals, weights)
 
-    def _weights(self, update: int) -> Weights:
+    def _set_weights(self, update: int) -> None:
         stage, plan = self.plan.stage, self.plan
         if not isinstance(stage, StageTwo):
-            return Weights(0.0, 0.0, 1.0, 0.0, plan.mean)
+            self._factors = Weights(0.0, 0.0, 1.0, 0.0, plan.mean)
+            return
         rise = losses.ramp(update, stage.warm_up, stage.ramp)
-        return Weights(
-            plan.orbit * rise, plan.field * rise, stage.lambda_state, stage.beta, plan.mean
-        )
+        known = self._factors
+        orbit = self._set(None if known is None else known.orbit, plan.orbit * rise)
+        field = self._set(None if known is None else known.field, plan.field * rise)
+        self._factors = Weights(orbit, field, stage.lambda_state, stage.beta, plan.mean)
+
+    def _set(self, kept: Any, value: float) -> Any:
+        """Change a number that `_changing` made."""
+        if isinstance(kept, torch.Tensor):
+            return kept.fill_(value)
+        return self._changing(value)
 
     def _seed_dropout(self, update: int) -> None:
         """Name this update's dropout; a process of a group draws its own."""
@@ -213,22 +250,15 @@ class Trainer:
         stage = self.plan.stage
         share = None if stage.seconds is None else self.progress.seconds / stage.seconds
         for group in self._optimizer.param_groups:
-            group["lr"] = group["base"] * rate_factor(stage, update, share)
+            group["lr"] = self._set(group["lr"], group["base"] * rate_factor(stage, update, share))
 
-    def _step(self, read: bool) -> dict[str, float]:
-        """Add gradients up, clip backbone and heads apart, and step; norms are read if asked for.
-
-        Raises:
-            TrainError: if a norm that is read is not finite; nothing is changed then.
-        """
-        norms = {}
+    def _step(self) -> Sums:
+        """Add gradients up, clip backbone and heads apart, and step; return the norms."""
+        norms: Sums = {}
         for name, group in zip(("backbone", "heads"), self._optimizer.param_groups, strict=False):
             self._processes.add_gradients(group["params"])
             norm = torch.nn.utils.clip_grad_norm_(group["params"], self.plan.stage.clip)
-            if read:
-                norms[f"gradient.{name}"] = float(norm)
-        if not all(map(math.isfinite, norms.values())):
-            raise TrainError("the loss is not finite; lower the learning rate in the recipe")
+            norms[f"gradient.{name}"] = norm.detach()
         self._optimizer.step()
         return norms
 
@@ -272,6 +302,10 @@ class Trainer:
         restore(self._trained, found.weights, newest)
         if self._heads is not None:
             self._heads.load_state_dict(found.heads)
+        # How the optimizer runs is this run's affair, whatever wrote the checkpoint.
+        for saved, own in zip(found.optimizer["param_groups"], self._optimizer.param_groups,
+                              strict=True):  # fmt: skip
+            saved.update({name: own[name] for name in ("lr", "fused", "capturable", "foreach")})
         self._optimizer.load_state_dict(found.optimizer)
         self.progress = found.progress
 
@@ -307,6 +341,15 @@ def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
     if share is None:
         share = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
     return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+
+
+def _numbers(sums: Sums) -> dict[str, float]:
+    """Read all sums at once."""
+    kept = {name: value for name, value in sums.items() if isinstance(value, torch.Tensor)}
+    read = torch.stack([value.detach().double() for value in kept.values()]).tolist()
+    return {name: float(value) for name, value in sums.items() if name not in kept} | dict(
+        zip(kept, read, strict=True)
+    )
 
 
 def _averages(sums: Mapping[str, float]) -> dict[str, float]:

@@ -1,0 +1,96 @@
+"""Variable-length flash attention of torch, under any of its signatures.
+
+Sequences lie end to end; where a sequence has more keys than queries, its queries are the last of
+it. The function is young and changes between releases, so it is tried once per dtype, forward and
+backward, against plain attention. Invariant: where `fits` says no, nothing here is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+try:
+    from torch.nn.attention import varlen
+
+    _function: Any = varlen.varlen_attn
+except (ImportError, AttributeError):
+    _function = None
+_known = inspect.signature(_function).parameters if _function is not None else {}
+# Plain flags: a compiled layer reads them without looking at a signature.
+_WINDOWED = "window_size" in _known
+_SCALED = "scale" in _known
+_GROUPED = "enable_gqa" in _known
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@lru_cache(maxsize=4)
+def fits(dtype: torch.dtype) -> bool:
+    """Whether flash attention works on this machine and agrees with plain attention."""
+    if _function is None or dtype not in (torch.bfloat16, torch.float16):
+        return False
+    try:
+        return _agrees(dtype)
+    except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
+        return False
+
+
+def _agrees(dtype: torch.dtype) -> bool:
+    """Compare one sequence with three more keys than queries, values and gradients."""
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def drawn(rows: int, heads: int) -> Tensor:
+        made = torch.randn(rows, heads, 64, generator=generator, device="cuda").to(dtype)
+        return made.requires_grad_()
+
+    with torch.enable_grad():
+        q, k, v = drawn(5, 2), drawn(8, 1), drawn(8, 1)
+        asked = torch.tensor([0, 5, 5], dtype=torch.int32, device="cuda")
+        keys = torch.tensor([0, 8, 8], dtype=torch.int32, device="cuda")
+        found = attend(q, k, v, asked, keys, 64, None)
+        mask = torch.ones(5, 8, dtype=torch.bool, device="cuda").tril(3)
+        known = F.scaled_dot_product_attention(
+            q.transpose(0, 1), k.transpose(0, 1).expand(2, -1, -1),
+            v.transpose(0, 1).expand(2, -1, -1), attn_mask=mask,
+        ).transpose(0, 1)  # fmt: skip
+        pairs = [(found, known)]
+        for one, other in zip(*(torch.autograd.grad(x.float().square().sum(), (q, k, v))
+                                for x in (found, known)), strict=True):  # fmt: skip
+            pairs.append((one, other))
+    return all(torch.allclose(a.float(), b.float(), atol=0.1, rtol=0.1) for a, b in pairs)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, keys: Tensor, longest: int,
+    scaling: float | None,
+) -> Tensor:  # fmt: skip
+    """Attend causally within each sequence; (rows, heads, width) states.
+
+    Args:
+        q: queries.
+        k: keys, of fewer heads for grouped queries.
+        v: values.
+        bounds: where the queries of sequences start, and the end.
+        keys: where their keys start, and the end.
+        longest: no sequence is longer.
+        scaling: factor on scores; by default one over the root of the width.
+    """
+    options: dict[str, Any] = {"window_size": (-1, 0)} if _WINDOWED else {"is_causal": True}
+    if scaling is not None and _SCALED:
+        options["scale"] = scaling
+    elif scaling is not None and abs(scaling - q.shape[-1] ** -0.5) > 1e-6:
+        q = q * (scaling * q.shape[-1] ** 0.5)
+    groups = q.shape[1] // k.shape[1]
+    if groups > 1 and _GROUPED:
+        options["enable_gqa"] = True
+    elif groups > 1:
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    found: Tensor = _function(
+        q.contiguous(), k.contiguous(), v.contiguous(), bounds, keys, longest, longest, **options
+    )
+    return found

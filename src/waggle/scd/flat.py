@@ -79,7 +79,7 @@ class Flat:
             told = self.shared
             k, v = (spread(x, told.keys, told.own, told.copies, told.prefix) for x in (k, v))
             bounds = told.bounds
-        if q.is_cuda and varlen.fits(v.dtype):
+        if varlen.fits(q.device.type, v.dtype):
             q, k = q.to(v.dtype), k.to(v.dtype)
             return varlen.attend(q, k, v, self.bounds, bounds, self.longest, scaling)
         return self._on_grid(q, k, v, bounds, scaling)

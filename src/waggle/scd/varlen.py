@@ -29,13 +29,15 @@ _GROUPED = "enable_gqa" in _known
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def fits(kind: str, dtype: torch.dtype) -> bool:
+    """Whether flash attention works on this kind of device and agrees with plain attention."""
+    return kind == "cuda" and dtype in (torch.bfloat16, torch.float16) and _tried(dtype)
+
+
 @lru_cache(maxsize=4)
-def fits(dtype: torch.dtype) -> bool:
-    """Whether flash attention works on this machine and agrees with plain attention."""
-    if _function is None or dtype not in (torch.bfloat16, torch.float16):
-        return False
+def _tried(dtype: torch.dtype) -> bool:
     try:
-        return _agrees(dtype)
+        return _function is not None and _agrees(dtype)
     except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
         return False
 

@@ -121,13 +121,28 @@ def test_structural_effect_needs_a_pair() -> None:
 
 
 def test_behavioural_effect_pairs_cases_within_cells() -> None:
-    found = [arm(a, s) for a in ("decision", "scd") for s in (0, 1)]
     rows = [late(f"scd-{s}", case, 1.0) for s in (0, 1) for case in (1, 2, 3)]
     rows += [late(f"decision-{s}", case, float(case == 1)) for s in (0, 1) for case in (1, 2)]
     rows += [late("scd-0", 1, 0.0, n=64), late("decision-0", 1, 1.0, n=64)]
-    made = behavioural(rows, found, "scd", lambda r: r.metrics["recovery"], lambda r: f"N={r.n}")
+    made = behavioural(rows, "scd", lambda r: r.metrics["recovery"], lambda r: f"N={r.n}")
     # The cell N=64 has no rows of seed 1, the third case no partner: both are left out.
     assert made is not None
     assert (made.base, made.arm, made.delta.mean, made.delta.units) == (0.5, 1.0, 0.5, 4)
     assert made.seeds == 2 and (made.delta.low, made.delta.high) == (0.0, 1.0)
-    assert behavioural([], found, "scd", lambda r: 1.0, lambda r: "") is None
+    assert behavioural([], "scd", lambda r: 1.0, lambda r: "") is None
+
+
+def test_behavioural_effect_of_an_unfinished_run_rests_on_whole_seeds() -> None:
+    rows = [
+        late(f"{side}-{seed}", case, float(side == "scd"), n)
+        for side in ("decision", "scd")
+        for seed in (0, 1, 2)
+        for n in (32, 64)
+        for case in (1, 2)
+        if (side, seed) != ("scd", 2)
+    ]
+    rows += [late("scd-3", 1, 1.0), late("decision-3", 1, 0.0)]
+    made = behavioural(rows, "scd", lambda r: r.metrics["recovery"], lambda r: f"N={r.n}")
+    # Seed 2 was not played to its end, seed 3 in one cell only; seeds 0 and 1 are whole.
+    assert made is not None and (made.seeds, made.delta.units) == (2, 8)
+    assert (made.base, made.arm) == (0.0, 1.0)

@@ -215,7 +215,7 @@ def test_factorial_tables(tmp_path: Path) -> None:
         else row(c, 1.0 if c.method.startswith("scd") else 0.5)
         for c in cells(made)
     ]
-    arms, effects, quality = factorial.tables(tmp_path, rows)
+    arms, effects, quality, by_cell = factorial.tables(tmp_path, rows, made)
     lines = {line[0]: dict(zip(arms.columns, line, strict=True)) for line in arms.rows}
     assert lines["Decision only"]["summary agree. (%)"] == "50.0 ± 0.0"
     assert lines["Waggle (SCD)"]["probe, event (norm.)"] == "1.000 ± 0.000"
@@ -223,8 +223,43 @@ def test_factorial_tables(tmp_path: Path) -> None:
     assert sum(span.columns for span in arms.spans) == len(arms.columns)
     found = {line[1]: line for line in effects.rows}
     assert found["summary agreement (pp)"][4:7] == ("+25.0", "[+25.0, +25.0]", "yes")
-    assert found["recovery (pp)"][4] == "+100.0" and found["recovery (pp)"][8] == "seeds and units"
+    assert found["recovery (pp)"][4] == "+100.0" and found["recovery (pp)"][8:] == (
+        "16",
+        "seeds and units",
+    )
     assert found["stale AUC"][6] == "no"
     assert quality.rows[0][:4] == ("silo", "0.500", "1.000", "+0.500")
     assert quality.rows[0][6] == "2.000"
-    assert factorial.tables(tmp_path / "none", rows) == []
+    assert lines["Waggle (SCD)"]["settings"] == "16"
+    assert any("law expert" in note for note in arms.notes)
+    assert [line[0] for line in by_cell.rows[:1]] == ["Decision only"]
+    assert by_cell.rows[-1][3] == "16/16 (100.0 %)"
+    assert factorial.tables(tmp_path / "none", rows, made) == []
+
+
+def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "orbit", "scd") for s in (0, 1)}
+    for name in ("decision-0", "scd-0", "scd-1"):
+        told = '"trained by": "recipe R", "transitions played by": "expert"'
+        (tmp_path / "arms" / f"{name}.json").write_text(f'{{"nll": 0.02, "probe all": 1, {told}}}')
+    made = Recipe.model_validate(
+        {"title": "T", "methods": names, "blocks": [{**BLOCK, "methods": list(names)}]}
+    )
+    rows = [
+        late(c, hit=True, latency=2.0, stale=3.0)
+        for c in cells(made)
+        if c.method in ("decision-0", "decision-1", "scd-0")
+        or (c.method, c.case.n) == ("scd-1", 32)
+    ]
+    arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
+    assert [line[0] for line in arms.rows] == ["Decision only", "Waggle (SCD)"]
+    said = " | ".join(arms.notes)
+    assert "not diagnosed: decision-1, orbit-0, orbit-1" in said
+    assert "not in the closed-loop columns: orbit-0, orbit-1, scd-1" in said
+    assert "trained by recipe R" in said and "transitions played by expert" in said
+    assert {line[0] for line in effects.rows} == {"Waggle (SCD)"}
+    assert {line[7] for line in effects.rows} == {"1", "2"}
+    assert by_cell.rows
+    bare, _ = factorial.tables(tmp_path, [], made)
+    assert bare.rows[0][-1] == "0" and bare.rows[0][2] == "0.0200"

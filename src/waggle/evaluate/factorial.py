@@ -14,9 +14,11 @@ training driver adds `nll` (held-out decision loss) and may add
               "probe all": [...], "probe eventful": [...]},
     "unit names": {"views": ["s6-unresolved", ...], "transitions": [...]}
 
-one value per held-out view or transition, and their ids. Invariant: units are paired by id, never
-by place alone; arms with different ids are refused. With ids structural intervals resample seeds
-and units, without them seeds alone; the tables say which.
+one value per held-out view or transition, and their ids; `trained by`, `warm start` and
+`transitions played by` are lines that tables print. Invariant: units are paired by id, never by
+place alone; arms with different ids are refused. With ids structural intervals resample seeds and
+units, without them seeds alone; the tables say which. Arms, seeds and rows that are not there are
+left out, never guessed.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ FOLDER = "arms"
 ARMS = ("decision", "orbit", "field", "scd")
 MAX_BYTES = 64 << 20
 MAX_FILES = 1_000
+TOLD = ("trained by", "warm start", "transitions played by")
+"""What a result says in words."""
 _NAME = re.compile(rf"({'|'.join(ARMS)})-(\d{{1,6}})")
 
 
@@ -51,6 +55,8 @@ class Trained(NamedTuple):
     order: str
     names: Mapping[str, Sequence[str]] = {}
     """Ids of the `views` and `transitions` that the units were measured on."""
+    told: Mapping[str, str] = {}
+    """Lines on how it was trained, by `TOLD`."""
 
     @property
     def method(self) -> str:
@@ -93,7 +99,9 @@ def _read(path: Path) -> Trained:
     if any(len(set(ids)) < len(ids) for ids in names.values()):
         raise ConfigError(f"{path} names a unit twice; diagnose it again")
     values = {k: float(v) for k, v in data.items() if isinstance(v, int | float) and isfinite(v)}
-    return Trained(name[1], int(name[2]), values, units, str(data.get("order", "shuffled")), names)
+    told = {key: str(data[key])[:300] for key in TOLD if isinstance(data.get(key), str)}
+    order = str(data.get("order", "shuffled"))
+    return Trained(name[1], int(name[2]), values, units, order, names, told)
 
 
 def of_arm(found: Sequence[Trained], arm: str) -> dict[int, Trained]:
@@ -179,34 +187,56 @@ def _mean(values: Any) -> float:
     return float(sum(found) / len(found))
 
 
+def arm_of(method: str) -> tuple[str, int] | None:
+    """Return arm and training seed of a method that is named after them."""
+    name = _NAME.fullmatch(method)
+    return None if name is None else (name[1], int(name[2]))
+
+
+def seeds_of(rows: Sequence[Row], arm: str) -> set[int]:
+    """Return the training seeds of an arm that have rows."""
+    found = (arm_of(method) for method in {row.method for row in rows})
+    return {each[1] for each in found if each is not None and each[0] == arm}
+
+
+_Pairs = dict[str, list[tuple[float, float]]]
+
+
 def behavioural(
     rows: Sequence[Row],
-    found: Sequence[Trained],
     arm: str,
     value: Callable[[Row], float | None],
     cell: Callable[[Row], str],
 ) -> Effect | None:
     """Return the effect of an arm on closed-loop rows, over seeds, cells and matched cases.
 
-    A cell counts where every common seed has matched cases in it, so that seeds can be resampled.
+    Every seed that counts has matched cases in every cell that counts, so that seeds can be
+    resampled: where a run is unfinished, see `_whole`.
     """
-    seeds = sorted(of_arm(found, "decision").keys() & of_arm(found, arm).keys())
-    sides = [
-        [_cases(rows, f"{side}-{seed}", value, cell) for seed in seeds]
-        for side in ("decision", arm)
-    ]
-    cells = {name for side in sides for cases in side for name in cases}
-    strata: dict[str, list[list[float]]] = {}
-    means: tuple[list[float], list[float]] = ([], [])
-    for name in sorted(cells):
-        both = [_matched(a.get(name, {}), b.get(name, {})) for a, b in zip(*sides, strict=True)]
-        if all(both):
-            strata[name] = [[b - a for a, b in pairs] for pairs in both]
-            for side in (0, 1):
-                means[side].append(_mean(_mean(p[side] for p in pairs) for pairs in both))
-    if not strata:
+    pairs: dict[int, _Pairs] = {}
+    for seed in sorted(seeds_of(rows, "decision") & seeds_of(rows, arm)):
+        one, two = (_cases(rows, f"{side}-{seed}", value, cell) for side in ("decision", arm))
+        both = {name: _matched(one[name], two[name]) for name in one.keys() & two.keys()}
+        pairs[seed] = {name: some for name, some in both.items() if some}
+    seeds, cells = _whole(pairs)
+    if not cells:
         return None
-    return Effect(_mean(means[0]), _mean(means[1]), hierarchical(strata), len(seeds), True)
+    strata = {name: [[b - a for a, b in pairs[seed][name]] for seed in seeds] for name in cells}
+    base, other = (
+        _mean(_mean(_mean(p[side] for p in pairs[seed][name]) for seed in seeds) for name in cells)
+        for side in (0, 1)
+    )
+    return Effect(base, other, hierarchical(strata), len(seeds), True)
+
+
+def _whole(pairs: Mapping[int, _Pairs]) -> tuple[list[int], list[str]]:
+    """Choose seeds and cells that have each other: all cells, or all seeds, whichever has more."""
+    some = [seed for seed, cells in pairs.items() if cells]
+    every = {name for cells in pairs.values() for name in cells}
+    common = {name for name in every if all(name in pairs[seed] for seed in some)}
+    full = [seed for seed in some if pairs[seed].keys() == every]
+    choices = ((some, sorted(common)), (full, sorted(every) if full else []))
+    return max(choices, key=lambda made: sum(len(pairs[s][c]) for s in made[0] for c in made[1]))
 
 
 def _cases(

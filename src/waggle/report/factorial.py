@@ -4,28 +4,34 @@ The paper's four-arm table, paired-effects table and matched conventional qualit
 `arms/ARM-SEED.json` and the closed-loop rows of a run directory (see `evaluate.factorial`):
 
     waggle eval recipes/reorganization/factorial.toml && waggle report runs/factorial --records
+
+Invariant: arms and rows that are not there leave gaps that the notes name, never an error.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+import msgspec
+
 from waggle.evaluate.factorial import (
     ARMS,
-    FOLDER,
+    TOLD,
     Effect,
     Trained,
+    arm_of,
     behavioural,
     of_arm,
     read_arms,
     structural,
 )
+from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report.reading import Value, mean, metric
+from waggle.report import reorganization
+from waggle.report.reading import Value, mean, metric, provenance
 from waggle.report.settings import cell_of
 from waggle.report.tables import Span, Table, number
 
@@ -73,46 +79,97 @@ _BEHAVIOUR: tuple[tuple[str, str, float, int, str], ...] = (
 """Closed-loop columns: heading, metric, scale, digits, substrate."""
 
 
-def tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
+def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
     """Return the factorial tables of a run directory; none where there are no arms."""
     found = read_arms(folder)
+    rows = [row for row in rows if arm_of(row.method)]
     if not found:
         return []
-    first = arms(found, rows)
-    first = first._replace(notes=(*first.notes, *_players(folder)))
-    made = [first, effects(found, rows), conventional(found, rows)]
+    late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
+    pooled, one = by_arm(rows, recipe)
+    sources = [provenance([r for r in pooled if r.shock == shock], one) for shock in (True, False)]
+    gaps = _gaps(found, late, recipe)
+    first, second, third = arms(found, late), effects(found, late), conventional(plain)
+    made = [
+        first._replace(notes=(*first.notes, *_told(found), *sources[0], *gaps)),
+        second._replace(notes=(*second.notes, *gaps)),
+        third._replace(notes=(*third.notes, *sources[1])),
+    ]
+    if late:
+        cells = reorganization.cells([row for row in pooled if row.shock], one)
+        made.append(cells._replace(title="Late counterevidence by arm and cell, seeds pooled"))
     return [table for table in made if table.rows]
 
 
-def _players(folder: Path) -> tuple[str, ...]:
-    """Say who played the transitions, where the results tell: the paper's warm start or another."""
-    told = set()
-    for path in sorted((folder / FOLDER).glob("*.json")):
-        name = json.loads(path.read_bytes()).get("transitions played by")
-        if isinstance(name, str) and len(name) < 200:
-            told.add(name)
-    return (f"transitions played by {', '.join(sorted(told))}",) if told else ()
+def by_arm(rows: Sequence[Row], recipe: Recipe) -> tuple[list[Row], Recipe]:
+    """Give the laws of an arm one name: rows and recipe as if training seeds were cases."""
+    named = {name: arm_of(name) for name in recipe.methods}
+    specs = {
+        arm: next(recipe.methods[name] for name, own in named.items() if own and own[0] == arm)
+        for arm in ARMS
+        if any(own and own[0] == arm for own in named.values())
+    }
+    labelled = {arm: spec.model_copy(update={"label": TITLES[arm]}) for arm, spec in specs.items()}
+    pooled = [
+        msgspec.structs.replace(row, method=own[0])
+        for row in rows
+        if (own := arm_of(row.method)) and own[0] in labelled
+    ]
+    return pooled, recipe.model_copy(update={"methods": labelled})
+
+
+def _told(found: Sequence[Trained]) -> list[str]:
+    """Say how the laws were trained: alike, or in which ways."""
+    lines = []
+    for key in TOLD:
+        said = sorted({each.told[key] for each in found if key in each.told})
+        lines += [f"{key} {text}" for text in said]
+    return lines
+
+
+def _gaps(found: Sequence[Trained], late: Sequence[Row], recipe: Recipe) -> list[str]:
+    """Name the laws of the recipe that are not diagnosed or not played to their end."""
+    planned = [name for name in recipe.methods if arm_of(name)]
+    known, whole = {each.method for each in found}, _whole(late)
+    lines = []
+    if undiagnosed := [name for name in planned if name not in known]:
+        lines.append(f"not diagnosed: {', '.join(undiagnosed)}")
+    if unplayed := [name for name in planned if name not in whole]:
+        lines.append(f"not in the closed-loop columns: {', '.join(unplayed)}")
+    return lines
+
+
+def _whole(late: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the rows of every law that has all cells which any law has."""
+    found: dict[str, list[Row]] = {}
+    for row in late:
+        found.setdefault(row.method, []).append(row)
+    cells = {cell_of(row) for row in late}
+    return {name: own for name, own in found.items() if {cell_of(row) for row in own} == cells}
 
 
 def _order(found: Sequence[Trained]) -> str:
     return found[0].order
 
 
-def arms(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
+def arms(found: Sequence[Trained], late: Sequence[Row]) -> Table:
     """The four arms: imitation, training heads, deployed structure, closed loop."""
     columns = _columns(_order(found))
-    base = of_arm(found, "decision")
+    base, whole = of_arm(found, "decision"), _whole(late)
     body = []
     for arm in ARMS:
         own = of_arm(found, arm)
-        if own:
+        played = [rows for name, rows in sorted(whole.items()) if (arm_of(name) or ("",))[0] == arm]
+        if own or played:
             cells = [_structure(column, own, base) for column in columns]
-            cells += [_behaviour(entry, own, rows) for entry in _BEHAVIOUR]
-            body.append((TITLES[arm], str(len(own)), *cells))
-    heads = ("objective", "seeds", *(c.text for c in columns), *(e[0] for e in _BEHAVIOUR))
+            cells += [_behaviour(entry, played) for entry in _BEHAVIOUR]
+            body.append((TITLES[arm], str(len(own)), *cells, str(sum(map(len, played)))))
+    heads = (
+        "objective", "seeds", *(c.text for c in columns), *(e[0] for e in _BEHAVIOUR), "settings",
+    )  # fmt: skip
     spans = (
         Span("", 2), Span("Imitation", 1), Span("Training objective", 3),
-        Span("Deployed structure", 5), Span("Closed-loop reorganization", len(_BEHAVIOUR)),
+        Span("Deployed structure", 5), Span("Closed-loop reorganization", len(_BEHAVIOUR) + 1),
     )  # fmt: skip
     notes = (
         f"mean ± sample s.d. over training seeds; canon order {_order(found)}; probe losses over "
@@ -141,16 +198,14 @@ def _structure(column: Column, own: dict[int, Trained], base: dict[int, Trained]
     return _spread(found, column.scale, column.digits)
 
 
-def _late(rows: Sequence[Row], substrate: str) -> list[Row]:
-    return [row for row in rows if row.shock and substrate in ("", row.substrate)]
+def _of(rows: Sequence[Row], substrate: str) -> list[Row]:
+    return [row for row in rows if substrate in ("", row.substrate)]
 
 
-def _behaviour(
-    entry: tuple[str, str, float, int, str], own: dict[int, Trained], rows: Sequence[Row]
-) -> str:
+def _behaviour(entry: tuple[str, str, float, int, str], played: Sequence[Sequence[Row]]) -> str:
+    """Return the spread of a metric over the laws of an arm."""
     _, name, scale, digits, substrate = entry
-    late = _late(rows, substrate)
-    means = [mean([r for r in late if r.method == t.method], metric(name)) for t in own.values()]
+    means = [mean(_of(rows, substrate), metric(name)) for rows in played]
     return _spread([m for m in means if m is not None], scale, digits)
 
 
@@ -165,7 +220,7 @@ _STRUCTURE = (
 """Endpoint, key, units, scale, digits, relative to Decision only."""
 
 
-def effects(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
+def effects(found: Sequence[Trained], late: Sequence[Row]) -> Table:
     """Paired effects of every arm against Decision only, complete SCD first."""
     body = []
     for arm in ("scd", "orbit", "field"):
@@ -173,10 +228,10 @@ def effects(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
             made = structural(found, arm, key.format(_order(found)), unit, relative)
             body += _effect_row(arm, text, made, scale, digits)
         for text, name, scale, digits, substrate in _BEHAVIOUR:
-            made = behavioural(_late(rows, substrate), found, arm, metric(name), cell_of)
+            made = behavioural(_of(late, substrate), arm, metric(name), cell_of)
             body += _effect_row(arm, text.replace("(%)", "(pp)"), made, scale, digits)
     columns = ("arm", "endpoint", "Decision only", "arm's value", "paired Δ", "paired 95 % CI",
-               "excludes 0", "seeds", "resampled")  # fmt: skip
+               "excludes 0", "seeds", "pairs", "resampled")  # fmt: skip
     notes = (
         "Δ: arm minus Decision only; 10,000 hierarchical paired resamples: training seeds first, "
         "then matched views or transitions, or matched cases within task and population",
@@ -197,14 +252,13 @@ def _effect_row(
         (
             TITLES[arm], text, number(scale * made.base, digits), number(scale * made.arm, digits),
             f"{scale * delta.mean:+.{digits}f}", span, apart, str(made.seeds),
-            "seeds and units" if made.cases else "seeds only",
+            str(made.delta.units), "seeds and units" if made.cases else "seeds only",
         )
     ]  # fmt: skip
 
 
-def conventional(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
+def conventional(plain: Sequence[Row]) -> Table:
     """Conventional quality of the two endpoint arms: by benchmark, then by task and population."""
-    plain = [row for row in rows if not row.shock]
     scopes: list[tuple[str, list[Row]]] = []
     for substrate in sorted({row.substrate for row in plain}):
         own = [row for row in plain if row.substrate == substrate]
@@ -215,7 +269,7 @@ def conventional(found: Sequence[Trained], rows: Sequence[Row]) -> Table:
     body = []
     value: Value = metric("score")
     for text, own in scopes:
-        made = behavioural(own, found, "scd", value, cell_of)
+        made = behavioural(own, "scd", value, cell_of)
         if made is not None:
             ratio = number(made.arm / made.base if made.base else None)
             body.append(

@@ -51,9 +51,9 @@ class Written(NamedTuple):
     latex: Path
 
 
-def build(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
-    """Return the tables a recipe asks for."""
-    if not rows and recipe.blocks:
+def build(recipe: Recipe, rows: Sequence[Row], *, needed: bool = True) -> list[Table]:
+    """Return the tables a recipe asks for; without rows none, or an error where rows are needed."""
+    if not rows and recipe.blocks and needed:
         raise ConfigError(
             "no finished episode to report: a seed of a setting counts once all its planned tasks "
             "have ended; run `waggle eval` until some have"
@@ -71,8 +71,8 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
     if rows is None:
         rows = read_rows(folder) if recipe.blocks else []
     counted = reading.whole([row for row in rows if not row.error], recipe)
-    made = [*build(recipe, counted.rows), *held_out.tables(folder)]
-    made += factorial.tables(folder, counted.rows)
+    arms = factorial.tables(folder, counted.rows, recipe)
+    made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
     meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes)
     played = _sessions(sessions.read(folder), recipe)
     if not made:

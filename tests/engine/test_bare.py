@@ -85,6 +85,47 @@ def test_answers_are_the_same(folder: Path) -> None:
     assert one.generate(batch) == other.generate(batch)
 
 
+@pytest.fixture
+def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adapter that PEFT itself wrote, with factors that change something."""
+    peft: Any = pytest.importorskip("peft", reason="needs the llm extra")
+    model, _ = load(str(folder), "cpu", "float32")
+    config = peft.LoraConfig(
+        r=4, lora_alpha=6, use_rslora=True, target_modules=["q_proj", "up_proj"]
+    )
+    adapted = peft.get_peft_model(model, config)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_" in name:
+                weight.copy_(0.2 * torch.randn(weight.shape, generator=generator))
+    place = tmp_path_factory.mktemp("adapter")
+    adapted.save_pretrained(str(place))
+    return place
+
+
+def test_an_adapter_is_folded_in_as_peft_folds_it(folder: Path, adapter: Path) -> None:
+    found = open_bare(folder, "cpu", torch.float32, adapter)
+    assert found is not None
+    model, _ = load(str(folder), "cpu", "float32", adapter=str(adapter))
+    apart, _ = load(str(folder), "cpu", "float32", adapter=str(adapter), merge=False)
+    plain, _ = load(str(folder), "cpu", "float32")
+    one, other, base = Decoder(found[0]), Decoder(model), Decoder(plain)
+    merged = Decoder(apart.merge_and_unload())
+    for a, b, c, d in zip(one.layers, other.layers, merged.layers, base.layers, strict=True):
+        assert torch.equal(a.qkv.weight, b.qkv.weight)
+        assert torch.allclose(a.qkv.weight, c.qkv.weight, atol=1e-6)
+        assert not torch.allclose(a.qkv.weight, d.qkv.weight, atol=1e-2)
+        assert torch.equal(a.down.weight, d.down.weight)
+
+
+def test_an_adapter_that_is_more_than_factors_is_left_to_peft(folder: Path, adapter: Path) -> None:
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    config["use_dora"] = True
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    assert open_bare(folder, "cpu", torch.float32, adapter) is None
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [

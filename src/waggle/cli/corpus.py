@@ -161,7 +161,7 @@ def transitions(
     settings = _settings(TransitionSettings, recipe, "transitions", given)
     if recipe is not None:
         order = _recipe(recipe).order
-    again = partial(player_of, law, law_options or {})
+    again = partial(options.make_law, law, law_options or {})
     with telling() as tell:
         sizes = write(
             Store(corpus), settings, again(), order=order, progress=tell, workers=workers,
@@ -209,16 +209,6 @@ def tokenizer(out: Path, /) -> None:
     except OSError as error:
         raise ConfigError(f"cannot write {out} ({error.strerror}); choose another file") from None
     console.say(f"tokenizer of {len(made['model']['vocab']):,} pieces in {out}")
-
-
-def player_of(law: str, law_options: dict[str, str]) -> Any:
-    """Return a law by name, or the trained law of a folder."""
-    folder = Path(law)
-    if (folder / "waggle.json").exists():
-        from waggle.scd.diagnose import law_of
-
-        return law_of(folder, **law_options)
-    return options.make_law(law, law_options)
 
 
 def _recipe(path: Path) -> Any:

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from waggle import plugins
 from waggle.cli import console
+from waggle.cli.options import make_law
 from waggle.core.protocols import Case, Law, World
 from waggle.core.record import Footer, RoundRecord
 from waggle.runtime.records import RecordFile, record_name
@@ -52,7 +53,7 @@ def demo(
     to), and compares with two simpler laws on the same cases. Needs no network.
 
     Args:
-        law: The decision source, a name of `waggle list laws`.
+        law: The decision source, a name of `waggle list laws` or a law's folder.
         out: Folder for the records; it is made if needed.
         json: Print one JSON object instead of text.
     """
@@ -79,7 +80,7 @@ def demo(
 
 def _loaded(name: str) -> Law:
     """Return a law with its weights in memory, so that loading is not taken for deciding."""
-    made = plugins.get_law(name)
+    made = make_law(name, {})
     load = getattr(made, "load", None)
     if load is not None:
         start = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from waggle.cli import console
-from waggle.cli.corpus import player_of
+from waggle.cli.options import make_law
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.store import Store
@@ -60,7 +60,7 @@ def diagnose(
     if views < 1:
         raise ConfigError("--views must be at least 1")
     store, folder = Store(corpus), Path(law)
-    player = player_of(law, law_options or {})
+    player = make_law(law, law_options or {})
     trained = (folder / "waggle.json").exists()
     findings = Findings(store, views=views, native=native, seed=seed,
                         evaluation_seed=Split.EVALUATION.value.start)  # fmt: skip

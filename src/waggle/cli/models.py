@@ -75,11 +75,11 @@ def _law(name: str) -> dict[str, str]:
 
 
 def _readiness(kind: str, backbone: str) -> str:
-    """A whole model is ready as it is; an adapter needs its backbone fetched."""
+    """A whole model is ready as it is; an adapter once its backbone has been fetched."""
     from waggle.engine import weights
 
     ready = {source.name for source, here in weights.listing() if here}
-    return "yes" if kind == "full" or backbone in ready else f"fetch {backbone}"
+    return "yes" if kind == "full" or backbone in ready else "after fetch"
 
 
 def path(name: str, /, *, law: Flag = False) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from inspect import Parameter
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -98,8 +99,14 @@ def given(model: BaseModel | None) -> dict[str, Any]:
 
 
 def make_law(name: str, options: Mapping[str, str]) -> Law:
-    """Make a law with its `--law.KEY VALUE` options converted to what its factory asks for."""
-    wanted = plugins.law_options(name)
+    """Make a law with its `--law.KEY VALUE` options converted to what its factory asks for.
+
+    Args:
+        name: a name of `waggle list laws`, or the folder of a trained or packed law.
+        options: its options, as text.
+    """
+    folder = _folder(name)
+    wanted = _folder_options() if folder else plugins.law_options(name)
     values: dict[str, Any] = {}
     for key, text in options.items():
         parameter = key.replace("-", "_")
@@ -109,7 +116,27 @@ def make_law(name: str, options: Mapping[str, str]) -> Law:
             hint = suggest(f"--law.{key}", known)
             raise ConfigError(f"law {name!r} has no option --law.{key}; {takes}{hint}")
         values[parameter] = _convert(f"--law.{key}", text, wanted[parameter])
+    if folder:
+        from waggle.laws.shipped import of_folder
+
+        return of_folder(folder, **values)
     return plugins.get_law(name, **values)
+
+
+def _folder(name: str) -> Path | None:
+    """Return the folder that a law is given by, if it is one; a law's own name comes first."""
+    if name in plugins.names("law"):
+        return None
+    from waggle.laws.shipped import is_folder
+
+    return Path(name) if is_folder(name) else None
+
+
+def _folder_options() -> dict[str, Parameter]:
+    from waggle.laws.shipped import of_folder
+
+    found = inspect.signature(of_folder, eval_str=True).parameters
+    return {name: parameter for name, parameter in found.items() if name != "folder"}
 
 
 def _convert(option: str, text: str, parameter: Parameter) -> Any:

@@ -30,8 +30,8 @@ def serve(
     unless told otherwise, and asks for no key: keep it behind a trusted network.
 
     Args:
-        law: The decision source, a name of `waggle list laws`. Its own options follow as
-            `--law.KEY VALUE`.
+        law: The decision source, a name of `waggle list laws` or a law's folder. Its own options
+            follow as `--law.KEY VALUE`.
         law_options: The law's own options.
         host: Address to listen on.
         port: Port to listen on.
@@ -50,6 +50,8 @@ def serve(
             "`pip install 'waggle-swarm[serve]'`"
         ) from error
     source = options.make_law(law, law_options or {})
+    # Weights that are missing are better found out now than by the first client.
+    getattr(source, "load", lambda: None)()
     console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
     server = app(source, max_queue=max_queue, max_batch=max_batch)
     uvicorn.run(server, host=host, port=port, log_level="warning")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from waggle.cli import console
-from waggle.cli.corpus import make_corpus, player_of, telling
+from waggle.cli.corpus import make_corpus, telling
+from waggle.cli.options import make_law
 from waggle.core.seeds import Split
 from waggle.corpus.curriculum import Progress as Tell
 from waggle.corpus.curriculum import quiet
@@ -235,7 +236,7 @@ def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
         stages.store, views=views, native=native, seed=0,
         evaluation_seed=Split.EVALUATION.value.start,
     )  # fmt: skip
-    result = numbers(diagnose_law(findings, player_of(str(law), {}), stages.recipe.order))
+    result = numbers(diagnose_law(findings, make_law(str(law), {}), stages.recipe.order))
     (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))
 
@@ -248,7 +249,7 @@ def _transitions(
         return
     from waggle.corpus.transitions import write
 
-    again = partial(player_of, player, {})
+    again = partial(make_law, player, {})
     write(store, recipe.transitions, again(), order=recipe.order, progress=tell, workers=workers,
           again=again)  # fmt: skip
 

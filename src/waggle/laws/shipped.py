@@ -1,29 +1,38 @@
-"""The laws that ship with the package, by name: `nano` and `smollm2`.
+"""The laws that ship with the package, by name: `nano` and `smollm2`; and laws of other folders.
 
 Each is a local law over the weights in `waggle.shipped`, in the canon order it was trained in.
-Naming one costs nothing; its files are verified and loaded at the first decision. Invariant: a law
-without its weights decides nothing and says in one line how to get them.
+Naming one costs nothing; its files are verified and loaded at the first decision. A folder that
+training exported or that was packed elsewhere makes a law the same way. Invariant: a law without
+its weights decides nothing and says in one line how to get them.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.laws.local import LocalLaw
+from waggle.laws.origin import FILES, origin
 
 if TYPE_CHECKING:
     from waggle.engine.engine import Engine
     from waggle.laws.dialogue import Dialogue
 
 
+ADAPTER = "adapter_config.json"
+"""What a folder that needs its backbone holds."""
+
+
 class ShippedLaw(LocalLaw):
-    """A local law whose weights are files of the package."""
+    """A local law whose weights are the files of a packed folder."""
+
+    place: Path
 
     def _ready(self) -> tuple[Engine, Dialogue]:
         if self._loaded is None:
-            shipped.verify(shipped.folder(self.name))
+            shipped.verify(self.place)
         return super()._ready()
 
 
@@ -60,15 +69,37 @@ class Shipped:
             dtype: `auto`, `float32` or `bfloat16`.
             max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
         """
-        place = shipped.folder(self.name)
-        whole = not shipped.present(self.name) or shipped.manifest(place).kind == "full"
-        model = str(place) if whole else shipped.manifest(place).backbone
-        law = ShippedLaw(
-            model, mode, None if whole else str(place), device=device, dtype=dtype,
-            max_rows=max_rows,
-        )  # fmt: skip
+        law = of_folder(
+            shipped.folder(self.name), mode, device=device, dtype=dtype, max_rows=max_rows
+        )
         law.name = self.name
         return law
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name is that of a folder that training exported or that was packed."""
+    return any((Path(name).expanduser() / file).is_file() for file in FILES)
+
+
+def of_folder(
+    folder: Path,
+    mode: Literal["free", "constrained"] = "free",
+    device: str = "auto",
+    dtype: str = "auto",
+    max_rows: int | None = None,
+) -> LocalLaw:
+    """Return the law of a folder that training exported or that was packed."""
+    place = folder.expanduser()
+    packed = (place / shipped.LAW).is_file() or not is_folder(str(place))
+    whole = not (place / ADAPTER).is_file()
+    model = str(place) if whole else origin(str(place)).backbone
+    kind = ShippedLaw if packed else LocalLaw
+    law = kind(
+        model, mode, None if whole else str(place), device=device, dtype=dtype, max_rows=max_rows
+    )
+    if isinstance(law, ShippedLaw):
+        law.place = place
+    return law
 
 
 nano = Shipped("nano", "The shipped law trained from scratch, small enough for a CPU.")

@@ -60,6 +60,7 @@ def card(law: Manifest, results: Mapping[str, Any]) -> str:
         markdown(_facts(law)),
         markdown(_settings(law)),
         *(markdown(table) for table in _counted(results)),
+        *(markdown(table) for table in _ranks(results.get("ranks", ()))),
         *(markdown(table) for table in _datasheet(results.get("corpus", {}))),
         *(markdown(table) for table in _diagnoses(results.get("diagnosis", {}))),
         *(markdown(_run(run)) for run in results.get("runs", ())),
@@ -125,6 +126,24 @@ def _counted(results: Mapping[str, Any]) -> Iterator[Table]:
         every = {**phases, "all": round(sum(phases.values()), 1)}
         rows = tuple((name, number(seconds, 1)) for name, seconds in every.items())
         yield Table("Phases of training", ("phase", "seconds"), rows)
+
+
+def _ranks(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+    """What adapters of several ranks keep of what training changed."""
+    if rows:
+        shown = tuple(
+            (
+                row["factors"], str(row["rank"] or "—"), number(row["bytes"] / 1e6, 1),
+                number(row["kept"], 4), f"{row['rounding']:.1e}", number(row["nll"], 5),
+            )
+            for row in rows
+        )  # fmt: skip
+        head = ("factors", "rank", "MB", "norm kept", "rounding", "NLL per token")
+        notes = (
+            "waggle law ranks; none: the backbone, whole: the trained matrices themselves",
+            "fitted: best for the inputs of training records; plain: best in the matrices",
+        )
+        yield Table("Size of the adapter", head, shown, notes)
 
 
 def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:

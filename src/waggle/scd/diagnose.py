@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.canon import decode_view, encode_view
 from waggle.core.decode import parse
@@ -168,12 +167,8 @@ def load_heads(folder: Path, width: int) -> Heads | None:
     return heads
 
 
-def law_of(folder: Path, mode: str = "free", **options: Any) -> Law:
+def law_of(folder: Path, **options: Any) -> Law:
     """Return the deployable law of an exported folder, with its heads gone."""
-    import json
+    from waggle.laws.shipped import of_folder
 
-    about = json.loads((folder / "waggle.json").read_text(encoding="utf-8"))
-    if about["kind"] == "full":
-        return plugins.get_law("local", model=str(folder), mode=mode, **options)
-    model = about["backbone"]
-    return plugins.get_law("local", model=model, adapter=str(folder), mode=mode, **options)
+    return of_folder(folder, **options)

@@ -51,17 +51,24 @@ def _directions(change: Tensor, moments: Tensor | None) -> Tensor:
     outputs, inputs = change.shape
     if outputs <= inputs:
         seen = change if moments is None else change @ moments
-        return torch.linalg.eigh(seen @ change.T).eigenvectors.flip(1)
+        return _vectors(seen @ change.T)
     weighted = change if moments is None else change @ _root(moments)
-    right = torch.linalg.eigh(weighted.T @ weighted).eigenvectors.flip(1)
-    return torch.linalg.qr(weighted @ right).Q
+    found: Tensor = torch.linalg.qr(weighted @ _vectors(weighted.T @ weighted)).Q
+    return found
+
+
+def _vectors(symmetric: Tensor) -> Tensor:
+    """Return the eigenvectors of a matrix, those of the largest values first."""
+    found: Tensor = torch.linalg.eigh(symmetric).eigenvectors.flip(1)
+    return found
 
 
 def _root(moments: Tensor) -> Tensor:
     """Return a triangular square root of moments."""
     mean = moments.diagonal().mean()
     unit = torch.eye(len(moments), dtype=moments.dtype, device=moments.device)
-    return torch.linalg.cholesky(moments + JITTER * mean * unit)
+    found: Tensor = torch.linalg.cholesky(moments + JITTER * mean * unit)
+    return found
 
 
 def changed(law: Path, base: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,9 +1,9 @@
-"""`waggle bench train`: what an update of stage two costs on this machine."""
+"""`waggle bench train`: what an update costs on this machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,22 +20,30 @@ def train(
     updates: int = 20,
     tokens_per_pass: int | None = None,
     order: str | None = None,
+    first: Annotated[bool, Parameter(negative="")] = False,
+    flat: bool | None = None,
+    capture: bool | None = None,
+    profile: Annotated[bool, Parameter(negative="")] = False,
     stage: Path | None = None,
     until: int | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Speed of stage two: tokens per second, share of padding, seconds per update.
+    """Speed of training: tokens per second, share of padding, seconds per update.
 
-    Runs the real training loop on a real corpus for a few updates. `--backbone qwen3-4b-shape` and
+    Runs the real updates of stage two (or one) on a real corpus. `--backbone qwen3-4b-shape` and
     `smollm2-135m-shape` have random weights of that shape, for machines without the weights.
 
     Args:
         recipe: A recipe file.
         backbone: Another backbone than the recipe's.
         corpus: Folder of a labelled corpus with transitions.
-        updates: Updates that count; three more warm up.
+        updates: Updates that count; eight more warm up.
         tokens_per_pass: Tokens that are run together.
         order: Another canon order than the recipe's.
+        first: Measure stage one, on the decision records of the corpus.
+        flat: Flat passes or packed ones, whatever the recipe says.
+        capture: Replay flat updates as CUDA graphs or not, whatever the recipe says.
+        profile: Also say how busy the GPU is, and which functions take this process's time.
         stage: Run the whole stage instead, with its validation and checkpoints, in this folder;
             calls with the same folder go on where the last one ended, and their times are summed.
         until: With `--stage`: end this call after so many updates of the stage.
@@ -48,14 +56,18 @@ def train(
         raise ConfigError("--updates must be at least 1")
     data = read_recipe(recipe).model_dump()
     data |= {k: v for k, v in (("backbone", backbone), ("order", order)) if v is not None}
-    if tokens_per_pass is not None:
-        data["run"] |= {"tokens_per_pass": tokens_per_pass}
+    run = {"tokens_per_pass": tokens_per_pass, "flat": flat, "capture": capture}
+    data["run"] |= {k: v for k, v in run.items() if v is not None}
     chosen = Recipe.model_validate(data)
     if stage is not None:
         spent = bench_stage(chosen, corpus, stage, until)._asdict()
     else:
-        spent = bench_train(chosen, corpus, updates)._asdict()
+        number: Literal[1, 2] = 1 if first else 2
+        spent = bench_train(chosen, corpus, updates, stage=number, profile=profile)._asdict()
     if json:
         console.dump(spent)
         return
-    console.table("Stage two", ("measure", "value"), list(spent.items()))
+    lines = spent.pop("host", [])
+    console.table("Stage one" if first else "Stage two", ("measure", "value"), list(spent.items()))
+    for line in lines:
+        console.say(line)

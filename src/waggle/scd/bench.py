@@ -1,8 +1,8 @@
-"""Speed of stage two on this machine: `waggle bench train`.
+"""Speed of training on this machine: `waggle bench train`.
 
-Runs the real loop (batches encoded ahead, packed or flat passes, optimizer) on a real corpus, with
-the backbone's own weights or random ones of a known shape, and says how long 648 updates take: from
-a few updates, or by running the whole stage, in several calls if need be, whose times are summed.
+Runs the real updates (batches encoded ahead, packed or flat passes, optimizer) on a real corpus,
+with the backbone's own weights or random ones of a known shape, and says how long a stage takes:
+from a few updates, or by running the whole stage two, in several calls whose times are summed.
 """
 
 from __future__ import annotations
@@ -13,24 +13,30 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
+from waggle.scd.bench_host import Host, watched
 from waggle.scd.config import Recipe, Run, weights
 from waggle.scd.heads import Heads
 from waggle.scd.lessons import Lessons, lessons
 from waggle.scd.model import Student
 from waggle.scd.prepare import Prepared
 from waggle.scd.rows import Rows
+from waggle.scd.speller import Tokens
+from waggle.scd.sprint import Sprint
 from waggle.scd.stages import second
-from waggle.scd.trainer import Plan
+from waggle.scd.stored import Stored
+from waggle.scd.trainer import Plan, Trainer
 
-WARM = 3
-"""First updates, which pay for start-up and are not counted."""
+WARM = 8
+"""First updates, which compile and record, and are not counted."""
+READ = 5
+"""Losses are read at least this often, to know what updates cost."""
 
 
 class Speed(NamedTuple):
@@ -39,23 +45,29 @@ class Speed(NamedTuple):
     backbone: str
     order: str
     adaptation: str
+    passes: str
+    """`packed`, `flat`, or `flat, replayed`."""
     updates: int
+    start: float
+    """Seconds of the updates that do not count."""
     seconds: float
-    """Median seconds from one update to the next, waiting for data included."""
+    """Mean seconds of an update, waiting for data included."""
     tokens: float
     """Tokens of the sequences of an update."""
     run: float
     """Tokens that went through the backbone, shared prefixes once."""
     tokens_per_second: float
     padding: float
-    """Share of padding in the matrix products: none, since passes are packed."""
-    grid_padding: float
-    """Share of empty slots in the attention grid."""
-    passes: float
+    """Share of slots without a token: of the attention grid, or of a flat row."""
+    passes_per_update: float
     stage_seconds: float
-    """Extrapolated to the stage's updates."""
+    """Extrapolated to the 648 updates of the paper's stage two."""
     memory: float
     """Peak GPU memory in GiB; 0 on a CPU."""
+    busy: float
+    """Share of the time in which the GPU computes; 0 if not asked for."""
+    host: list[str]
+    """Functions of this process that took most of its own time; none if not asked for."""
 
 
 class Spent(NamedTuple):
@@ -79,9 +91,11 @@ def bench_stage(recipe: Recipe, corpus: Path, folder: Path, until: int | None) -
     """
     start = time.perf_counter()
     student = Student(recipe, 0)
-    every, held = _lessons(recipe, student, corpus, recipe.run.validation_records)
-    plan = _plan(recipe, recipe.run)
-    trainer = second(student, Heads(student.width, 0), plan, every, held, folder)
+    with _prepared(recipe, student, corpus) as prepared:
+        held = prepared.decisions("validation", recipe.run.validation_records)
+        every = _lessons(recipe, prepared)
+    trainer = second(student, Heads(student.width, 0), _plan(recipe, recipe.run), every, held,
+                     folder)  # fmt: skip
     progress = trainer.train(until)
     path = folder / "calls.jsonl"
     told = {"updates": progress.update, "seconds": time.perf_counter() - start}
@@ -103,63 +117,78 @@ def _plan(recipe: Recipe, run: Run) -> Plan:
     )  # fmt: skip
 
 
-def _lessons(
-    recipe: Recipe, student: Student, corpus: Path, validation: int
-) -> tuple[Lessons, Rows]:  # fmt: skip
-    prepared = Prepared(
+def _prepared(recipe: Recipe, student: Student, corpus: Path) -> Prepared:
+    return Prepared(
         corpus / "prepared", Store(corpus), student.tokenizer, recipe.order,
         longest=recipe.max_context, workers=max(1, (os.cpu_count() or 1) - 2),
     )  # fmt: skip
-    with prepared as records:
-        held = records.decisions("validation", validation)
-        seed, share = derive(0, "bench"), recipe.transitions.eventful
-        return lessons(records, recipe.stage_two, recipe.order, seed, share), held
 
 
-def bench_train(recipe: Recipe, corpus: Path, updates: int) -> Speed:
-    """Measure so many updates of stage two under a recipe."""
-    student = Student(recipe, 0)
-    every, held = _lessons(recipe, student, corpus, 2)
-    quiet = recipe.run.model_copy(
-        update={"evaluate_every": 10**6, "save_every": 10**6, "log_every": 1}
+def _lessons(recipe: Recipe, prepared: Prepared) -> Lessons:
+    share = recipe.transitions.eventful
+    return lessons(prepared, recipe.stage_two, recipe.order, derive(0, "bench"), share)
+
+
+def _first(student: Student, recipe: Recipe, run: Run, rows: Rows, folder: Path) -> Trainer:
+    """Return a trainer of stage one on decision records, as a token corpus has them."""
+    tokens = Tokens(
+        rows.ids.astype(np.uint16), rows.lengths.astype(np.int32), rows.prompts.astype(np.int32)
     )
-    plan = _plan(recipe, quiet)
-    times: list[float] = []
-    values: list[Mapping[str, float]] = []
+    stage, seed = recipe.stage_one, derive(0, "bench")
+    known = {"bench": recipe.backbone}
+    if run.flat:
+        return Sprint(student, Plan(stage, run, seed, known, None, []), tokens, tokens, folder)
+    batch = Stored(tokens, seed, stage.batch).batch
+    return Trainer(student, None, Plan(stage, run, seed, known, batch, []), folder)
 
-    def watch(_update: int, _updates: int, found: Mapping[str, float]) -> None:
-        times.append(time.perf_counter())
-        values.append(found)
 
+def bench_train(
+    recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1, 2] = 2, profile: bool = False
+) -> Speed:
+    """Measure so many updates of a stage under a recipe."""
+    student = Student(recipe, 0)
+    quiet = recipe.run.model_copy(update={"log_every": min(READ, recipe.run.log_every)})
     with tempfile.TemporaryDirectory() as folder:
-        heads = Heads(student.width, 0)
-        trainer = second(student, heads, plan, every, held, Path(folder), watch=watch)
-        trainer.train(updates + WARM + 1)
-    return _speed(recipe, times, values)
+        with _prepared(recipe, student, corpus) as prepared:
+            if stage == 1:
+                rows = prepared.decisions("train")
+                trainer = _first(student, recipe, quiet, rows, Path(folder))
+            else:
+                trainer = second(
+                    student, Heads(student.width, 0), _plan(recipe, quiet),
+                    _lessons(recipe, prepared), prepared.decisions("validation", 2), Path(folder),
+                )  # fmt: skip
+        return _measured(recipe, trainer, updates, profile=profile)
 
 
-def _speed(recipe: Recipe, times: list[float], values: list[Mapping[str, float]]) -> Speed:
-    # The last update also pays for the final validation and checkpoint.
-    gaps = [b - a for a, b in zip(times[WARM - 1 :], times[WARM:-1], strict=False)]
-    counted = values[WARM:-1]
+def _measured(recipe: Recipe, trainer: Trainer, updates: int, *, profile: bool) -> Speed:
+    values: list[Mapping[str, float]] = []
+    begun = time.perf_counter()
+    started = ended = begun
+    for update, found in trainer.steps(0, WARM + updates):
+        if update >= WARM and found:
+            values.append(found)
+        if update in (WARM - 1, WARM + updates - 1):
+            _wait()
+            started, ended = ended if update >= WARM else time.perf_counter(), time.perf_counter()
+    seconds = (ended - started) / updates
+    host = watched(trainer, WARM + updates) if profile else Host(0.0, [])
+    run = recipe.run
+    replayed = run.capture and run.flat and torch.cuda.is_available()
 
     def mean(name: str) -> float:
-        return sum(v[name] for v in counted) / len(counted)
+        return sum(v[name] for v in values) / len(values)
 
-    cuda = torch.cuda.is_available() and recipe.run.device != "cpu"
-    seconds = sum(gaps) / len(gaps)
     return Speed(
-        recipe.backbone,
-        recipe.order,
-        recipe.adaptation.kind,
-        len(gaps),
-        median(gaps),
-        mean("tokens"),
-        mean("tokens.run"),
-        mean("tokens") / seconds,
-        0.0,
-        mean("padding"),
-        mean("passes"),
-        seconds * recipe.stage_two.updates,
-        torch.cuda.max_memory_allocated() / 2**30 if cuda else 0.0,
-    )
+        recipe.backbone, recipe.order, recipe.adaptation.kind,
+        "flat, replayed" if replayed else "flat" if run.flat else "packed",
+        updates, started - begun, seconds, mean("tokens"), mean("tokens.run"),
+        mean("tokens") / seconds, mean("padding"), mean("passes"), seconds * 648,
+        torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0,
+        host.busy, host.functions,
+    )  # fmt: skip
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -16,6 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from waggle.scd.checkpoint import TrainError
+
 P = TypeVar("P")
 Found = dict[str, Any]
 Key = tuple[Any, ...]
@@ -64,12 +66,23 @@ class Captured(Generic[P]):
 
     def _record(self, shown: P) -> _Record:
         """Record the work without doing it; the tensors of this pass stay its inputs."""
-        graph = torch.cuda.CUDAGraph()
-        # Only this thread must leave the device alone meanwhile.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            found = self._work(shown)
+        try:
+            graph = torch.cuda.CUDAGraph()
+            # Only this thread must leave the device alone meanwhile.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                found = self._work(shown)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0][:160]
+            raise TrainError(
+                f"updates cannot be recorded here ({reason}); set capture = false in [run]"
+            ) from error
         self._pool = self._pool or graph.pool()
         return _Record(graph, list(tensors(shown)), found)
+
+    def forget(self) -> None:
+        """Give the memory of all records back."""
+        self._records.clear()
+        self._pool = None
 
 
 def tensors(value: Any) -> Iterator[Tensor]:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from waggle.scd.captured import Captured
+from waggle.scd.checkpoint import Progress
 from waggle.scd.flat import Flat
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
@@ -32,6 +33,15 @@ class FlatTrainer(Trainer, Generic[P]):
         if self._replays:
             self._captured = Captured(lambda shown: self._work([shown]))
 
+    def train(self, until: int | None = None) -> Progress:
+        """Train as any trainer does, then give the memory of recorded updates back."""
+        try:
+            return super().train(until)
+        finally:
+            if self._captured is not None:
+                self._captured.forget()
+                self._optimizer.zero_grad(set_to_none=True)
+
     def _cut(self, update: int) -> Iterator[P]:
         """Cut this process's share of an update into passes on the device."""
         raise NotImplementedError
@@ -51,9 +61,10 @@ class FlatTrainer(Trainer, Generic[P]):
             return list(self._cut(update))
 
     def _passes(self, batch: Any, weights: Weights) -> Iterator[Result]:
-        with self.student.arithmetic():
-            for shown in batch:
-                yield self._loss(shown, weights)
+        for shown in batch:
+            with self.student.arithmetic():
+                result = self._loss(shown, weights)
+            yield result
 
     def _done(self, batch: Any) -> Sums:
         """Do an update; one that is a single pass is replayed if its shape was met before."""

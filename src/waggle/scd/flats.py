@@ -24,6 +24,10 @@ SHARED = (128, 32)
 """A common beginning of at least so many tokens is computed once, in steps of so many: its length
 is then the same in every pass. A tokenizer that spells it in fewer gains nothing."""
 
+LONGEST = 2048
+"""On CUDA no pass is launched for shorter sequences than this: it costs nothing there, and fewer
+shapes occur."""
+
 
 class Flats:
     """Makes flat batches of a token corpus."""
@@ -111,13 +115,13 @@ def laid(
     weights = np.repeat(1.0 / np.maximum(1, answers), answers) if mean else np.ones(len(record))
     cuda = device.startswith("cuda")
     filler = friendly(len(tokens) + 1, 4) - len(tokens) if cuda else 0
-    more = friendly(len(record), 3) - len(record) if fixed else 0
+    more = friendly(len(record), 1) - len(record) if fixed else 0
     whole = _filled_row(row, filler)
     longest = max(int(fed.max()), filler)
     return Flat(
         sent(_filled(tokens, filler), device)[None],
         sent(within(whole.begin, whole.counts), device)[None],
-        _bounds(whole.counts, device), friendly(longest, 0) if cuda else longest,
+        _bounds(whole.counts, device), friendly(max(longest, LONGEST), 0) if cuda else longest,
         sent(_filled(within(last, answers), more), device), sent(_filled(targets, more), device),
         sent(_filled(weights, more).astype(np.float32), device),
         sent(_filled(record, more, len(fed)), device), sent(last, device), int(fed.sum()),

@@ -112,8 +112,7 @@ class Trainer:
         self._read = (self.progress.update - 1, time.perf_counter())
         sinks = self._sinks()
         try:
-            for update, batch in self._batches(self.progress.update, last):
-                values = self._update(update, batch)
+            for update, values in self.steps(self.progress.update, last):
                 self._tick(update + 1)
                 final = update + 1 == last or self.finished
                 if final or self._due(self.plan.run.evaluate_every):
@@ -130,6 +129,11 @@ class Trainer:
             for sink in sinks:
                 sink.close()
         return self.progress
+
+    def steps(self, first: int, last: int) -> Iterator[tuple[int, dict[str, float]]]:
+        """Do some updates without validating or saving; return what of each is logged."""
+        for update, batch in self._batches(first, last):
+            yield update, self._update(update, batch)
 
     def _due(self, every: int) -> bool:
         return self.progress.update % every == 0

@@ -1,0 +1,80 @@
+"""Replayed updates, with a record that does its work again in place of a CUDA graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from waggle.scd import captured, flats
+from waggle.scd.captured import Captured, shape, tensors
+from waggle.scd.checkpoint import TrainError
+from waggle.scd.flat import Flat
+
+
+class Again:
+    """Does its work again on what its inputs hold now, as a CUDA graph would."""
+
+    def __init__(self, work: Any, shown: Flat) -> None:
+        self._work, self._shown = work, shown
+        self.found: dict[str, Any] = {}
+
+    def replay(self) -> None:
+        self.found.update(self._work(self._shown))
+
+
+def by_doing(self: Captured[Flat], shown: Flat) -> Any:
+    again = Again(self._work, shown)
+    return captured._Record(again, list(tensors(shown)), again.found)
+
+
+def pass_of(seed: int, count: int = 4) -> Flat:
+    drawn = np.random.Generator(np.random.PCG64(seed))
+    lengths, prompts = np.full(count, 12), np.full(count, 9)
+    return flats.laid(drawn.integers(0, 50, 12 * count), lengths, prompts, device="cpu")
+
+
+def test_replays_do_what_the_work_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Captured, "_record", by_doing)
+    done: dict[str, list[float]] = {"plain": [], "replayed": []}
+    for how in done:
+        weight = torch.ones(50)
+
+        def work(shown: Flat, weight: torch.Tensor = weight) -> dict[str, Any]:
+            weight.index_add_(0, shown.targets, shown.weights)
+            return {"sum": weight[shown.tokens[0]].sum()}
+
+        run: Any = work if how == "plain" else Captured(work)
+        for seed in (1, 2, 3, 4, 5):
+            done[how].append(float(run(pass_of(seed, 3 if seed == 3 else 4))["sum"]))
+        if how == "replayed":
+            assert len(run._records) == 1 and len(run._met) == 2
+            run.forget()
+            assert not run._records
+    assert done["plain"] == done["replayed"]
+
+
+def test_the_first_pass_of_a_shape_is_done_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(Captured, "_record", lambda *_: seen.append("record") or by_doing(*_))
+    run = Captured(lambda shown: seen.append("work") or {"n": len(shown.where)})
+    for seed in range(3):
+        run(pass_of(seed))
+    assert seen == ["work", "record", "work", "work"]
+
+
+def test_shapes_differ_by_sizes_and_not_by_values() -> None:
+    assert shape(pass_of(1)) == shape(pass_of(2)) != shape(pass_of(1, 5))
+    assert len(list(tensors(pass_of(1)))) == 8
+
+
+def test_work_that_cannot_be_recorded_is_one_line() -> None:
+    run = Captured(lambda _shown: {})
+    run(pass_of(1))
+    if torch.cuda.is_available():
+        pytest.skip("this machine can record")
+    with pytest.raises(TrainError, match="capture = false") as error:
+        run(pass_of(2))
+    assert "\n" not in str(error.value)

@@ -71,7 +71,7 @@ COMMANDS = {
     "bench swarmbench": Command(
         "waggle.cli.bench_swarmbench:swarmbench", "Rounds per second of the SwarmBench worlds."
     ),
-    "bench train": Command("waggle.cli.bench_train:train", "Cost of an update of stage two."),
+    "bench train": Command("waggle.cli.bench_train:train", "Cost of an update of training."),
     "bench engine": Command("waggle.cli.bench:engine", "Decisions per second of the LLM engine."),
 }
 GROUPS = {

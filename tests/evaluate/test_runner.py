@@ -12,12 +12,15 @@ import pytest
 
 from waggle.core.errors import ConfigError, RecordError
 from waggle.core.protocols import Case, Decode, Request
+from waggle.evaluate.episodes import record_path
 from waggle.evaluate.executors import Inline, Processes
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import FILE, Row, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.laws.heuristic import Heuristic
-from waggle.plugins import law
+from waggle.plugins import get_substrate, law
+from waggle.runtime.records import read
+from waggle.runtime.replay import replay
 
 
 @law("test-batched")
@@ -109,6 +112,26 @@ def test_tables_regenerate_from_records(tmp_path: Path) -> None:
     assert numbers(rows_from_records(plan("test-batched"), tmp_path / "l")) == numbers(
         read_rows(tmp_path)
     )
+
+
+def test_thin_records_give_the_same_rows_and_cannot_be_replayed(tmp_path: Path) -> None:
+    cases = [
+        Case("swarmbench", "pursuit", 8, 22_000, None, True),
+        Case("silo", "III-26", 8, 22_000, None, True),
+    ]
+    cells = [Cell("m", "expert", {}, case, "shuffled", "sync", {}, {}) for case in cases]
+    for keep, name in ((True, "whole"), ("measures", "thin")):
+        run_plan(cells, tmp_path / name, Inline(), keep=keep)  # type: ignore[arg-type]
+    whole, small = (rows_from_records(cells, tmp_path / name) for name in ("whole", "thin"))
+    assert whole == small == read_rows(tmp_path / "thin")
+    sizes = {
+        name: sum(p.stat().st_size for p in (tmp_path / name / "records").iterdir())
+        for name in ("whole", "thin")
+    }
+    assert sizes["thin"] < sizes["whole"] / 4
+    record = read(record_path(tmp_path / "thin" / "records", cells[0]))
+    with pytest.raises(RecordError, match="measures only; play its case again with --keep"):
+        replay(record, get_substrate("swarmbench").open(cases[0]))
 
 
 def test_foreign_rows_are_one_clear_line(tmp_path: Path) -> None:

@@ -234,7 +234,9 @@ def test_factorial_tables(tmp_path: Path) -> None:
     assert any("law expert" in note for note in arms.notes)
     assert [line[0] for line in by_cell.rows[:1]] == ["Decision only"]
     assert by_cell.rows[-1][3] == "16/16 (100.0 %)"
-    assert factorial.tables(tmp_path / "none", rows, made) == []
+    undiagnosed = factorial.tables(tmp_path / "none", rows, made)
+    assert undiagnosed[0].rows[0][1:3] == ("0", "—") and undiagnosed[0].rows[0][-1] == "16"
+    assert factorial.tables(tmp_path / "none", [], made) == []
 
 
 def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from waggle.core.protocols import Law
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
+from waggle.evaluate.thin import Kept
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory, Sink
-from waggle.runtime.records import SUFFIX, RecordFile
+from waggle.runtime.records import SUFFIX
 from waggle.runtime.sync import Engine, native_switches
 
 
@@ -54,13 +55,13 @@ def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
     )
 
 
-def play_cell(job: tuple[Cell, Path | None]) -> Row:
+def play_cell(job: tuple[Cell, Kept | None]) -> Row:
     """Play one cell with the law it names."""
     cell, records = job
     return play_alone(cell, law_of(cell.law, options_of(cell)), records)
 
 
-def play_alone(cell: Cell, law: Law, records: Path | None) -> Row:
+def play_alone(cell: Cell, law: Law, records: Kept | None) -> Row:
     """Play one cell and measure it; a failure is tried once more, then becomes its row."""
     reason = ""
     for _ in range(2):
@@ -82,14 +83,10 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def measured(cell: Cell, episode: EpisodeRecord, records: Path | None) -> Row:
+def measured(cell: Cell, episode: EpisodeRecord, records: Kept | None) -> Row:
     """Measure an episode, and keep its record where records are kept."""
     if records is not None:
-        with RecordFile(record_path(records, cell)) as sink:
-            sink.header(episode.header)
-            for entry in episode.rounds:
-                sink.round(entry)
-            sink.footer(episode.footer)
+        records.write(record_path(records.folder, cell), episode)
     return row_of(cell, episode)
 
 

@@ -17,7 +17,6 @@ import queue
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from waggle.core.errors import WaggleError
@@ -27,6 +26,7 @@ from waggle.evaluate.costs import deal_laws
 from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
+from waggle.evaluate.thin import Kept
 from waggle.runtime.lockstep import play_together
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine
@@ -77,7 +77,7 @@ def ready(name: str, options: str) -> Law:
     return made
 
 
-def in_lockstep(cells: Iterable[Cell], law: Law, records: Path | None, width: int) -> Iterator[Row]:
+def in_lockstep(cells: Iterable[Cell], law: Law, records: Kept | None, width: int) -> Iterator[Row]:
     """Play many episodes side by side, so that the law sees large batches."""
     waiting, whole = iter(cells), False
     while not whole:
@@ -113,7 +113,7 @@ def _opened(
 
 
 def in_lanes(
-    parts: Sequence[Part], records: Path | None, width: int, lanes: int, tell: Tell
+    parts: Sequence[Part], records: Kept | None, width: int, lanes: int, tell: Tell
 ) -> Iterator[Row]:
     """Play cells in several processes, each with an engine of its own; rows come as they end.
 
@@ -185,7 +185,7 @@ def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[R
 
 
 def _lane(
-    hand: Sequence[tuple[int, Part]], results: Any, records: Path | None, width: int, threads: int
+    hand: Sequence[tuple[int, Part]], results: Any, records: Kept | None, width: int, threads: int
 ) -> None:
     """Play the parts of one lane; say which laws cannot be loaded, and when it is at its end."""
     end_with_parent()

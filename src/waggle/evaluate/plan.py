@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -39,6 +39,8 @@ from waggle.runtime.sync import native_order
 
 MAX_CELLS = 1_000_000
 """A larger plan is taken for a slip."""
+Keep: TypeAlias = bool | Literal["measures"]
+"""Whether records are kept, and whether whole."""
 _STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
 
@@ -119,8 +121,9 @@ class Recipe(BaseModel):
     """Methods whose paired differences are shown: the first of them that has rows."""
     source: str = ""
     """The recipe file, as it was named; printed as the command of every table."""
-    keep: bool = False
-    """Whether episode records are kept beside the rows; `waggle eval --keep` does so too."""
+    keep: Keep = False
+    """Whether episode records are kept beside the rows: `true`, or `"measures"` for what tables
+    read of them, a tenth of the bytes. `waggle eval --keep` keeps them whole."""
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -18,9 +18,10 @@ from waggle.evaluate import sessions
 from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
-from waggle.evaluate.plan import Cell
+from waggle.evaluate.plan import Cell, Keep
 from waggle.evaluate.rows import Row, RowFile, read_rows, row_of
 from waggle.evaluate.selection import by_seed
+from waggle.evaluate.thin import Kept
 from waggle.runtime.records import read
 
 RECORDS = "records"
@@ -50,7 +51,7 @@ class Ways:
     width: int = WIDTH
     processes: int = 1
     """Lanes of a batched law; more than one are processes, each with its own engine."""
-    records: Path | None = None
+    records: Kept | None = None
 
 
 def run_plan(
@@ -58,7 +59,7 @@ def run_plan(
     folder: Path,
     executor: Executor,
     *,
-    keep: bool = False,
+    keep: Keep = False,
     width: int | None = None,
     processes: int = 1,
     again: bool = False,
@@ -71,7 +72,7 @@ def run_plan(
         plan: the cells.
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
-        keep: whether record files are kept beside the rows.
+        keep: whether record files are kept beside the rows, whole or for their measures alone.
         width: requests per batch for laws that want large batches, of their engine too; by
             default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
@@ -85,7 +86,8 @@ def run_plan(
     done = set() if again else finished(folder)
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
     groups = _groups(todo, width)
-    ways = Ways(executor, width or WIDTH, processes, folder / RECORDS if keep else None)
+    kept = Kept(folder / RECORDS, keep == "measures") if keep else None
+    ways = Ways(executor, width or WIDTH, processes, kept)
     rows, played, failed = RowFile(folder), 0, 0
     absent = _absence(left_out)
     try:

@@ -83,7 +83,7 @@ def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
     """Return the factorial tables of a run directory; none where there are no arms."""
     found = read_arms(folder)
     rows = [row for row in rows if arm_of(row.method)]
-    if not found:
+    if not found and not rows:
         return []
     late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
     pooled, one = by_arm(rows, recipe)
@@ -149,7 +149,7 @@ def _whole(late: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _order(found: Sequence[Trained]) -> str:
-    return found[0].order
+    return found[0].order if found else "shuffled"
 
 
 def arms(found: Sequence[Trained], late: Sequence[Row]) -> Table:

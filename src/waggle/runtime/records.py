@@ -30,7 +30,7 @@ _decoder = msgspec.json.Decoder(Header | RoundRecord | Footer)
 class RecordFile:
     """A sink that writes one record file; use it as a context manager."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, level: int = 1) -> None:
         self.path = path
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
@@ -41,7 +41,7 @@ class RecordFile:
                 f"cannot write records to {path.parent} ({error.strerror}); choose another --out"
             ) from None
         # mtime 0 and no file name: the same episode gives the same bytes.
-        self._gzip = gzip.GzipFile("", "wb", compresslevel=1, fileobj=self._raw, mtime=0)
+        self._gzip = gzip.GzipFile("", "wb", compresslevel=level, fileobj=self._raw, mtime=0)
         self._finished = False
 
     def __enter__(self) -> RecordFile:

@@ -22,6 +22,8 @@ from waggle.runtime.recorder import Memory
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine
 
+UNSEEN = msgspec.Raw(b"null")
+"""The view of an update whose record was kept for its measures alone."""
 _HEADER = ("case", "contract", "rounds", "keys", "order", "engine")
 
 
@@ -63,6 +65,8 @@ def replay(record: EpisodeRecord, world: World) -> Replay:
     """Play a record again on a freshly opened world of its case."""
     header = record.header
     memory = Memory()
+    if any(update.view == UNSEEN for entry in record.rounds for update in entry.updates):
+        raise RecordError("the record holds measures only; play its case again with --keep")
     engine_type = {"sync": Engine, "event": EventEngine}.get(header.engine)
     if engine_type is None:
         raise RecordError(

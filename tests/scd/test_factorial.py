@@ -47,7 +47,9 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     assert [each.method for each in found] == [f"{arm}-4" for arm in ARMS]
     effect = structural(found, "scd", "probe all", "probe all", relative=True)
     assert effect is not None and effect.cases
-    again = list(factorial.run_all(planned[:1], 1))
+    assert "2 updates of 2 records and 2 transitions" in found[3].told["trained by"]
+    assert "2 updates of 2, rate" in found[0].told["warm start"]
+    again = list(factorial.run_all(planned[:1], 3))
     assert again[0]["synthetic exact"] == rows[0]["synthetic exact"]
 
 

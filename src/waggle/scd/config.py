@@ -119,6 +119,9 @@ class Run(_Settings):
     """Recompute activations in the backward pass: less memory, a third more arithmetic."""
     compile: bool = False
     """Compile the layers of the backbone: a minute or two at the start, faster updates."""
+    compile_arms: bool = False
+    """With `compile`: also in the processes of `--arm all`, where each trains several arms. Worth
+    it where an arm takes minutes."""
     evaluate_every: Positive = 72
     """Updates between two measurements of validation loss."""
     validation_records: Positive = 800

@@ -68,6 +68,11 @@ class Cell(NamedTuple):
         """Where its result is kept."""
         return self.out / f"seed-{self.seed}" / self.arm / WHOLE
 
+    @property
+    def warm(self) -> Path:
+        """The law that all arms start from."""
+        return self.out / f"seed-{self.start}" / "warm-start" / "law"
+
     def asked(self) -> dict[str, int]:
         """Say how much is measured; a result that measured something else does not count."""
         return {"views": self.views, "native": self.native, "transitions": self.transitions}
@@ -142,12 +147,12 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 def _run_cell(cell: Cell) -> dict[str, Any]:
     from waggle.scd.checkpoint import read_tensors
     from waggle.scd.diagnose import law_of
-    from waggle.scd.findings import diagnose_folder, diagnose_law, joined, numbers, uncompiled
+    from waggle.scd.findings import diagnose_folder, diagnose_law, joined, numbers, told, uncompiled
     from waggle.scd.model import collect
     from waggle.scd.trainer import restore
 
-    # A process trains a few arms of some seconds each: compiling would cost more than it saves.
-    cell = cell._replace(recipe=uncompiled(cell.recipe))
+    if not cell.recipe.run.compile_arms:
+        cell = cell._replace(recipe=uncompiled(cell.recipe))
     if (kept := cell.kept()) is not None:
         return kept
     student = _student(cell.recipe)
@@ -155,7 +160,8 @@ def _run_cell(cell: Cell) -> dict[str, Any]:
     best = law.parent / "best" / "trainable.safetensors"
     restore(student.trainable(), read_tensors(best), best)
     findings = cell.findings()
-    named = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
+    named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
+    named["warm start"] = f"of seed {cell.start}: {told(cell.warm)}"
     found = diagnose_folder(findings, law, cell.transitions, student)
     result = joined(named | diagnose_law(findings, law_of(law), cell.recipe.order), found)
     collect()
@@ -196,7 +202,8 @@ def run_all(cells: Sequence[Cell], jobs: int, lost: Lost = _raise) -> Iterator[d
             todo.append(cell)
         else:
             yield kept
-    yield from _beside(todo, min(jobs, len(todo)), lost) if jobs > 1 else _here(todo, lost)
+    if todo:
+        yield from _beside(todo, min(jobs, len(todo)), lost) if jobs > 1 else _here(todo, lost)
 
 
 def _here(cells: Sequence[Cell], lost: Lost) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from waggle.core.order import Order
 from waggle.core.protocols import Law
 from waggle.corpus.store import Example, Store
 from waggle.scd import checkpoint, diagnose, equivariance, probe
-from waggle.scd.config import Recipe
+from waggle.scd.config import ARMS, Recipe
 from waggle.scd.data import Labelled, labelled
 from waggle.scd.model import Student
 from waggle.scd.prepare import Prepared
@@ -119,10 +119,12 @@ def diagnose_folder(
         student: a student that holds these weights already.
     """
     student = student or load_student(law)
+    line = told(law)
     with findings.prepared(student.recipe, student.tokenizer) as prepared:
         test = prepared.decisions("test", findings.views)
         loss = read(student, test)
-        result: dict[str, Any] = {"nll": float(loss.nll.sum() / loss.tokens.sum())}
+        nll = float(loss.nll.sum() / loss.tokens.sum())
+        result: dict[str, Any] = {"trained by": line, "nll": nll}
         # A record's share of the token mean, so that the mean over records is the number above.
         units = {"nll": (loss.nll / loss.tokens.mean()).tolist()}
         names: dict[str, list[str]] = {}
@@ -143,6 +145,24 @@ def diagnose_folder(
                 columns = diagnose.head_columns(student, heads, test, moves)
                 result |= _named("train head", columns)
     return result | {"units": units, "unit names": names}
+
+
+def told(law: Path) -> str:
+    """Say in one line how a trained folder came about, as far as its card tells."""
+    try:
+        about = json.loads((law / "waggle.json").read_text(encoding="utf-8"))
+        card, recipe = about["card"], Recipe.model_validate(about["recipe"])
+    except (OSError, ValueError, KeyError):
+        return "unknown"
+    one, two = recipe.stage_one, recipe.stage_two
+    arm = card.get("objective") in ARMS
+    stage = two if arm else one
+    size = f"{two.batch} records and {two.transition_batch} transitions" if arm else str(one.batch)
+    return (
+        f"{recipe.name}: {recipe.backbone}, {recipe.adaptation.kind}, teacher "
+        f"{card.get('teacher', 'unknown')}, {card.get('updates', '?')} updates of {size}, rate "
+        f"{stage.rate:g}"
+    )
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.scd import doomed
 from waggle.core.errors import WaggleError
+from waggle.corpus.settings import TransitionSettings
+from waggle.corpus.store import Store
+from waggle.corpus.transitions import write
+from waggle.engine.nano import nano_tokenizer
 from waggle.evaluate.factorial import read_arms, structural
+from waggle.plugins import get_law
 from waggle.scd import factorial
 from waggle.scd.bench import bench_stage
 from waggle.scd.config import ARMS, Adaptation, Recipe, Run, StageOne, StageTwo
+from waggle.scd.data import encode_moves
+from waggle.scd.prepare import Prepared
 from waggle.scd.stages import Stages
+from waggle.scd.tokens import Coder
 
 
 def test_four_arms_share_a_warm_start_and_are_measured(
@@ -79,6 +89,32 @@ def test_a_result_that_measured_something_else_is_made_again(tmp_path: Path) -> 
     assert cell._replace(views=4).kept() is None
     cell.result.write_text('{"arm": "deci')
     assert cell.kept() is None
+
+
+def test_transitions_played_in_canonical_order_are_shown_shuffled(
+    corpus: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "corpus"
+    shutil.copytree(corpus, folder)
+    moves = TransitionSettings(
+        tasks=("beacon",), train=16, validation=8, probe=12, test=12, n=(6,), rounds=8, episodes=4
+    )
+    write(Store(folder), moves, get_law("expert"), order="canonical")
+    coder = Coder(nano_tokenizer())
+    played = encode_moves(list(Store(folder).transitions("test")), coder, "canonical")
+    found = []
+    for name in ("one", "two"):
+        with Prepared(
+            tmp_path / name, Store(folder), nano_tokenizer(), "shuffled", longest=4000
+        ) as some:
+            found.append(some.transitions("test").moves())
+    assert [m.source for m in found[0]] == [m.source for m in found[1]]
+    assert (
+        sum(a.source != b.source for a, b in zip(found[0], played, strict=True)) > len(played) // 2
+    )
+    for one, other in zip(found[0], played, strict=True):
+        assert one.labels == other.labels and one.eventful == other.eventful
+        assert np.array_equal(one.target, other.target)
 
 
 def test_a_stage_measured_in_parts_is_summed(backbone: Path, corpus: Path, tmp_path: Path) -> None:

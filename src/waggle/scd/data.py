@@ -199,10 +199,27 @@ class Moves:
         return encode_moves(chosen, self._coder, self._order)
 
 
-def encode_moves(records: Sequence[Transition], coder: Coder, order: Order) -> list[Move]:
-    """Encode transitions; targets are computed from the next view."""
+def encode_moves(
+    records: Sequence[Transition], coder: Coder, order: Order, *, fresh: bool = False
+) -> list[Move]:
+    """Encode transitions; targets are computed from the next view.
+
+    Args:
+        records: the transitions.
+        coder: writes views as tokens.
+        order: how views are shown.
+        fresh: show an orbit image, named by the record, for episodes that were played in canonical
+            order: labels and targets are the same, since neither knows names or places.
+    """
     views = [decode_view(bytes(t.view)) for t in records]
-    coded = coder.encode([in_order(v, None, order)[0] for v in views], [None] * len(views))
+    if fresh:
+        drawn = [
+            orbit.sample(v, derive(0, "shown", t.key)) for v, t in zip(views, records, strict=True)
+        ]
+        shown = [g.view(v) for g, v in zip(drawn, views, strict=True)]
+    else:
+        shown = [in_order(v, None, order)[0] for v in views]
+    coded = coder.encode(shown, [None] * len(views))
     return [
         Move(
             one,

@@ -106,9 +106,13 @@ class Prepared:
         """Return the transitions of a split, at most so many."""
 
         def make() -> Rows:
-            return self._made(_follow, list(self._store.transitions(split))[:limit])
+            work = _follow_afresh if fresh else _follow
+            return self._made(work, list(self._store.transitions(split))[:limit])
 
-        return self._set(f"transitions-{split}", ["transitions", split, limit], make)
+        played = self._store.manifest().settings.get("transitions", {}).get("order", "shuffled")
+        fresh = self._order == "shuffled" and played == "canonical"
+        asked = ["transitions", split, limit, *(["fresh"] if fresh else [])]
+        return self._set(f"transitions-{split}", asked, make)
 
     def _set(self, name: str, asked: list[Any], make: Callable[[], Rows]) -> Rows:
         part = "transitions" if asked[0] == "transitions" else "decisions"
@@ -168,3 +172,8 @@ def _spell(asked: Sequence[Ask]) -> Rows:
 def _follow(asked: Sequence[Transition]) -> Rows:
     """Encode transitions."""
     return rows.of_moves(encode_moves(asked, _STATE["coder"], _STATE["order"]))
+
+
+def _follow_afresh(asked: Sequence[Transition]) -> Rows:
+    """Encode transitions that were played in canonical order, shown in another."""
+    return rows.of_moves(encode_moves(asked, _STATE["coder"], _STATE["order"], fresh=True))

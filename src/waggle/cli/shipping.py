@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from waggle import shipped
 from waggle.cli import console
 from waggle.core.errors import ConfigError
+from waggle.laws.origin import origin
 
 if TYPE_CHECKING:
     from waggle.shipped import Manifest
@@ -52,11 +53,11 @@ class Results:
         The diagnosis is of the very adapter that training wrote, so one of another rank has none.
         """
         diagnosis, run = law.parent / "diagnosis.json", _run_of(law)
-        order = str(_json(law / "waggle.json").get("order"))
+        tokens = run / "tokens" / origin(str(law)).order / "manifest.json"
         return replace(
             self,
             diagnosis=self.diagnosis or ((diagnosis,) if same and diagnosis.is_file() else ()),
-            tokens=self.tokens or _there(run / "tokens" / order / "manifest.json"),
+            tokens=self.tokens or _there(tokens),
             phases=self.phases or _there(run / "phases.json"),
         )
 
@@ -139,10 +140,11 @@ def pack(
     name: str,
     /,
     *,
-    out: Path = shipped.ROOT,
+    out: Path | None = None,
     rank: int | None = None,
     corpus: Path | None = None,
     plain: Flag = False,
+    records: int = 200,
     device: str = "auto",
     results: Given = _NOTHING,
 ) -> None:
@@ -154,34 +156,36 @@ def pack(
     Args:
         source: The `law` folder of a training run.
         name: Name of the shipped law, such as nano.
-        out: Folder that holds the shipped laws; outside the package it may have any name.
+        out: Folder to make it in, under any name; by default that of the laws that ship.
         rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
         corpus: With --rank: corpus whose training inputs say what counts; by default RUN/corpus
             where that is there.
         plain: With --rank: all inputs count alike.
+        records: With --rank: so many training records are read for it.
         device: With --rank: auto, cpu or cuda.
         results: Measured results.
     """
     from waggle.shipped.pack import pack as write
 
-    if name not in shipped.NAMES and out == shipped.ROOT:
+    if name not in shipped.NAMES and out is None:
         known = " or ".join(shipped.NAMES)
         raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
     if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
         raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
     found = _gather({}, results.beside(source, same=rank is None))
+    place = (out or shipped.ROOT) / name
     if rank is None:
-        _finish(write(source, out / name, found), found)
+        _finish(write(source, place, found), found)
         return
     from waggle.scd.ranks import refactor
 
     fit = None if plain else corpus or _there_folder(_run_of(source) / "corpus")
     with TemporaryDirectory() as scratch:
-        again = refactor(source, Path(scratch) / "law", rank, fit, device=device)
-        _finish(write(again, out / name, found), found)
+        again = refactor(source, Path(scratch) / "law", rank, fit, records, device)
+        _finish(write(again, place, found), found)
     if not results.diagnosis:
-        console.note(f"not diagnosed at this rank; waggle diagnose {out / name} --out FILE, then "
-                     f"waggle law card {out / name} --diagnosis FILE")  # fmt: skip
+        console.note(f"not diagnosed at this rank; waggle diagnose {place} --out FILE, then "
+                     f"waggle law card {place} --diagnosis FILE")  # fmt: skip
 
 
 def _finish(made: Packed, found: dict[str, Any]) -> None:

@@ -82,10 +82,11 @@ class Rest:
 class Grammar:
     """A language of byte strings, unfolded while it is walked."""
 
-    __slots__ = ("_behind", "_rests", "_root", "_size")
+    __slots__ = ("_behind", "_form", "_rests", "_root", "_size")
 
-    def __init__(self, form: GrammarNode, size: int) -> None:
-        self._size = size
+    def __init__(self, form: GrammarNode, size: int | None = None) -> None:
+        """Take a form that is known to be sound; its size is measured when it is asked for."""
+        self._form, self._size = form, size
         self._rests: dict[tuple[int, int], Rest] = {}
         self._behind: dict[Item, State] = {}
         self._root: Rest | None = self._rest(form, None)
@@ -106,6 +107,8 @@ class Grammar:
 
     def longest(self) -> int:
         """Return the length in bytes of the longest admissible string."""
+        if self._size is None:
+            self._size = _size(self._form, {})
         return self._size
 
     def start(self) -> State:

@@ -67,7 +67,7 @@ def test_an_arm_that_fails_or_dies_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(factorial, "run_cell", doomed.run)
-    monkeypatch.setattr(factorial, "_open", doomed.unprepared)
+    monkeypatch.setattr("waggle.scd.team._open", doomed.unprepared)
     planned = factorial.cells(Recipe(), tmp_path, tmp_path, [0, 1], views=1, native=0)
     lost: dict[str, str] = {}
     found = list(factorial.run_all(planned, 2, lambda cell, why: lost.update({cell.name: why})))
@@ -76,8 +76,13 @@ def test_an_arm_that_fails_or_dies_costs_no_other(
     )
     assert lost["seed 0 field"] == "ZeroDivisionError: a bug"
     assert "died 2 times" in lost["seed 0 orbit"] and len(lost) == 2
-    with pytest.raises(WaggleError, match="seed 0 field: ZeroDivisionError"):
-        list(factorial.run_all([planned[2], planned[4]], 2))
+    with (
+        factorial.hired(planned, 1) as nobody,
+        factorial.hired(planned[2:5:2], 2) as team,
+        pytest.raises(WaggleError, match="seed 0 field: ZeroDivisionError"),
+    ):
+        assert nobody is None and team is not None
+        list(factorial.run_all([planned[2], planned[4]], 2, team=team))
 
 
 def test_a_result_that_measured_something_else_is_made_again(tmp_path: Path) -> None:

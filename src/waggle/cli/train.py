@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -23,8 +23,8 @@ from waggle.corpus.store import Store
 from waggle.crew import crew
 
 if TYPE_CHECKING:
-    from waggle.scd.config import Recipe
-    from waggle.scd.factorial import Cell
+    from waggle.scd.config import Arm, Recipe
+    from waggle.scd.factorial import Cell, Team
     from waggle.scd.stages import Stages
     from waggle.scd.trainer import Watch
 
@@ -83,32 +83,42 @@ def train(
     if arm == "warm-start":
         planned = []
     ahead = Ahead(settings, folder, planned, workers, arm == "all")
-    with watching() as watch, telling() as tell:
-        stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest)
-        if stages.harvested and not stages.warm:
-            with phases("tokens"):
-                stages.tokens(tell)
-        with _beside(ahead, stages.harvested, phases), phases("stage one"):
-            law = stages.warm_start()
-        if arm != "warm-start":
-            with phases("transitions"):
-                _transitions(stages.store, settings, str(law), tell=tell)
-            with phases("preparation"):
-                ahead.encode()
-            if arm != "all":
-                with phases("stage two"):
-                    law = stages.arm(arm)
-    lost = 0
-    if arm == "all":
-        stages.release()
-        with phases("factorial"):
-            lost = _factorial(planned, jobs, arms or out / "arms")
-    elif views or native:
+    with factorial.hired(planned if arm == "all" else [], jobs) as team:
+        with watching() as watch, telling() as tell:
+            stages = Stages(
+                settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest
+            )
+            law = _both_stages(stages, arm, ahead, phases, tell)
+        lost = 0
+        if arm == "all":
+            stages.release()
+            with phases("factorial"):
+                lost = _factorial(planned, jobs, arms or out / "arms", team)
+    if arm != "all" and (views or native):
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
     phases.show(out)
     console.say(f"law: {law}")
     return 1 if lost else 0
+
+
+def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: Tell) -> Path:
+    """Train what comes before the arms of a factorial, or one arm; return its law."""
+    if stages.harvested and not stages.warm:
+        with phases("tokens"):
+            stages.tokens(tell)
+    with _beside(ahead, stages.harvested, phases), phases("stage one"):
+        law = stages.warm_start()
+    if arm == "warm-start":
+        return law
+    with phases("transitions"):
+        _transitions(stages.store, stages.recipe, str(law), tell=tell)
+    with phases("preparation"):
+        ahead.encode()
+    if arm == "all":
+        return law
+    with phases("stage two"):
+        return stages.arm(cast("Arm", arm))
 
 
 class Ahead(NamedTuple):
@@ -165,7 +175,7 @@ def _alone() -> None:
         os.environ.pop(name, None)
 
 
-def _factorial(planned: list[Cell], jobs: int, arms: Path) -> int:
+def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) -> int:
     """Train and diagnose the four arms of every seed; write each result when it comes.
 
     Returns:
@@ -181,7 +191,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path) -> int:
 
     found: list[dict[str, Any]] = []
     began = time.perf_counter()
-    for result in factorial.run_all(planned, jobs, tell):
+    for result in factorial.run_all(planned, jobs, tell, team):
         factorial.write_arm(arms, result)
         found.append(result)
         _summary(planned[0].out, found)

@@ -16,14 +16,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waggle.core.errors import WaggleError
 from waggle.core.seeds import Split
-from waggle.crew import crew
 from waggle.scd.config import ARMS, Arm, Recipe
+from waggle.scd.team import Team
 
 if TYPE_CHECKING:
     from waggle.scd.findings import Findings
@@ -178,23 +178,31 @@ def _write(path: Path, result: dict[str, Any]) -> None:
     os.replace(partial, path)
 
 
-def _open(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
+@contextmanager
+def hired(cells: Sequence[Cell], jobs: int) -> Iterator[Team | None]:
+    """Start the processes for cells ahead of their warm start, as many as will have work."""
+    left = sum(cell.kept() is None for cell in cells)
+    if jobs <= 1 or not left:
+        yield None
+        return
+    with Team(min(jobs, left)) as team:
+        yield team
 
 
 def _raise(cell: Cell, reason: str) -> None:
     raise WaggleError(f"{cell.name}: {reason}")
 
 
-def run_all(cells: Sequence[Cell], jobs: int, lost: Lost = _raise) -> Iterator[dict[str, Any]]:
+def run_all(
+    cells: Sequence[Cell], jobs: int, lost: Lost = _raise, team: Team | None = None
+) -> Iterator[dict[str, Any]]:
     """Run cells in order, so many at once; yield results as they come.
 
     Args:
         cells: the arms; those whose results are kept come first.
         jobs: processes; one runs here.
         lost: told of an arm that fails, or whose process dies twice; the others go on.
+        team: processes that were started ahead, instead of so many now.
     """
     todo = []
     for cell in cells:
@@ -202,8 +210,11 @@ def run_all(cells: Sequence[Cell], jobs: int, lost: Lost = _raise) -> Iterator[d
             todo.append(cell)
         else:
             yield kept
-    if todo:
-        yield from _beside(todo, min(jobs, len(todo)), lost) if jobs > 1 else _here(todo, lost)
+    if team is not None:
+        yield from _beside(todo, team, lost)
+        return
+    with hired(todo, jobs) as made:
+        yield from _here(todo, lost) if made is None else _beside(todo, made, lost)
 
 
 def _here(cells: Sequence[Cell], lost: Lost) -> Iterator[dict[str, Any]]:
@@ -214,29 +225,37 @@ def _here(cells: Sequence[Cell], lost: Lost) -> Iterator[dict[str, Any]]:
             lost(cell, str(error))
 
 
-def _beside(cells: Sequence[Cell], jobs: int, lost: Lost) -> Iterator[dict[str, Any]]:
-    """Run cells in processes that die alone: each is a pool of its own."""
-    todo, threads = deque((cell, 1) for cell in cells), max(1, (os.cpu_count() or 1) // jobs)
+def _beside(cells: Sequence[Cell], team: Team, lost: Lost) -> Iterator[dict[str, Any]]:
+    """Run cells in processes, each in the next that is idle."""
+    todo, idle = deque((cell, 1) for cell in cells), list(team.pools)
     running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, Cell, int]] = {}
-    with ExitStack() as opened:
-        idle = [opened.enter_context(crew(1, _open, threads)) for _ in range(jobs)]
-        while todo or running:
-            while todo and idle:
-                pool, (cell, attempt) = idle.pop(), todo.popleft()
-                running[pool.submit(run_cell, cell)] = (pool, cell, attempt)
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                pool, cell, attempt = running.pop(done)
-                try:
-                    yield done.result()
-                except BrokenProcessPool:
-                    pool = opened.enter_context(crew(1, _open, threads))
-                    if attempt < TRIES:
-                        todo.append((cell, attempt + 1))
-                    else:
-                        lost(cell, f"its process died {TRIES} times; try again with fewer --jobs")
-                except Exception as error:  # whatever it is, the other arms go on
-                    lost(cell, _reason(error))
-                idle.append(pool)
+    while todo or running:
+        while todo and idle:
+            pool, (cell, attempt) = idle.pop(), todo.popleft()
+            running[_submitted(pool, cell)] = (pool, cell, attempt)
+        for done in wait(running, return_when=FIRST_COMPLETED).done:
+            pool, cell, attempt = running.pop(done)
+            try:
+                yield done.result()
+            except BrokenProcessPool:
+                pool = team.fresh()
+                if attempt < TRIES:
+                    todo.append((cell, attempt + 1))
+                else:
+                    lost(cell, f"its process died {TRIES} times; try again with fewer --jobs")
+            except Exception as error:  # whatever it is, the other arms go on
+                lost(cell, _reason(error))
+            idle.append(pool)
+
+
+def _submitted(pool: ProcessPoolExecutor, cell: Cell) -> Future[dict[str, Any]]:
+    """Give a cell to a process; one that is dead already says so like one that dies later."""
+    try:
+        return pool.submit(run_cell, cell)
+    except BrokenProcessPool as error:
+        dead: Future[dict[str, Any]] = Future()
+        dead.set_exception(error)
+        return dead
 
 
 def _reason(error: Exception) -> str:

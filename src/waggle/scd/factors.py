@@ -24,8 +24,6 @@ from waggle.scd.config import Adaptation
 
 Pair = tuple[Tensor, Tensor]
 """(A, B); the change is B A."""
-JITTER = 1e-9
-"""Added to the moments of inputs, relative to their mean: some directions are never seen."""
 
 
 def low_rank(change: Tensor, rank: int, moments: Tensor | None = None) -> Pair:
@@ -59,16 +57,22 @@ def _directions(change: Tensor, moments: Tensor | None) -> Tensor:
 
 def _vectors(symmetric: Tensor) -> Tensor:
     """Return the eigenvectors of a matrix, those of the largest values first."""
-    found: Tensor = torch.linalg.eigh(symmetric).eigenvectors.flip(1)
-    return found
+    return _eigen(symmetric)[1].flip(1)
 
 
 def _root(moments: Tensor) -> Tensor:
-    """Return a triangular square root of moments."""
-    mean = moments.diagonal().mean()
-    unit = torch.eye(len(moments), dtype=moments.dtype, device=moments.device)
-    found: Tensor = torch.linalg.cholesky(moments + JITTER * mean * unit)
-    return found
+    """Return a square root of moments; what rounding made negative of them is nothing."""
+    values, vectors = _eigen(moments)
+    return vectors * values.clamp_min(0).sqrt()
+
+
+def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors, the smallest first."""
+    try:
+        values, vectors = torch.linalg.eigh(symmetric)
+    except RuntimeError:  # a GPU's routine gives up sooner than the processor's
+        values, vectors = torch.linalg.eigh(symmetric.cpu())
+    return values.to(symmetric.device), vectors.to(symmetric.device)
 
 
 def changed(law: Path, base: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -182,7 +182,7 @@ def _small_enough(manifest: Manifest) -> None:
     if manifest.bytes > most:
         raise ConfigError(
             f"the law has {manifest.bytes / 1e6:.1f} MB, over {most / 1e6:.0f}; "
-            "lower the rank or train a smaller law"
+            "lower the rank (--rank) or train a smaller law"
         )
 
 

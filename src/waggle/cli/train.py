@@ -24,8 +24,9 @@ from waggle.crew import crew
 
 if TYPE_CHECKING:
     from waggle.scd.config import Arm, Recipe
-    from waggle.scd.factorial import Cell, Team
+    from waggle.scd.factorial import Cell
     from waggle.scd.stages import Stages
+    from waggle.scd.team import Team
     from waggle.scd.trainer import Watch
 
 _SHOWN = ("nll", "orbit.accuracy", "field", "validation.nll")

@@ -21,6 +21,7 @@ import torch
 
 from waggle.core.seeds import derive
 from waggle.scd import checkpoint, losses, trackers
+from waggle.scd.averages import averages, numbers
 from waggle.scd.checkpoint import Checkpoints, Progress, TrainError
 from waggle.scd.config import Run, Stage, StageTwo
 from waggle.scd.data import Move, Pair
@@ -205,11 +206,11 @@ class Trainer:
         Raises:
             TrainError: if a gradient is not finite; nothing of this update is saved then.
         """
-        found = _numbers(sums)
+        found = numbers(sums)
         norms = {name: found.pop(name) for name in list(found) if name.startswith("gradient.")}
         if not all(map(math.isfinite, norms.values())):
             raise TrainError("the loss is not finite; lower the learning rate in the recipe")
-        return {**_averages(self._processes.add(found)), **self._speed(update), **norms}
+        return {**averages(self._processes.add(found)), **self._speed(update), **norms}
 
     def _speed(self, update: int) -> dict[str, float]:
         """Return seconds per update and tokens per second since the losses were last read."""
@@ -345,35 +346,3 @@ def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
     if share is None:
         share = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
     return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
-
-
-def _numbers(sums: Sums) -> dict[str, float]:
-    """Read all sums at once."""
-    kept = {name: value for name, value in sums.items() if isinstance(value, torch.Tensor)}
-    read = torch.stack([value.detach().double() for value in kept.values()]).tolist()
-    return {name: float(value) for name, value in sums.items() if name not in kept} | dict(
-        zip(kept, read, strict=True)
-    )
-
-
-def _averages(sums: Mapping[str, float]) -> dict[str, float]:
-    """Turn the sums of an update into what is logged."""
-
-    def mean(name: str, over: float) -> float:
-        return sums.get(name, 0.0) / max(1.0, over)
-
-    moves, decisions = sums.get("moves", 0.0), sums["pairs"]
-    values = {
-        "nll": mean("nll", sums["nll.tokens"]),
-        "decision": mean("decision", decisions),
-        "tokens": sums["tokens.read"],
-        "tokens.run": sums["tokens.run"],
-        "padding": mean("slots.padding", sums["slots"]),
-        "passes": sums["passes"],
-    }
-    if moves:
-        values["orbit"] = mean("orbit", decisions)
-        values["orbit.accuracy"] = mean("orbit.hits", decisions)
-        values["field"] = mean("field", moves)
-        values["field.eventful"] = mean("field.eventful", sums["moves.eventful"])
-    return values

@@ -87,6 +87,7 @@ def of_folder(
     device: str = "auto",
     dtype: str = "auto",
     max_rows: int | None = None,
+    max_new_tokens: int = 256,
 ) -> LocalLaw:
     """Return the law of a folder that training exported or that was packed."""
     place = folder.expanduser()
@@ -95,8 +96,9 @@ def of_folder(
     model = str(place) if whole else origin(str(place)).backbone
     kind = ShippedLaw if packed else LocalLaw
     law = kind(
-        model, mode, None if whole else str(place), device=device, dtype=dtype, max_rows=max_rows
-    )
+        model, mode, None if whole else str(place), device=device, dtype=dtype, max_rows=max_rows,
+        max_new_tokens=max_new_tokens,
+    )  # fmt: skip
     if isinstance(law, ShippedLaw):
         law.place = place
     return law

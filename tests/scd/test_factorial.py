@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -26,11 +27,12 @@ from waggle.scd.stages import Stages
 from waggle.scd.tokens import Coder
 
 
+@pytest.mark.parametrize("kind", ["full", "dense"])
 def test_four_arms_share_a_warm_start_and_are_measured(
-    backbone: Path, corpus: Path, tmp_path: Path
+    backbone: Path, corpus: Path, tmp_path: Path, kind: Literal["full", "dense"]
 ) -> None:
     recipe = Recipe(
-        backbone=str(backbone), max_context=4000, adaptation=Adaptation(kind="full"),
+        backbone=str(backbone), max_context=4000, adaptation=Adaptation(kind=kind, rank=4),
         stage_one=StageOne(updates=2, batch=2), stage_two=StageTwo(updates=2, batch=2,
                                                                    transition_batch=2),
         run=Run(device="cpu", dtype="float32", evaluate_every=2, save_every=2,

@@ -79,6 +79,19 @@ def test_more_rank_keeps_more_until_nothing_is_lost(law: Path, corpus: Path) -> 
     assert rows["fitted", 2].kept <= rows["plain", 2].kept
 
 
+def test_flat_passes_measure_the_same(law: Path, corpus: Path, tmp_path: Path) -> None:
+    flat = tmp_path / "warm-start" / "law"
+    shutil.copytree(law.parent, flat.parent)
+    about = json.loads((flat / "waggle.json").read_text())
+    about["recipe"]["run"]["flat"] = True
+    (flat / "waggle.json").write_text(json.dumps(about))
+    for one, other in zip(
+        measure(law, corpus, (4,), 4, "cpu"), measure(flat, corpus, (4,), 4, "cpu"), strict=True
+    ):
+        assert one.factors == other.factors
+        assert one.nll == pytest.approx(other.nll, rel=1e-3)
+
+
 def test_a_law_without_its_trained_weights_is_known_by_its_adapter(
     law: Path, tmp_path: Path
 ) -> None:

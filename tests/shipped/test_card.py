@@ -152,6 +152,7 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
         (["models", "path", "nano", "--law"], "are not here"),
         (["models", "path", "smollm2"], "are not here"),
         (["run", "beacon", "-n", "4", "--law", "nano", "--out", "."], "are not here"),
+        (["serve", "--law", "smollm2", "--port", "8199"], "are not here"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -17,7 +17,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report.matrix import family
 from waggle.report.tables import Table, markdown, number
-from waggle.shipped import Manifest
+from waggle.shipped import NAMES, Manifest
 
 EXPERT, GOAL = "expert", 0.95
 """The law to be measured against, and the share of its score below which a task is a failure."""
@@ -78,12 +78,13 @@ def _front(law: Manifest) -> str:
 
 def _about(law: Manifest) -> str:
     what = "a whole model" if law.kind == "full" else f"an adapter on {law.backbone}"
+    called = law.name if law.name in NAMES else "FOLDER"
     return (
         f"# {law.name}, a Waggle law\n\n"
         "One anonymous local law for self-organizing swarms, trained by Swarm-Consistent "
         "Distillation. It reads one bounded local view and answers with one canonical JSON "
         f"decision. This is {what} in bfloat16; the training heads are not part of it. Use it with "
-        f"`waggle run TASK --law {law.name}`; views are then shown in {law.order} order, which it "
+        f"`waggle run TASK --law {called}`; views are then shown in {law.order} order, which it "
         "was trained in.\n\nNever trained on: Synchronization, Flocking, Transport, AgentsNet.\n"
     )
 

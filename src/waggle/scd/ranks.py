@@ -104,6 +104,8 @@ class Trained:
         finally:
             for hook in hooks:
                 hook.remove()
+        if missing := sorted(self.changes.keys() - found.keys()):
+            raise ConfigError(f"the inputs of {missing[0]} cannot be watched; pack with --plain")
         return found
 
     def pairs(self, rank: int, moments: Mapping[str, Tensor] | None = None) -> dict[str, Pair]:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine import flash
+from waggle.engine import flash, mixing
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
@@ -55,6 +55,8 @@ class LeanBackend:
         shape, dtype = self.decoder.shape, self.decoder.dtype
         if flash.works(self.device, dtype, shape.heads, shape.kv_heads, shape.head_dim):
             store = RowStore(shape, max_rows, dtype, self.device)
+            spin = self.decoder.spin(self.decoder.layers[0])
+            store.mixer = mixing.kernels(self.device, dtype, spin)
             if graphs:
                 self.graphs = StepGraphs(self.decoder, store)
                 self.loop = GreedyLoop(self.decoder, store)
@@ -134,7 +136,9 @@ class LeanBackend:
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""
-        kind = "one ragged kernel" if isinstance(self.store, RowStore) else "shared prefix"
+        kind = "shared prefix"
+        if isinstance(self.store, RowStore):
+            kind = "one ragged kernel" if self.store.mixer is None else "fused steps"
         parts = ", fused parts" if self.decoder.fused else ""
         return f"{kind}{parts}{', graphs' if self.graphs is not None else ''}"
 

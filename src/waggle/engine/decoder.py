@@ -16,7 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from waggle.engine.linear import GateUp, Linear
+from waggle.engine.mixing import Spin
 from waggle.engine.pointwise import pointwise
+from waggle.engine.row_store import RowStore
 from waggle.engine.stores import Chunk, Shape, Store
 
 SUPPORTED = frozenset({"llama", "qwen2", "qwen3"})
@@ -112,7 +114,8 @@ class Decoder:
         `keep` picks the flat tokens whose states are wanted; the last block runs only them.
         """
         x = F.embedding(chunk.tokens, self.embedding)
-        angles = self._cos[chunk.angles], self._sin[chunk.angles]
+        mixed = isinstance(store, RowStore) and store.mixer is not None
+        angles = None if mixed else (self._cos[chunk.angles], self._sin[chunk.angles])
         for index, layer in enumerate(self.layers):
             last = index == len(self.layers) - 1
             x = self._block(index, layer, x, angles, chunk, store, keep if last else None)
@@ -123,26 +126,36 @@ class Decoder:
         index: int,
         layer: Layer,
         x: Tensor,
-        angles: tuple[Tensor, Tensor],
+        angles: tuple[Tensor, Tensor] | None,
         chunk: Chunk,
         store: Store,
         keep: Tensor | None,
     ) -> Tensor:
-        q, kv = self._project(layer, x, angles)
-        seen = store.attend(index, q, kv, chunk)
+        heads = self.shape.heads + 2 * self.shape.kv_heads
+        fused = layer.qkv(self._normalise(x, layer.norm_in))
+        fused = fused.view(x.shape[0], heads, self.shape.head_dim)
+        if angles is None:
+            assert isinstance(store, RowStore)
+            seen = store.mix(index, fused, self.spin(layer), chunk)
+        else:
+            seen = store.attend(index, *self._turn(layer, fused, angles), chunk)
         if keep is not None:
             x, seen = x[keep], seen[keep]
         x = layer.out.add(seen.reshape(x.shape[0], -1), x)
         gated = layer.gate_up(self._normalise(x, layer.norm_mid), self._parts.gate)
         return layer.down.add(gated, x)
 
-    def _project(
-        self, layer: Layer, x: Tensor, angles: tuple[Tensor, Tensor]
+    def spin(self, layer: Layer) -> Spin:
+        """Return what a layer does to its queries and keys, for fused kernels."""
+        shape = self.shape
+        norms = layer.q_norm, layer.k_norm
+        return Spin(self._cos, self._sin, *norms, shape.epsilon, shape.heads, shape.kv_heads)
+
+    def _turn(
+        self, layer: Layer, fused: Tensor, angles: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """Return rotated queries, and rotated keys with values."""
         heads, kv = self.shape.heads, self.shape.kv_heads
-        fused = layer.qkv(self._normalise(x, layer.norm_in))
-        fused = fused.view(x.shape[0], heads + 2 * kv, self.shape.head_dim)
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k, v = torch.split(fused, [heads, kv, kv], dim=1)
             q, k = self._normalise(q, layer.q_norm), self._normalise(k, layer.k_norm)

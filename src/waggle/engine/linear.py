@@ -41,9 +41,12 @@ class Linear:
         return product
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Return `residual + x @ weight.T + bias`, in one kernel where the device has it."""
+        """Return `residual + x @ weight.T + bias`, in one kernel where the device has it.
+
+        The residual may be overwritten: otherwise the library first copies it to the result.
+        """
         if self.weight.is_cuda and self.bias is None:
-            return torch.addmm(residual, x, self.weight.t())
+            return residual.addmm_(x, self.weight.t())
         if self._packed is not None and _fuses():
             return _onto(x, residual, self._packed, self.bias, "add")
         return residual + self(x)

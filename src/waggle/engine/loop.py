@@ -19,13 +19,17 @@ from torch import Tensor
 
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import Recorder, Step, bucket
+from waggle.engine.mixing import Steps
 from waggle.engine.passes import Rolling
 from waggle.engine.row_store import Array, RowChunk, RowStore
 
 STRETCH = 16
 """Steps between two looks at what was said; more waste steps of rows that are done."""
-BASE, PLACE, TOKEN, ROOM, FORCED, TURN, FIELDS = range(7)
-"""What is known of a lane; `TURN` counts the steps of the stretch, in the first lane."""
+BASE, PLACE, TOKEN, ROOM, FORCED, TURN, LEAD, LENGTH, FIELDS = range(9)
+"""What is known of a lane; `TURN` counts the steps of the stretch, in the first lane.
+
+`LEAD` is where the row's prefix of `LENGTH` tokens may be read: one place for all that share it.
+"""
 
 
 @dataclass(slots=True)
@@ -80,12 +84,13 @@ class GreedyLoop:
     def _lanes(self, rows: Sequence[Rolling], size: int) -> Array:
         """Lay rows out; lanes without a row stand still in the scratch row."""
         sent = np.zeros((FIELDS, size), dtype=np.int64)
-        sent[BASE] = self._store.rows * self._store.capacity
+        sent[BASE] = sent[LEAD] = self._store.rows * self._store.capacity
         if rows:
             slot, token, place, room, forced = np.array(rows, dtype=np.int64).T
             given = sent[:, : len(rows)]
             given[BASE] = slot * self._store.capacity
             given[PLACE], given[TOKEN], given[ROOM], given[FORCED] = place, token, room, forced
+            given[LEAD], given[LENGTH] = self._store.shared(slot.tolist())
         return sent
 
     def _capture(self, size: int) -> _Stretch:
@@ -109,6 +114,9 @@ class GreedyLoop:
 
     def _chunk(self, inbox: Tensor, queries: Tensor) -> RowChunk:
         base, place = inbox[BASE], inbox[PLACE]
+        steps = None
+        if self._store.mixer is not None:
+            steps = Steps(base.int(), inbox[LEAD].int(), inbox[LENGTH].int())
         return RowChunk(
             tokens=inbox[TOKEN],
             angles=place,
@@ -117,6 +125,7 @@ class GreedyLoop:
             starts_k=torch.cat((base, base[-1:])).int(),
             used=(place + 1).int(),
             longest=(1, self._store.capacity),
+            steps=steps,
         )
 
     def _say(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:

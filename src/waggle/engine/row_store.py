@@ -2,9 +2,8 @@
 
 A row's cache is its prefix, copied when the row enters a slot that does not hold it yet, and then
 its own keys. One ragged attention kernel serves any mixture of rows, so a step is a handful of
-launches per layer. Steps are laid out in one integer
-array on the host, sent in one transfer, and unpacked on the device, inside a captured graph if
-there is one.
+launches per layer. Steps are laid out in one integer array on the host, sent in one transfer, and
+unpacked on the device, inside a captured graph if there is one.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine import flash
+from waggle.engine.mixing import Mixer, Spin, Steps
 from waggle.engine.stores import (
     SLACK,
     Chunk,
@@ -44,6 +44,8 @@ class RowChunk(Chunk):
     starts_k: Tensor
     used: Tensor
     longest: tuple[int, int]
+    steps: Steps | None = None
+    """Where every row has one token: what the step kernel needs, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class RowStore:
         self._dtype = dtype
         self._device = device
         self._kernel = attend
+        self.mixer: Mixer | None = None
+        """Fused kernels, where there are any."""
         self._scale = shape.head_dim**-0.5
         self._cache: list[Tensor] = []
         self._held: list[PrefixKV | None] = [None] * rows
@@ -122,6 +126,7 @@ class RowStore:
     def single(self, length: int) -> RowStore:
         """Return a store of one row."""
         store = RowStore(self._shape, 1, self._dtype, self._device, self._kernel)
+        store.mixer = self.mixer
         store.reserve(0, length)
         return store
 
@@ -177,14 +182,19 @@ class RowStore:
         """Return the chunk that a layout of so many tokens and rows describes."""
         sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows]
         ids, angles, flat, queries, keys, used = torch.split(sent, sizes)
+        bases = keys.int()
+        steps = None
+        if longest == 1 and self.mixer is not None:
+            steps = Steps(bases[:-1], bases[:-1], torch.zeros_like(bases[:-1]))
         return RowChunk(
             tokens=ids,
             angles=angles,
             flat=flat,
             starts_q=queries.int(),
-            starts_k=keys.int(),
+            starts_k=bases,
             used=used.int(),
             longest=(longest, self.capacity),
+            steps=steps,
         )
 
     def tensors(self) -> list[Tensor]:
@@ -205,11 +215,36 @@ class RowStore:
                 rows = layer.view(self.rows + 1, self.capacity, *layer.shape[1:])
                 rows[:, : prefix.length].index_copy_(0, where, kept.expand(len(slots), *kept.shape))
 
+    def shared(self, slots: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return where each row finds its prefix in the first of these that holds it, and its size.
+
+        Rows that read one copy of their prefix find it in the cache of the device.
+        """
+        firsts: dict[int, int] = {}
+        bases, lengths = [], []
+        for slot in slots:
+            held = self._held[slot]
+            bases.append(firsts.setdefault(id(held), slot) * self.capacity)
+            lengths.append(0 if held is None else held.length)
+        return bases, lengths
+
+    def mix(self, index: int, fused: Tensor, spin: Spin, chunk: Chunk) -> Tensor:
+        """Turn queries and keys, keep and attend, with fused kernels."""
+        assert isinstance(chunk, RowChunk) and self.mixer is not None
+        cache = self._cache[index]
+        if chunk.steps is not None:
+            return self.mixer.step(fused, spin, chunk.angles, chunk.steps, cache, self._scale)
+        q = self.mixer.place(fused, spin, chunk.angles, chunk.flat, cache)
+        return self._attend(q, cache, chunk)
+
     def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
         """Keep new keys and values, and attend over everything each row holds."""
         assert isinstance(chunk, RowChunk)
         cache = self._cache[index]
         cache.index_copy_(0, chunk.flat, kv)
+        return self._attend(q, cache, chunk)
+
+    def _attend(self, q: Tensor, cache: Tensor, chunk: RowChunk) -> Tensor:
         keys, values = cache.chunk(2, dim=1)
         rows = (chunk.starts_q, chunk.starts_k, chunk.used)
         return self._kernel(q, keys, values, *rows, chunk.longest, self._scale)

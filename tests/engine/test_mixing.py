@@ -1,0 +1,129 @@
+"""Fused kernels and their stand-in: queries turned, keys kept, one copy of a prefix read by all."""
+
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.engine.test_exactness import prompts, reference
+from tests.engine.test_graphs import row_engine
+from waggle.engine import flash, mixing
+from waggle.engine.backend import LeanBackend
+from waggle.engine.mixing import Spin, Steps
+from waggle.engine.row_store import RowStore
+
+
+class Plainly:
+    """The fused kernels in torch, prefixes read where the rows say."""
+
+    def __init__(self) -> None:
+        self.steps = self.placed = 0
+
+    def place(
+        self, fused: Tensor, spin: Spin, angles: Tensor, flat: Tensor, cache: Tensor
+    ) -> Tensor:
+        q, kv = mixing.plain(fused, spin, angles)
+        cache.index_copy_(0, flat, kv)
+        self.placed += 1
+        return q
+
+    def step(
+        self, fused: Tensor, spin: Spin, angles: Tensor, rows: Steps, cache: Tensor, scale: float
+    ) -> Tensor:
+        q = self.place(fused, spin, angles, rows.bases + angles, cache)
+        self.steps += 1
+        out = torch.empty_like(q)
+        for row, place in enumerate(angles.tolist()):
+            base, lead, length = (int(part[row]) for part in rows)
+            length = min(length, place + 1)
+            held = torch.cat((cache[lead : lead + length], cache[base + length : base + place + 1]))
+            starts = (torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([place + 1]))
+            keys, values = held.chunk(2, dim=1)
+            given = (q[row : row + 1], keys, values, *starts, (1, place + 1), scale)
+            out[row] = flash.reference(*given)[0]
+        return out
+
+
+def spin(heads: int, kv: int, width: int, dtype: torch.dtype, normed: bool) -> Spin:
+    """Turns by position, and norms that are not all alike."""
+    angles = torch.arange(256)[:, None] * (10_000.0 ** (-torch.arange(0, width, 2) / width))
+    both = torch.cat((angles, angles), -1)
+    sin = both.sin()
+    sin[:, : width // 2].neg_()
+    norms = [torch.linspace(a, 2 - a, width).to(dtype) if normed else None for a in (0.5, 1.5)]
+    tables = (table.to(dtype).unsqueeze(1) for table in (both.cos(), sin))
+    return Spin(*tables, *norms, 1e-6, heads, kv)
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_what_agrees_is_found_out(normed: bool) -> None:
+    given = (spin(6, 2, 16, torch.float32, normed), torch.device("cpu"), torch.float32)
+    assert mixing.agrees(Plainly(), *given)
+
+    class Late(Plainly):
+        def step(self, *given: Any) -> Tensor:
+            fused, turns, angles, rows, cache, scale = given
+            moved = rows._replace(lengths=rows.lengths + 100)
+            return super().step(fused, turns, angles, moved, cache, scale)
+
+    assert not mixing.agrees(Late(), *given), "another row's keys were read and nobody noticed"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 24])
+def test_fused_steps_are_greedy(tiny: Any, rows: int) -> None:
+    engine = row_engine(tiny, rows, rolls=True, speculate=False)
+    backend = engine.backend
+    assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
+    backend.store.mixer = made = Plainly()
+    batch = prompts(tiny[1], 24)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert made.steps and made.placed > made.steps
+    assert "fused steps" in backend.describe()
+
+
+@pytest.mark.parametrize("speculate", [True, False])
+def test_fused_passes_are_greedy(tiny: Any, speculate: bool) -> None:
+    engine = row_engine(tiny, 5, speculate=speculate)
+    backend = engine.backend
+    assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
+    backend.store.mixer = Plainly()
+    batch = prompts(tiny[1], 12)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    for _ in range(2):
+        assert [done.tokens for done in engine.generate(batch)] == want
+
+
+def test_rows_of_one_prefix_read_one_copy(tiny: Any) -> None:
+    engine = row_engine(tiny, 6, rolls=True, speculate=False)
+    engine.generate(prompts(tiny[1], 6))
+    assert isinstance(engine.backend, LeanBackend)
+    store = engine.backend.store
+    assert isinstance(store, RowStore)
+    bases, lengths = store.shared(range(6))
+    held = [store._held[slot] for slot in range(6)]
+    for slot, kept in enumerate(held):
+        assert kept is not None and lengths[slot] == kept.length
+        assert held[bases[slot] // store.capacity] is kept
+    assert len(set(bases)) < 6
+
+
+def test_no_kernels_away_from_cuda() -> None:
+    given = spin(6, 2, 16, torch.bfloat16, False)
+    assert mixing.kernels(torch.device("cpu"), torch.bfloat16, given) is None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("sizes", [(9, 3, 64, False), (4, 2, 16, True), (4, 4, 32, False)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_the_kernels_compute_what_they_must(
+    sizes: tuple[int, int, int, bool], dtype: torch.dtype
+) -> None:
+    if find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("needs triton and its interpreter (TRITON_INTERPRET=1)")
+    heads, kv, width, normed = sizes
+    given = spin(heads, kv, width, dtype, normed)
+    assert mixing.agrees(mixing.Kernels(), given, torch.device("cpu"), dtype)

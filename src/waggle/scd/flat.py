@@ -20,7 +20,7 @@ from torch import Tensor
 from waggle.scd import varlen
 
 
-@dataclass(frozen=True)
+@dataclass
 class Shared:
     """How the keys of tails are put behind the shared prefix."""
 
@@ -35,7 +35,7 @@ class Shared:
     prefix: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flat:
     """One pass over some sequences."""
 

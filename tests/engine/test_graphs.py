@@ -4,6 +4,7 @@ The kernel and the capture need CUDA; everything around them is run here with th
 attention and a replay that is eager.
 """
 
+import gc
 from typing import Any
 
 import pytest
@@ -204,8 +205,8 @@ def test_cuda_agrees_with_the_cpu(tiny: Any) -> None:
         assert [done.tokens for done in engine.generate(batch)] == want
 
 
-def test_halves_in_flight_keep_their_answers(tiny: Any, record_grammar: Any) -> None:
-    """Two flights at a time, rows that leave and enter between them, drafts and grammars mixed."""
+def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any) -> None:
+    """Prompts in halves, then one pass for all; rows leave and enter, drafts and grammars mixed."""
     engine = row_engine(tiny, 40, rolls=True)
     engine.backend.drafts = lambda rows: True  # type: ignore[method-assign]
     batch = [
@@ -215,16 +216,22 @@ def test_halves_in_flight_keep_their_answers(tiny: Any, record_grammar: Any) -> 
     ]  # fmt: skip
     alone = Engine(*tiny, max_rows=1)
     want = [alone.generate([prompt])[0].tokens for prompt in batch]
-    most = 0
-    land = engine._land
+    sent: list[tuple[bool, int]] = []
+    run = engine.backend.run
 
-    def watched(flight: Any) -> None:
-        nonlocal most
-        most = max(most, 1 + len(engine._flights))
-        land(flight)
+    def watched(*given: Any) -> Any:
+        sent.append((given[2][0] == 0, len(given[0])))
+        return run(*given)
 
-    engine._land = watched  # type: ignore[method-assign]
+    engine.backend.run = watched  # type: ignore[method-assign]
     assert [done.tokens for done in engine.generate(batch)] == want
-    assert most == 2, "the host waited for every flight"
-    assert not engine._flights
+    assert sent[:3] == [(True, 20), (True, 20), (False, 40)], "rows wait for one another"
     assert len(engine._free) == 40
+
+
+def test_collecting_goes_on_after_a_turn(tiny: Any) -> None:
+    engine = row_engine(tiny, 4)
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="no token"):
+        engine.generate([Prompt(("no token",), max_new_tokens=2)])  # type: ignore[arg-type]
+    assert gc.isenabled()

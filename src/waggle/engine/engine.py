@@ -8,6 +8,7 @@ float32 the tokens of a prompt are those of plain greedy decoding, whatever shar
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from waggle.engine.rows import ConstrainedRow, FreeRow, Row
 from waggle.engine.vocabulary import Vocabulary
 
 SPLIT = 32
-"""Rows that are sent off in two halves, where that lets the host work beside the device."""
+"""Entering rows that are sent off in two halves: the second is opened while the first is run."""
 TRIED = 4_000
 """Tokens of free answers after which it is known whether drafts are any good here."""
 LEAST_KEPT = 0.25
@@ -81,7 +82,6 @@ class Engine:
         self._queue: deque[tuple[Row, _Ticket, int]] = deque()
         self._free = sorted(range(max_rows), reverse=True)
         self._active: list[tuple[Row, _Ticket, int]] = []
-        self._flights: deque[list[_Part]] = deque()
         self._driver = threading.Lock()
         self._door = threading.Lock()
 
@@ -139,11 +139,13 @@ class Engine:
 
     def _turn(self) -> None:
         """Admit waiting rows, send the ready ones off, hand out what has come back."""
+        # A turn makes thousands of small things that are kept: looking through them now finds none
+        # to give back, and the device would wait meanwhile.
+        collects = gc.isenabled()
+        gc.disable()
         try:
             self._admit()
-            self._launch()
-            if self._flights:
-                self._land(self._flights.popleft())
+            self._land(self._launch())
             self._retire()
         except Exception as error:
             # The batch is lost, not the engine: every caller in it gets the same error.
@@ -152,40 +154,36 @@ class Engine:
                 self._release(row)
             self._active.clear()
             self._queue.clear()
-            self._flights.clear()
+        finally:
+            if collects:
+                gc.enable()
 
-    def _launch(self) -> None:
-        """Send ready rows off, unless two flights are on the way.
+    def _launch(self) -> list[_Part]:
+        """Send every row off; where the device works by itself, return what is on the way.
 
-        While a device works on one flight the host reads another; with one flight it would wait.
+        All rows share a pass: to a GPU many are as few. The host gets ready for the answers while
+        prompts are run, and reads rows under way while entering ones are.
         """
-        if len(self._flights) > 1:
-            return
-        away = {id(row) for flight in self._flights for part in flight for row in part.rows}
-        ready = [row for row, _, _ in self._active if id(row) not in away]
-        rolling = [row for row in ready if row.plain] if self.backend.rolls else []
-        others = [row for row in ready if not row.plain] if rolling else ready
-        for rows in (rolling, *self._halves(others)):
-            flight: list[_Part] = []
-            for row in rows:
+        ready = [row for row, _, _ in self._active]
+        flight: list[_Part] = []
+        sent: list[Row] = []
+        for group in self._groups(ready):
+            for row in group:
                 if not row.cached:
                     row.open()
-            for group in self._groups([row for row in rows if not row.done]):
-                if rows is rolling and group[0].cached:
-                    self._roll(group)
-                elif self.backend.asynchronous:
-                    flight += self._step(group)
-                else:
-                    self._land(self._step(group))
-            if flight:
-                self._flights.append(flight)
-
-    def _halves(self, rows: list[Row]) -> list[list[Row]]:
-        """Part rows in two where nothing is on the way yet and that is worth while."""
-        if not self.backend.asynchronous or self._flights or len(rows) < SPLIT:
-            return [rows]
-        rows = sorted(rows, key=lambda row: (row.cached == 0, row.slot))
-        return [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+            rows = [row for row in group if not row.done]
+            if not rows:
+                continue
+            if self.backend.rolls and rows[0].plain and rows[0].cached:
+                self._roll(rows)
+            elif self.backend.asynchronous:
+                flight += self._step(rows)
+                sent += rows
+            else:
+                self._land(self._step(rows))
+        for row in sent:
+            row.prepare()
+        return flight
 
     def _land(self, flight: list[_Part]) -> None:
         """Hand each row of a flight what the model said."""
@@ -229,10 +227,15 @@ class Engine:
         else:
             rows = sorted(rows, key=lambda row: row.slot)
         going = [row for row in rows if row.cached]
+        entering = [row for row in rows if not row.cached]
+        first = len(entering)
+        if self.backend.asynchronous and first >= SPLIT:
+            first //= 2
         parts = [
             [row for row in going if not row.plain],
             [row for row in going if row.plain],
-            [row for row in rows if not row.cached],
+            entering[:first],
+            entering[first:],
         ]
         return [part for part in parts if part]
 
@@ -267,11 +270,7 @@ class Engine:
             row.advanced()
         kinds = sorted({row.kind for row in rows})
         edges = list(accumulate((len(row.asked) for row in rows), initial=0))
-        parts = [self._part(kind, rows, edges, hidden, len(kinds) == 1) for kind in kinds]
-        if self.backend.asynchronous:
-            for row in rows:
-                row.prepare()
-        return parts
+        return [self._part(kind, rows, edges, hidden, len(kinds) == 1) for kind in kinds]
 
     def _part(
         self, kind: str, rows: list[Row], edges: list[int], hidden: Any, alike: bool

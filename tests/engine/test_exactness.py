@@ -123,9 +123,9 @@ def test_wrong_drafts_never_change_the_answer(
 def test_drafts_that_are_never_right_are_given_up(
     tiny: Any, expected: Any, record_grammar: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waggle.engine.engine.TRIED", 50)
-    monkeypatch.setattr("waggle.engine.engine.LEAST_KEPT", 2.0)
+    monkeypatch.setattr("waggle.engine.judge.TRIED", 50)
     engine = Engine(*tiny, max_rows=8)
+    monkeypatch.setattr(engine.backend, "least", lambda rows: 0.999)
     batch = prompts(tiny[1], 8, skeleton=engine.constraint(record_grammar))
     assert engine.drafts
     for _ in range(2):

@@ -37,10 +37,16 @@ LAYER_SECONDS = 45e-6
 """Time of one layer's short kernels in a step, on a large GPU."""
 READING = 3.5e12
 """Bytes per second at which such a GPU reads weights."""
-DRAFT_SECONDS = 1.2e-3
-"""Host time that drafting one free answer takes: its grammar, its walk, its guesses."""
-DRAFT_SAVES = 40
-"""Steps that drafts save in one answer."""
+PASS_SECONDS = 0.6e-3
+"""Host time of one pass with drafts, whatever the rows: laid out, launched, read."""
+ROW_SECONDS = 40e-6
+"""Host time of one row in such a pass: what was said is followed, what may come is guessed."""
+ANSWER_SECONDS = 0.4e-3
+"""Host time of one drafted answer that nothing hides: its grammar and the beginning of its walk."""
+ANSWER_TOKENS = 60
+"""Tokens of a usual answer."""
+LEAST_ON_CPU = 0.25
+"""Part of answers that drafts must foretell on a CPU, where a pass costs what its tokens do."""
 
 
 class LeanBackend:
@@ -89,15 +95,17 @@ class LeanBackend:
         weights = self.decoder.parameters() * self.decoder.embedding.element_size()
         return self.decoder.shape.layers * LAYER_SECONDS + weights / READING
 
-    def drafts(self, rows: int) -> bool:
-        """Whether drafts of free answers save more than they cost, with this many rows.
+    def least(self, rows: int) -> float:
+        """Return the part of free answers that drafts must foretell to pay, with this many rows.
 
-        A GPU runs a step of all rows in the time of one, so the more rows share it the less a
-        saved step is worth, while the host drafts for each row apart. A CPU always gains.
+        A GPU rolls all rows in the time of one, so the more rows share a step the less a saved one
+        is worth, while the host drafts for each row apart. From 1 on drafts never pay.
         """
         if self.loop is None:
-            return True
-        return DRAFT_SAVES * self._step() / rows > DRAFT_SECONDS
+            return LEAST_ON_CPU
+        step = self._step()
+        drafted = 1.3 * step + PASS_SECONDS + rows * ROW_SECONDS
+        return 1.0 - (step - rows * ANSWER_SECONDS / ANSWER_TOKENS) / drafted
 
     @property
     def rolls(self) -> bool:

@@ -40,9 +40,9 @@ class Clocked:
         """As the watched backend."""
         return self.backend.pace(rows)
 
-    def drafts(self, rows: int) -> bool:
+    def least(self, rows: int) -> float:
         """As the watched backend."""
-        return self.backend.drafts(rows)
+        return self.backend.least(rows)
 
     @property
     def rolls(self) -> bool:

@@ -70,6 +70,7 @@ class Decoder:
         self.head = Linear(model.lm_head.weight.detach())
         self.dtype = self.embedding.dtype
         self.device = self.embedding.device
+        self._weights = _weights(self.layers) + self.head.weight.numel()
         self._parts = pointwise(self.device, self.dtype, self.parameters())
         self._rotary = body.rotary_emb
         self._cos, self._sin = self._tables(512)
@@ -100,13 +101,7 @@ class Decoder:
 
     def parameters(self) -> int:
         """Return the number of weights one token passes through, embedding rows aside."""
-        blocks = sum(
-            part.weight.numel()
-            for layer in self.layers
-            for part in (layer.qkv, layer.out, layer.down)
-        )
-        gated = sum(layer.gate_up.weights for layer in self.layers)
-        return blocks + gated + self.head.weight.numel()
+        return self._weights
 
     def forward(self, chunk: Chunk, store: Store, keep: Tensor | None = None) -> Tensor:
         """Run a chunk, keep its keys and values in the store, return normalised hidden states.
@@ -173,6 +168,11 @@ def _normalise_here(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     wide = x.float()
     mean = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square_().div_(x.shape[-1])
     return wide.mul_(mean.add_(epsilon).rsqrt_()).mul_(weight.float()).to(x.dtype)
+
+
+def _weights(layers: list[Layer]) -> int:
+    products = (part.weight for layer in layers for part in (layer.qkv, layer.out, layer.down))
+    return sum(w.numel() for w in products) + sum(layer.gate_up.weights for layer in layers)
 
 
 def _fuse(block: Any) -> Layer:

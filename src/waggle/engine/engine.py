@@ -21,6 +21,7 @@ from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
 from waggle.engine.grammar import Grammar
+from waggle.engine.judge import Judge
 from waggle.engine.passes import Backend, Rolling, Said
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
@@ -29,10 +30,6 @@ from waggle.engine.vocabulary import Vocabulary
 
 SPLIT = 32
 """Entering rows that are sent off in two halves: the second is opened while the first is run."""
-TRIED = 4_000
-"""Tokens of free answers after which it is known whether drafts are any good here."""
-LEAST_KEPT = 0.25
-"""Part of an answer that drafts must have said beforehand to be worth making."""
 MAX_ECHOES = 8
 """Prefixes whose text drafts may quote."""
 
@@ -77,7 +74,7 @@ class Engine:
         """Passes so far."""
         self._rows = max_rows
         self._habits = Habits()
-        self._drafted = self._kept = 0
+        self._judge = Judge()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
         self._queue: deque[tuple[Row, _Ticket, int]] = deque()
         self._free = sorted(range(max_rows), reverse=True)
@@ -92,15 +89,12 @@ class Engine:
     @property
     def drafts(self) -> bool:
         """Whether free answers are drafted here; if not, a skeleton is of no use."""
-        if self._drafted > TRIED and self._kept < LEAST_KEPT * self._drafted:
-            return False
-        return self.speculate and self.backend.drafts(self._rows)
+        return self.speculate and self._judge.drafts and self.backend.least(self._rows) < 1.0
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Decode every prompt; safe to call from several threads, which then share batches."""
         ticket = _Ticket(len(prompts))
-        drafts = self.drafts
-        rows = [self._row(prompt, drafts) for prompt in prompts]
+        rows = [self._row(prompt) for prompt in prompts]
         with self._door:
             self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
         while not ticket.complete:
@@ -112,7 +106,7 @@ class Engine:
             raise ticket.error
         return [done for done in ticket.completions if done is not None]
 
-    def _row(self, prompt: Prompt, drafts: bool) -> Row:
+    def _row(self, prompt: Prompt) -> Row:
         prompt = prompt if self.reuse_prefix else _unsplit(prompt)
         if not prompt.tail:
             raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
@@ -125,8 +119,7 @@ class Engine:
         pace = self.backend.pace(self._rows) if self.speculate else None
         if prompt.grammar is not None:
             return ConstrainedRow(prompt, self.ends, self._habits, pace)
-        quoted = self._echo(prompt.prefix) if drafts else None
-        return FreeRow(prompt, self.ends, self._habits, quoted, pace)
+        return FreeRow(prompt, self.ends, self._habits, pace)
 
     def _echo(self, prefix: tuple[int, ...]) -> Echo:
         """Return what a prefix says after which tokens, read once."""
@@ -190,9 +183,20 @@ class Engine:
         for part in flight:
             said, first = part.said(), 0
             for row in part.rows:
-                last = first + len(row.asked)
+                last, known, foretold = first + len(row.asked), len(row.answer), row.accepted
                 row.answered(said[first:last])
                 first = last
+                if row.kind != "choice":
+                    self._weigh(row, len(row.answer) - known, row.accepted - foretold)
+
+    def _weigh(self, row: Row, said: int, foretold: int) -> None:
+        """Note what drafts brought; a row goes on without them where they bring too little."""
+        if row.plain:
+            self._judge.plain(said)
+            return
+        self._judge.drafted(said, foretold, self.backend.least(self._rows))
+        if not self._judge.drafts:
+            row.undrafted()
 
     def _admit(self) -> None:
         """Let waiting rows in, in order, as far as there are slots and memory for them."""
@@ -211,6 +215,8 @@ class Engine:
             taken = max((other.slot for other, _, _ in self._active), default=-1)
             if max(taken, self._free[-1]) >= held:
                 return False
+        if isinstance(row, FreeRow) and self.drafts:
+            row.quote(self._echo(row.prompt.prefix))
         row.slot = self._free.pop()
         self.backend.reserve(*size)
         self._active.append((row, ticket, index))
@@ -254,7 +260,9 @@ class Engine:
         said = self.backend.roll(given, self._closing)
         self.batches += len(said[0])
         for row, tokens in zip(rows, said, strict=True):
+            known = len(row.answer)
             row.rolled(tokens)
+            self._judge.plain(len(row.answer) - known)
 
     def _step(self, rows: list[Row]) -> list[_Part]:
         """Run what is pending in some rows and ask what follows."""
@@ -311,8 +319,6 @@ class Engine:
 
     def _close(self, row: Row) -> Completion:
         if row.kind != "choice" and not row.plain:
-            self._drafted += len(row.answer)
-            self._kept += row.accepted
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
 

@@ -39,9 +39,9 @@ class Oracle:
         """Return how far drafts reach."""
         return self._pace
 
-    def drafts(self, rows: int) -> bool:
-        """Whether free answers are drafted; without a pace they are rolled."""
-        return self._drafts
+    def least(self, rows: int) -> float:
+        """Return nothing or all: free answers are drafted or rolled as told."""
+        return 0.0 if self._drafts else 1.0
 
     @property
     def rolls(self) -> bool:

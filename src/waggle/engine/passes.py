@@ -42,8 +42,8 @@ class Backend(Protocol):
         """Return how far drafts should reach with this many rows; None where none may be used."""
         ...
 
-    def drafts(self, rows: int) -> bool:
-        """Whether drafts of free answers save more than they cost, with this many rows."""
+    def least(self, rows: int) -> float:
+        """Return the part of free answers that drafts must foretell to pay, with this many rows."""
         ...
 
     @property

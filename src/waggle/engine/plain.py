@@ -34,9 +34,9 @@ class PlainBackend:
     def pace(self, rows: int) -> None:
         """No drafts: some caches cannot be rolled back."""
 
-    def drafts(self, rows: int) -> bool:
-        """Never: see `pace`."""
-        return False
+    def least(self, rows: int) -> float:
+        """All of it: see `pace`."""
+        return 1.0
 
     def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
         """Not offered: rows are run one by one."""

@@ -61,6 +61,9 @@ class Row:
         """Use what the model says after each asked offset."""
         raise NotImplementedError
 
+    def undrafted(self) -> None:
+        """Go on without drafts, where there were any."""
+
     def _append(self, tokens: Sequence[int]) -> None:
         """Decide tokens, up to an end token or the longest answer."""
         if self.finish:
@@ -255,18 +258,29 @@ class FreeRow(Row):
         prompt: Prompt,
         ends: frozenset[int],
         habits: Habits,
-        prefix: Echo | None,
         pace: Pace | None,
     ) -> None:
-        """Prepare a row; without a prefix to quote or a pace it drafts nothing."""
+        """Prepare a row; until it may quote its prefix it drafts nothing."""
         super().__init__(prompt, ends)
         self.kind = "forced" if prompt.ignore_end else "free"
         self._habits = habits
-        self._prefix = prefix
+        self._prefix: Echo | None = None
         self._pace = pace
-        self.plain = prefix is None or pace is None
+        self.plain = True
         self.drafter: Drafter | None = None
         self.draft: list[int] = []
+
+    def quote(self, prefix: Echo) -> None:
+        """Draft this answer, from what its prefix says among others."""
+        self._prefix = prefix
+        self.plain = self._pace is None
+
+    def undrafted(self) -> None:
+        """Go on without drafts."""
+        self.drafter, self._prefix, self.draft = None, None, []
+        self.plain = True
+        self.pending = self.pending[:1]
+        self.asked = self.asked[:1]
 
     def prepare(self) -> None:
         """Read the prompt for drafts."""

@@ -8,7 +8,6 @@ float32 the tokens of a prompt are those of plain greedy decoding, whatever shar
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
+from waggle.engine import collector
 from waggle.engine.backend import LeanBackend
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
@@ -72,6 +72,7 @@ class Engine:
         self.speculate = speculate
         self.batches = 0
         """Passes so far."""
+        self._turns = 0
         self._rows = max_rows
         self._habits = Habits()
         self._judge = Judge()
@@ -94,14 +95,15 @@ class Engine:
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Decode every prompt; safe to call from several threads, which then share batches."""
         ticket = _Ticket(len(prompts))
-        rows = [self._row(prompt) for prompt in prompts]
-        with self._door:
-            self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
-        while not ticket.complete:
-            # Whoever holds the driver's seat advances everybody's rows, step by step.
-            with self._driver:
-                if not ticket.complete:
-                    self._turn()
+        with collector.held():
+            rows = [self._row(prompt) for prompt in prompts]
+            with self._door:
+                self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
+            while not ticket.complete:
+                # Whoever holds the driver's seat advances everybody's rows, step by step.
+                with self._driver:
+                    if not ticket.complete:
+                        self._turn()
         if ticket.error is not None:
             raise ticket.error
         return [done for done in ticket.completions if done is not None]
@@ -132,10 +134,8 @@ class Engine:
 
     def _turn(self) -> None:
         """Admit waiting rows, send the ready ones off, hand out what has come back."""
-        # A turn makes thousands of small things that are kept: looking through them now finds none
-        # to give back, and the device would wait meanwhile.
-        collects = gc.isenabled()
-        gc.disable()
+        self._turns += 1
+        collector.breathe(self._turns)
         try:
             self._admit()
             self._land(self._launch())
@@ -147,9 +147,6 @@ class Engine:
                 self._release(row)
             self._active.clear()
             self._queue.clear()
-        finally:
-            if collects:
-                gc.enable()
 
     def _launch(self) -> list[_Part]:
         """Send every row off; where the device works by itself, return what is on the way.

@@ -55,6 +55,7 @@ class Vocabulary:
         self.kept = 0
         """How much that is."""
         self._encode = lru_cache(maxsize=_CACHE)(self._encode_checked)
+        self._settle = lru_cache(maxsize=_CACHE)(self._settled)
 
     @staticmethod
     def _style(tokenizer: Any) -> Any:
@@ -90,6 +91,9 @@ class Vocabulary:
         Tokens grow within a word of the pre-tokenizer, so all of the last word stays open; where
         that leaves nothing, the first token has to do.
         """
+        return self._settle(text)
+
+    def _settled(self, text: bytes) -> tuple[int, ...]:
         tokens = self.encode(text)
         splitter = getattr(
             getattr(self.tokenizer, "backend_tokenizer", None), "pre_tokenizer", None

@@ -188,8 +188,9 @@ class LeanBackend:
         """Run one chunk per row; return hidden states at the asked offsets of each row in turn."""
         pieces = [Piece(*row) for row in zip(slots, chunks, starts, strict=True)]
         with torch.inference_mode():
-            known = {tokens: self.prefix(tokens) for tokens in dict.fromkeys(prefixes)}
-            kept = [known[tokens] for tokens in prefixes]
+            # By identity: a prefix is long, and rows mostly share the very same one.
+            known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
+            kept = [known[id(tokens)] for tokens in prefixes]
             if self.graphs is not None and self.graphs.fits(pieces):
                 keep = indices(_flat(pieces, asked), self.device)
                 return self.graphs.run(pieces, kept)[keep]

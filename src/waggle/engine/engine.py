@@ -97,6 +97,7 @@ class Engine:
         ticket = _Ticket(len(prompts))
         with collector.held():
             rows = [self._row(prompt) for prompt in prompts]
+            self._relate(rows)
             with self._door:
                 self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
             while not ticket.complete:
@@ -122,6 +123,15 @@ class Engine:
         if prompt.grammar is not None:
             return ConstrainedRow(prompt, self.ends, self._habits, pace)
         return FreeRow(prompt, self.ends, self._habits, pace)
+
+    def _relate(self, rows: list[Row]) -> None:
+        """Number rows by their prefixes, which are long: they are compared here and nowhere else.
+
+        Numbers serve to put rows side by side; those of another call may be the same by chance.
+        """
+        families: dict[tuple[int, ...], int] = {}
+        for row in rows:
+            row.family = families.setdefault(row.prompt.prefix, len(families))
 
     def _echo(self, prefix: tuple[int, ...]) -> Echo:
         """Return what a prefix says after which tokens, read once."""
@@ -224,9 +234,9 @@ class Engine:
 
         Rows under way come first: while their answers are read, nothing else waits for them.
         """
-        heads = {row.prompt.prefix: row.slot for row in reversed(rows)}
+        heads = {row.family: row.slot for row in reversed(rows)}
         if len(heads) > 1:
-            rows = sorted(rows, key=lambda row: (heads[row.prompt.prefix], row.slot))
+            rows = sorted(rows, key=lambda row: (heads[row.family], row.slot))
         else:
             rows = sorted(rows, key=lambda row: row.slot)
         going = [row for row in rows if row.cached]

@@ -30,6 +30,8 @@ class Row:
 
     def __init__(self, prompt: Prompt, ends: frozenset[int]) -> None:
         self.prompt = prompt
+        self.family = 0
+        """A number that rows of one prefix have in common."""
         self.ends = ends
         self.slot = -1
         self.cached = 0
@@ -182,29 +184,32 @@ class ConstrainedRow(Row):
         """Keep what was guessed right, take the first other choice, and plan on from there."""
         if self._own is None and self._pace is not None:
             self._own = Trail([*self.prompt.tail, *self.answer])
-        known = len(self.answer)
-        self.drafted += len(self.pending) - 1 - self._points[0].offset
-        for point, token in zip(self._points, tokens, strict=True):
+        points, last = self._points, len(self.pending) - 1
+        first = points[0].offset
+        said: list[int] = []
+        for point, token in zip(points, tokens, strict=True):
             self._habits.learn(point.context, token, point.echo)
-            self._append([token])
-            if token != point.guess.token or point is self._points[-1]:
+            said.append(token)
+            if token != point.guess.token or point is points[-1]:
                 break
-            self._append(point.run)
-        self.accepted += point.offset - self._points[0].offset
-        self.cached -= len(self.pending) - 1 - point.offset
+            said += point.run
+        self.drafted += last - first
+        self.accepted += point.offset - first
+        self.cached -= last - point.offset
         if self._own is not None:
-            self._own.extend(self.answer[known:])
-        self._go_on(point, token)
+            self._own.extend(said)
+        self._go_on(point, token, said)
 
-    def _go_on(self, point: _Point, token: int) -> None:
+    def _go_on(self, point: _Point, token: int, said: list[int]) -> None:
+        """Decide what was said and what that forces, and lay out the next pass."""
         ready, self._ready = self._ready, None
         if ready is not None and ready[0] == token and self.steps == 1:
-            self._append(ready[1])
+            self._append([*said, *ready[1]])
             if not self.done:
                 self._load(ready[2])
             return
         state, run = self._constraint.leap(point.state, token)
-        self._append(run)
+        self._append([*said, *run])
         if not self._settled(state):
             self._load(self._plan(state, [token, *run]))
 

@@ -127,3 +127,4 @@ def test_the_kernels_compute_what_they_must(
     heads, kv, width, normed = sizes
     given = spin(heads, kv, width, dtype, normed)
     assert mixing.agrees(mixing.Kernels(), given, torch.device("cpu"), dtype)
+    assert mixing.smooth(mixing.Kernels(), torch.device("cpu"), dtype)

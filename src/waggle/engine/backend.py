@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine import flash, mixing
+from waggle.engine import flash
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
@@ -61,8 +61,7 @@ class LeanBackend:
         shape, dtype = self.decoder.shape, self.decoder.dtype
         if flash.works(self.device, dtype, shape.heads, shape.kv_heads, shape.head_dim):
             store = RowStore(shape, max_rows, dtype, self.device)
-            spin = self.decoder.spin(self.decoder.layers[0])
-            store.mixer = mixing.kernels(self.device, dtype, spin)
+            store.mixer = self.decoder.kernels
             if graphs:
                 self.graphs = StepGraphs(self.decoder, store)
                 self.loop = GreedyLoop(self.decoder, store)

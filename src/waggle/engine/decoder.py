@@ -15,9 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from waggle.engine import mixing
 from waggle.engine.linear import GateUp, Linear
 from waggle.engine.mixing import Spin
-from waggle.engine.pointwise import pointwise
+from waggle.engine.pointwise import PLAIN, pointwise
 from waggle.engine.row_store import RowStore
 from waggle.engine.stores import Chunk, Shape, Store
 
@@ -71,9 +72,13 @@ class Decoder:
         self.dtype = self.embedding.dtype
         self.device = self.embedding.device
         self._weights = _weights(self.layers) + self.head.weight.numel()
-        self._parts = pointwise(self.device, self.dtype, self.parameters())
         self._rotary = body.rotary_emb
         self._cos, self._sin = self._tables(512)
+        self.kernels = mixing.kernels(self.device, self.dtype, self.spin(self.layers[0]))
+        """Kernels of our own, where there are any; the compiler is not needed then."""
+        self._parts = PLAIN
+        if self.kernels is None:
+            self._parts = pointwise(self.device, self.dtype, self.parameters())
 
     def _tables(self, length: int) -> tuple[Tensor, Tensor]:
         positions = torch.arange(length, device=self.device).unsqueeze(0)
@@ -96,8 +101,8 @@ class Decoder:
 
     @property
     def fused(self) -> bool:
-        """Whether the element-wise parts are compiled."""
-        return self._parts.compiled
+        """Whether the element-wise parts are fused."""
+        return self._parts.compiled or self.kernels is not None
 
     def parameters(self) -> int:
         """Return the number of weights one token passes through, embedding rows aside."""
@@ -137,7 +142,8 @@ class Decoder:
         if keep is not None:
             x, seen = x[keep], seen[keep]
         x = layer.out.add(seen.reshape(x.shape[0], -1), x)
-        gated = layer.gate_up(self._normalise(x, layer.norm_mid), self._parts.gate)
+        gate = self._parts.gate if self.kernels is None else self.kernels.gate
+        gated = layer.gate_up(self._normalise(x, layer.norm_mid), gate)
         return layer.down.add(gated, x)
 
     def spin(self, layer: Layer) -> Spin:
@@ -158,6 +164,8 @@ class Decoder:
         return self._parts.rotate(fused, *angles, heads, kv)
 
     def _normalise(self, x: Tensor, weight: Tensor) -> Tensor:
+        if self.kernels is not None and x.dim() == 2:
+            return self.kernels.norm(x, weight, self.shape.epsilon)
         if self.device.type == "cpu" and self.dtype == torch.bfloat16:
             return _normalise_here(x, weight, self.shape.epsilon)
         return F.rms_norm(x, (x.shape[-1],), weight, self.shape.epsilon)

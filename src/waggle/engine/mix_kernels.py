@@ -1,4 +1,4 @@
-"""Kernels between a block's two products: turn queries and keys, keep them, attend to one row.
+"""Kernels between a block's products: normalise, turn, keep, attend to one row, gate.
 
 Written in Triton, which comes with torch on CUDA; import this module only there (see
 `waggle.engine.mixing`, which says in plain torch what they compute). One launch each instead of six
@@ -13,6 +13,30 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def norm(x, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Scale one row to a mean square of one, and by the weights."""
+    row = tl.program_id(0).to(tl.int64) * WIDTH
+    d = tl.arange(0, BLOCK)
+    live = d < WIDTH
+    wide = tl.load(x + row + d, mask=live, other=0.0).to(tl.float32)
+    by = tl.load(weight + d, mask=live, other=0.0).to(tl.float32)
+    size = tl.rsqrt(tl.sum(wide * wide, 0) / WIDTH + epsilon)
+    tl.store(out + row + d, (wide * size * by).to(out.dtype.element_ty), mask=live)
+
+
+@triton.jit
+def gate(both, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Return silu of the first half of one row times the second."""
+    row = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    live = d < WIDTH
+    first = tl.load(both + row * 2 * WIDTH + d, mask=live, other=0.0).to(tl.float32)
+    second = tl.load(both + row * 2 * WIDTH + WIDTH + d, mask=live, other=0.0).to(tl.float32)
+    found = first / (1.0 + tl.exp(-first)) * second
+    tl.store(out + row * WIDTH + d, found.to(out.dtype.element_ty), mask=live)
 
 
 @triton.jit(do_not_specialize_on_alignment=["angles", "flat"])

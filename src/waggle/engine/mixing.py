@@ -15,10 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.pointwise import rotate
+from waggle.engine.pointwise import gate, rotate
 
 BLOCK = 64
 """Keys that a program of the step kernel reads at a time."""
+GATED = 2048
+"""Values that a program gates."""
 _AT_ONCE = 16
 """Fewest queries that a matrix unit takes."""
 
@@ -78,6 +80,25 @@ class Kernels:
     def __init__(self) -> None:
         self._made: Any = import_module("waggle.engine.mix_kernels")
 
+    def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Normalise the rows of [N, D]."""
+        count, width = x.shape
+        out = torch.empty_like(x)
+        self._made.norm[(count,)](
+            x, weight, out, epsilon, WIDTH=width, BLOCK=_power(width), num_warps=4
+        )
+        return out
+
+    def gate(self, both: Tensor) -> Tensor:
+        """Return silu of the first half of each row times the second."""
+        count, width = both.shape[0], both.shape[1] // 2
+        out = torch.empty((count, width), dtype=both.dtype, device=both.device)
+        block = min(_power(width), GATED)
+        self._made.gate[(count, -(-width // block))](
+            both, out, WIDTH=width, BLOCK=block, num_warps=4
+        )
+        return out
+
     def place(
         self, fused: Tensor, spin: Spin, angles: Tensor, flat: Tensor, cache: Tensor
     ) -> Tensor:
@@ -126,7 +147,8 @@ def kernels(device: torch.device, dtype: torch.dtype, spin: Spin) -> Kernels | N
     try:
         made = Kernels()
         with torch.inference_mode():
-            return made if agrees(made, spin, device, dtype) else None
+            good = agrees(made, spin, device, dtype) and smooth(made, device, dtype)
+            return made if good else None
     except Exception:  # no Triton, an unknown card: plain torch works everywhere
         return None
 
@@ -148,6 +170,18 @@ def agrees(made: Mixer, spin: Spin, device: torch.device, dtype: torch.dtype) ->
     asked = made.place(fused, spin, places, bases + places, apart)
     pairs = ((found, wanted), (held, kept), (asked, turned), (apart, kept))
     return all(torch.allclose(a.float(), b.float(), atol=0.03, rtol=0.02) for a, b in pairs)
+
+
+def smooth(made: Kernels, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether norms and gates are those of plain torch, on widths that are no powers of two."""
+    x, weight = _wave((5, 576), 0.37, device, dtype), _wave((576,), 0.11, device, dtype)
+    wide = _wave((3, 2 * 2560), 0.7, device, dtype)
+    pairs = (
+        (made.norm(x, weight, 1e-5), F.rms_norm(x, (576,), weight, 1e-5)),
+        (made.gate(x), gate(x)),
+        (made.gate(wide), gate(wide)),
+    )
+    return all(torch.allclose(a.float(), b.float(), atol=0.02, rtol=0.02) for a, b in pairs)
 
 
 def _wave(shape: tuple[int, ...], step: float, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -129,11 +129,27 @@ class LeanBackend:
         if moved or stretched:
             if self.device.type == "cuda":
                 torch.cuda.synchronize()  # a captured step may still be on its way
-            for captured in (self.graphs, self.loop):
-                if captured is not None:
-                    captured.clear()
+            self._void()
         if moved and self.device.type == "cuda":
             torch.cuda.empty_cache()  # what was moved away is of no size that comes again
+
+    def _void(self) -> None:
+        """Drop recorded steps: what they read by address has moved."""
+        for captured in (self.graphs, self.loop):
+            if captured is not None:
+                captured.clear()
+
+    def forget(self) -> None:
+        """Give caches back after a failure, which may have left them half made.
+
+        A cache that is short of a layer, or that is said to hold a prefix it does not hold, would
+        make every later answer wrong without a word.
+        """
+        self._void()
+        self._prefixes.clear()
+        self.store.forget()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def prime(self, most: int) -> None:
         """Make steps of up to this many tokens ready, where making ready takes time."""

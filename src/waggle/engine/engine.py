@@ -157,6 +157,7 @@ class Engine:
                 self._release(row)
             self._active.clear()
             self._queue.clear()
+            self.backend.forget()
 
     def _launch(self) -> list[_Part]:
         """Send every row off; where the device works by itself, return what is on the way.

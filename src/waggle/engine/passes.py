@@ -90,6 +90,10 @@ class Backend(Protocol):
         """Ask for each state's most likely token among those allowed to it."""
         ...
 
+    def forget(self) -> None:
+        """Give caches back after a failure, which may have left them half made."""
+        ...
+
     def release(self, slot: int) -> None:
         """A row has left its slot."""
         ...

@@ -56,6 +56,11 @@ class PlainBackend:
     def reserve(self, prefix: int, own: int) -> None:
         """Nothing to do: these caches grow by themselves."""
 
+    def forget(self) -> None:
+        """Drop every cache."""
+        self._caches.clear()
+        self._prefixes.clear()
+
     def release(self, slot: int) -> None:
         """Drop the cache of a finished row."""
         self._caches.pop(slot, None)

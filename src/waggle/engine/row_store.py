@@ -123,6 +123,11 @@ class RowStore:
             self._cache.append(fresh)
         return True
 
+    def forget(self) -> None:
+        """Give all memory back; what rows held is lost."""
+        self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
+        self._cache, self._held = [], [None] * self._most
+
     def single(self, length: int) -> RowStore:
         """Return a store of one row."""
         store = RowStore(self._shape, 1, self._dtype, self._device, self._kernel)

@@ -102,6 +102,11 @@ class SharedStore:
         )
         return first, second
 
+    def forget(self) -> None:
+        """Give all memory back; what rows held is lost."""
+        self.capacity, self._rows, self._planned = 0, self._most, (0, 0)
+        self._cache = []
+
     def single(self, length: int) -> SharedStore:
         """Return a store of one row."""
         store = SharedStore(self._shape, 1, self._dtype, self._device)

@@ -90,6 +90,10 @@ class Store(Protocol):
         """Make room for rows of this size; whether the caches moved."""
         ...
 
+    def forget(self) -> None:
+        """Give all memory back; what rows held is lost."""
+        ...
+
     def single(self, length: int) -> Store:
         """Return a store of one row for running a prefix of this many tokens."""
         ...

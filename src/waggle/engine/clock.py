@@ -71,6 +71,10 @@ class Clocked:
         """As the watched backend."""
         self.backend.reserve(prefix, own)
 
+    def forget(self) -> None:
+        """As the watched backend."""
+        self.backend.forget()
+
     def release(self, slot: int) -> None:
         """As the watched backend."""
         self.backend.release(slot)

@@ -71,6 +71,10 @@ class Oracle:
     def reserve(self, prefix: int, own: int) -> None:
         """Nothing to do."""
 
+    def forget(self) -> None:
+        """Forget every row."""
+        self._rows.clear()
+
     def release(self, slot: int) -> None:
         """Forget a row."""
         self._rows.pop(slot, None)

@@ -15,6 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from waggle.engine.sharing import spare
+
 SLACK = 32
 """Cache positions kept free after an answer, for drafts."""
 HOST_LIMIT = 1 << 30
@@ -25,7 +27,7 @@ def memory_limit(device: torch.device, held: int) -> int:
     """Return how many bytes rows may take that have taken some: several engines share a GPU."""
     if device.type != "cuda":
         return HOST_LIMIT
-    return held + int(torch.cuda.mem_get_info(device)[0]) // 2
+    return held + spare(device) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
 from waggle.crew import end_with_parent
+from waggle.engine import sharing
 from waggle.evaluate.costs import deal_laws
 from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell
@@ -130,7 +131,7 @@ def in_lanes(
     hands = [hand for hand in _dealt(parts, lanes) if hand]
     started = [
         context.Process(
-            target=_lane, args=(hand, results, records, width, threads), daemon=True
+            target=_lane, args=(hand, results, records, width, threads, len(hands)), daemon=True
         )
         for hand in hands
     ]  # fmt: skip
@@ -185,8 +186,9 @@ def _arriving(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[R
 
 
 def _lane(
-    hand: Sequence[tuple[int, Part]], results: Any, records: Kept | None, width: int, threads: int
-) -> None:
+    hand: Sequence[tuple[int, Part]], results: Any, records: Kept | None, width: int, threads: int,
+    lanes: int,
+) -> None:  # fmt: skip
     """Play the parts of one lane; say which laws cannot be loaded, and when it is at its end."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its lanes itself
@@ -203,6 +205,7 @@ def _lane(
         except Absent as error:
             results.put(Missing(place, str(error)))
             continue
+        sharing.keep_to(lanes)
         for row in in_lockstep(part.cells, made, records, width):
             results.put(row)
         del made

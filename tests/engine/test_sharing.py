@@ -1,0 +1,51 @@
+"""Engines that share a GPU keep to their parts of it; the GPU itself is made up here."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from waggle.engine import sharing
+from waggle.engine.stores import memory_limit
+
+TOTAL = 100 << 30
+
+
+class Gpu:
+    """The memory of one device, as torch tells of it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.free, self.reserved, self.fraction = TOTAL, 0, 1.0
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        patch.setattr(torch.cuda, "device_count", lambda: 1)
+        patch.setattr(torch.cuda, "mem_get_info", lambda _device: (self.free, TOTAL))
+        patch.setattr(torch.cuda, "memory_reserved", lambda _device: self.reserved)
+        patch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _device: self.fraction)
+        patch.setattr(torch.cuda, "set_per_process_memory_fraction", self.take)
+
+    def take(self, fraction: float, _device: Any) -> None:
+        self.fraction = fraction
+
+
+def test_parts_add_up_to_less_than_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu(monkeypatch)
+    for parts in (1, 4, 12):
+        sharing.keep_to(parts)
+        assert parts * gpu.fraction < 1
+
+
+def test_an_engine_counts_on_its_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, device = Gpu(monkeypatch), torch.device("cuda")
+    assert memory_limit(device, 7) == 7 + TOTAL // 2
+    sharing.keep_to(4)
+    assert memory_limit(device, 0) <= TOTAL // 8
+    gpu.reserved = TOTAL // 4  # its part is used up
+    assert memory_limit(device, 7) == 7
+    gpu.reserved, gpu.free = 0, 10
+    assert memory_limit(device, 7) == 12
+
+
+def test_without_a_gpu_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delattr(torch.cuda, "set_per_process_memory_fraction")
+    sharing.keep_to(2)

@@ -20,7 +20,7 @@ class Plainly:
     """The fused kernels in torch, prefixes read where the rows say."""
 
     def __init__(self) -> None:
-        self.steps = self.placed = 0
+        self.steps = self.placed = self.spans = 0
 
     def place(
         self, fused: Tensor, spin: Spin, angles: Tensor, flat: Tensor, cache: Tensor
@@ -29,6 +29,10 @@ class Plainly:
         cache.index_copy_(0, flat, kv)
         self.placed += 1
         return q
+
+    def attend(self, *given: Any) -> Tensor:
+        self.spans += 1
+        return flash.reference(*given)
 
     def step(
         self, fused: Tensor, spin: Spin, angles: Tensor, rows: Steps, cache: Tensor, scale: float
@@ -90,11 +94,12 @@ def test_fused_passes_are_greedy(tiny: Any, speculate: bool) -> None:
     engine = row_engine(tiny, 5, speculate=speculate)
     backend = engine.backend
     assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
-    backend.store.mixer = Plainly()
+    backend.store.mixer = made = Plainly()
     batch = prompts(tiny[1], 12)
     want = [reference(*tiny, prompt) for prompt in batch]
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == want
+    assert made.spans > 0 or not speculate
 
 
 def test_rows_of_one_prefix_read_one_copy(tiny: Any) -> None:
@@ -128,3 +133,5 @@ def test_the_kernels_compute_what_they_must(
     given = spin(heads, kv, width, dtype, normed)
     assert mixing.agrees(mixing.Kernels(), given, torch.device("cpu"), dtype)
     assert mixing.smooth(mixing.Kernels(), torch.device("cpu"), dtype)
+    attend = mixing.Kernels().attend
+    assert flash.agrees(torch.device("cpu"), dtype, heads, kv, width, attend)

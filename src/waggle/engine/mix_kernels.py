@@ -142,3 +142,51 @@ def step(
         top = higher
     asked = out + row * HEADS * WIDTH + (kv * GROUPS + lane[:, None]) * WIDTH + d[None, :]
     tl.store(asked, (told / total[:, None]).to(out.dtype.element_ty), mask=asks)
+
+
+@triton.jit(do_not_specialize_on_alignment=["starts_q", "starts_k", "used"])
+def span(
+    queries, keys, values, starts_q, starts_k, used, out, scale,
+    HEADS: tl.constexpr, KV: tl.constexpr, WIDTH: tl.constexpr, STRIDE: tl.constexpr,
+    TILE: tl.constexpr, SHARE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Attend with a few tokens of one row, all queries of one key head together."""
+    row = tl.program_id(0)
+    kv = tl.program_id(1)
+    GROUPS: tl.constexpr = HEADS // KV
+    first = tl.load(starts_q + row).to(tl.int64)
+    count = (tl.load(starts_q + row + 1) - first).to(tl.int32)
+    start = tl.program_id(2) * TILE
+    if start >= count:
+        return
+    base = tl.load(starts_k + row).to(tl.int64)
+    before = tl.load(used + row).to(tl.int32) - count
+    lane = tl.arange(0, TILE * SHARE)
+    token = start + lane // SHARE
+    head = lane % SHARE
+    d = tl.arange(0, WIDTH)
+    asks = ((token < count) & (head < GROUPS))[:, None]
+    at = ((first + token) * HEADS + kv * GROUPS + head) * WIDTH
+    q = tl.load(queries + at[:, None] + d[None, :], mask=asks, other=0.0)
+    sees = before + token + 1
+    end = before + tl.minimum(count, start + TILE)
+    kind = values.dtype.element_ty
+    top = tl.full([TILE * SHARE], float("-inf"), tl.float32)
+    total = tl.zeros([TILE * SHARE], tl.float32)
+    told = tl.zeros([TILE * SHARE, WIDTH], tl.float32)
+    for j0 in range(0, end, BLOCK):
+        j = j0 + tl.arange(0, BLOCK)
+        there = (j < end)[:, None]
+        where = (base + j)[:, None] * STRIDE + kv * WIDTH + d[None, :]
+        k = tl.load(keys + where, mask=there, other=0.0)
+        v = tl.load(values + where, mask=there, other=0.0)
+        score = tl.dot(q, tl.trans(k)) * scale
+        score = tl.where((j[None, :] < sees[:, None]) & (j < end)[None, :], score, float("-inf"))
+        higher = tl.maximum(top, tl.max(score, 1))
+        weight = tl.exp(score - higher[:, None])
+        shrink = tl.exp(top - higher)
+        total = total * shrink + tl.sum(weight, 1)
+        told = told * shrink[:, None] + tl.dot(weight.to(kind), v)
+        top = higher
+    found = (told / total[:, None]).to(out.dtype.element_ty)
+    tl.store(out + at[:, None] + d[None, :], found, mask=asks)

@@ -15,10 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from waggle.engine import flash
 from waggle.engine.pointwise import gate, rotate
 
 BLOCK = 64
 """Keys that a program of the step kernel reads at a time."""
+TILE = 16
+"""Tokens of a row that a program attends with."""
 GATED = 2048
 """Values that a program gates."""
 _AT_ONCE = 16
@@ -71,6 +74,20 @@ class Mixer(Protocol):
         self, fused: Tensor, spin: Spin, angles: Tensor, rows: Steps, cache: Tensor, scale: float
     ) -> Tensor:
         """Turn, keep and attend for rows of one new token each."""
+        ...
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        starts_q: Tensor,
+        starts_k: Tensor,
+        used: Tensor,
+        longest: tuple[int, int],
+        scale: float,
+    ) -> Tensor:
+        """Attend with a few tokens of each row, as `waggle.engine.flash` does with many."""
         ...
 
 
@@ -128,6 +145,27 @@ class Kernels:
         )  # fmt: skip
         return out
 
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        starts_q: Tensor,
+        starts_k: Tensor,
+        used: Tensor,
+        longest: tuple[int, int],
+        scale: float,
+    ) -> Tensor:
+        """Attend with a few tokens of each row; a key is read once for all heads that share it."""
+        heads, kv, width = q.shape[1], k.shape[1], q.shape[2]
+        out = torch.empty_like(q)
+        self._made.span[(used.shape[0], kv, -(-longest[0] // TILE))](
+            q, k, v, starts_q, starts_k, used, out, scale,
+            HEADS=heads, KV=kv, WIDTH=width, STRIDE=k.stride(0), TILE=TILE,
+            SHARE=_power(heads // kv), BLOCK=BLOCK, num_warps=4, num_stages=3,
+        )  # fmt: skip
+        return out
+
 
 def _norms(spin: Spin, other: Tensor) -> tuple[Tensor, Tensor]:
     """Return the weights of both norms; where there are none, what stands in is never read."""
@@ -148,7 +186,8 @@ def kernels(device: torch.device, dtype: torch.dtype, spin: Spin) -> Kernels | N
         made = Kernels()
         with torch.inference_mode():
             good = agrees(made, spin, device, dtype) and smooth(made, device, dtype)
-            return made if good else None
+            sizes = spin.heads, spin.kv, spin.cos.shape[-1]
+            return made if good and flash.agrees(device, dtype, *sizes, made.attend) else None
     except Exception:  # no Triton, an unknown card: plain torch works everywhere
         return None
 

@@ -31,6 +31,8 @@ from waggle.engine.stores import (
     round_up,
 )
 
+FEW = 128
+"""Tokens of a row up to which a kernel for few of them is the faster one."""
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -252,4 +254,7 @@ class RowStore:
     def _attend(self, q: Tensor, cache: Tensor, chunk: RowChunk) -> Tensor:
         keys, values = cache.chunk(2, dim=1)
         rows = (chunk.starts_q, chunk.starts_k, chunk.used)
-        return self._kernel(q, keys, values, *rows, chunk.longest, self._scale)
+        attend = self._kernel
+        if self.mixer is not None and chunk.longest[0] <= FEW:
+            attend = self.mixer.attend
+        return attend(q, keys, values, *rows, chunk.longest, self._scale)

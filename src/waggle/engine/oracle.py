@@ -40,8 +40,8 @@ class Oracle:
         return self._pace
 
     def least(self, rows: int) -> float:
-        """Return nothing or all: free answers are drafted or rolled as told."""
-        return 0.0 if self._drafts else 1.0
+        """Return what a CPU asks of drafts, or all of it where rows are to be rolled."""
+        return 0.25 if self._drafts else 1.0
 
     @property
     def rolls(self) -> bool:

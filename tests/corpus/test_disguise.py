@@ -16,7 +16,7 @@ from waggle.core.canon import check_view, encode_view
 from waggle.core.protocols import Case, Request
 from waggle.core.schema import WAIT, Decision, View
 from waggle.core.seeds import Split
-from waggle.corpus import disguise, harvest, made, vocabulary
+from waggle.corpus import disguise, harvest, linked, made, vocabulary
 from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.draw import Draw
 from waggle.corpus.native import TRAINING, TRANSFER, open_case, training_tasks
@@ -143,3 +143,17 @@ def test_the_corpus_holds_made_up_tasks_after_everything_else() -> None:
                        ("test", {"disguised": 2, "linked": 1})):  # fmt: skip
         assert after[split][: len(before[split])] == before[split]
         assert Counter(e.source for e in after[split][len(before[split]) :]) == few
+
+
+def test_keys_of_the_training_tasks_mean_something_else_in_some_linked_tasks() -> None:
+    known: set[str] = set()
+    for task in training_tasks(("swarmbench/pursuit", "swarmbench/foraging", "silo/I-05")):
+        job = harvest.Job(Case(task.substrate, task.task, 8, 0, 12), "expert", 1)
+        for view, _ in harvest.gather(job, SETTINGS, "shuffled"):
+            known.update(view.private.observation)
+            rows = (*view.private.channels, *view.private.claims)
+            known.update(key for row in rows for key in row.facts)
+    assert set(linked._BORROWED) <= known
+    tasks = [linked.task(Draw(3, "task", number)) for number in range(400)]
+    assert {words.stance for words in tasks} >= {"answer", "source"}
+    assert all(words.stance != words.order for words in tasks)

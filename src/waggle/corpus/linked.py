@@ -38,6 +38,12 @@ from waggle.corpus.draw import Draw
 _CROWDS = (4, 6, 8)
 _FEW = (2, 3, 5)
 """Contacts at most, in one view; of a plain task they are few."""
+_BORROWED = (
+    "answer", "answered", "gained", "carrying", "missed", "offer", "sent", "heard", "intent",
+    "carries", "kind", "source", "way", "age",
+)  # fmt: skip
+"""Keys of the training tasks. Here they mean something else: a law that takes such a key for the
+sign of its task must unlearn that, or it never looks at the rest of a view that uses the word."""
 _SILENT = ("none", "no", "nothing so far", "not said", "-", "?", "open", "")
 
 
@@ -126,7 +132,9 @@ def task(draw: Draw) -> Words:
     drawn: dict[str, None] = {}
     while len(drawn) < 10:
         drawn[vocabulary.key(draw, common=common)] = None
-    names = list(drawn)
+    names = [draw.choice(_BORROWED) if draw.chance(12) else name for name in drawn]
+    if len(set(names)) < len(names):
+        names = list(drawn)
     unsaid = draw.choice(_SILENT) if draw.chance(60) else vocabulary.name(draw)
     points, told = draw.chance(12), draw.chance(30)
     few = told or points or draw.chance(45)

@@ -18,13 +18,21 @@ class Gpu:
         self.free, self.reserved, self.fraction = TOTAL, 0, 1.0
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch.cuda, "device_count", lambda: 1)
-        patch.setattr(torch.cuda, "mem_get_info", lambda _device: (self.free, TOTAL))
-        patch.setattr(torch.cuda, "memory_reserved", lambda _device: self.reserved)
-        patch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _device: self.fraction)
+        patch.setattr(torch.cuda, "current_device", lambda: 0)
+        patch.setattr(torch.cuda, "mem_get_info", lambda device: (self.told(device).free, TOTAL))
+        patch.setattr(torch.cuda, "memory_reserved", lambda device: self.told(device).reserved)
+        patch.setattr(
+            torch.cuda, "get_per_process_memory_fraction", lambda device: self.told(device).fraction
+        )
         patch.setattr(torch.cuda, "set_per_process_memory_fraction", self.take)
 
-    def take(self, fraction: float, _device: Any) -> None:
-        self.fraction = fraction
+    def told(self, device: Any) -> "Gpu":
+        """As torch has it, a device is asked for by its number."""
+        assert device == 0 and isinstance(device, int)
+        return self
+
+    def take(self, fraction: float, device: Any) -> None:
+        self.told(device).fraction = fraction
 
 
 def test_parts_add_up_to_less_than_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

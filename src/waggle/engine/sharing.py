@@ -27,6 +27,8 @@ def spare(device: Any) -> int:
     """Return how many bytes of a GPU are free and this process may still take."""
     import torch
 
-    free, total = torch.cuda.mem_get_info(device)
-    allowed = int(torch.cuda.get_per_process_memory_fraction(device) * total)
-    return max(0, min(int(free), allowed - torch.cuda.memory_reserved(device)))
+    # Not every function takes a device without a number.
+    number = device.index if device.index is not None else torch.cuda.current_device()
+    free, total = torch.cuda.mem_get_info(number)
+    allowed = int(torch.cuda.get_per_process_memory_fraction(number) * total)
+    return max(0, min(int(free), allowed - torch.cuda.memory_reserved(number)))

@@ -76,18 +76,9 @@ class Mixer(Protocol):
         """Turn, keep and attend for rows of one new token each."""
         ...
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        starts_q: Tensor,
-        starts_k: Tensor,
-        used: Tensor,
-        longest: tuple[int, int],
-        scale: float,
-    ) -> Tensor:
-        """Attend with a few tokens of each row, as `waggle.engine.flash` does with many."""
+    @property
+    def attend(self) -> flash.Varlen:
+        """Attends with a few tokens of each row, as `waggle.engine.flash` does with many."""
         ...
 
 

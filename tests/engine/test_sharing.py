@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from waggle.core.errors import ConfigError
 from waggle.engine import sharing
 from waggle.engine.stores import memory_limit
 
@@ -57,3 +58,18 @@ def test_without_a_gpu_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delattr(torch.cuda, "set_per_process_memory_fraction")
     sharing.keep_to(2)
+
+
+def test_a_command_can_be_kept_to_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, device = Gpu(monkeypatch), torch.device("cuda")
+    monkeypatch.setenv(sharing.SHARE, "0.25")
+    assert memory_limit(device, 0) == TOTAL // 8  # an engine alone
+    sharing.keep_to(5)
+    assert 5 * gpu.fraction < 0.25
+
+
+@pytest.mark.parametrize("text", ["", "0", "1.5", "-1", "half", "nan"])
+def test_a_share_that_is_none_says_so(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(sharing.SHARE, text)
+    with pytest.raises(ConfigError, match="WAGGLE_GPU_SHARE"):
+        sharing.share()

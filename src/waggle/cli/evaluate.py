@@ -62,7 +62,7 @@ def evaluate(
             want large batches are played many episodes side by side instead (see --processes).
         workers: Worker processes; one per core if unset.
         processes: Processes for a law that wants large batches, each with its own engine; several
-            may share one GPU.
+            may share one GPU (WAGGLE_GPU_SHARE=0.5 keeps them to half of its memory).
         width: Requests per batch for laws that want large batches, in each process; 256 in
             batches of the engine's own size if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.

@@ -4,7 +4,7 @@ A large corpus for a free teacher needs no files between its steps: a worker pla
 makes bundles), asks the expert about every view the moment a node sees it, and hands out (view,
 decision) pairs. Episodes are steered by several laws, among them the expert with some of its
 choices replaced, so that the teacher is asked about states it would not itself reach. Made views
-come beside them: situations, spatial tasks under a disguise, and tasks on graphs.
+come beside them: situations, close calls, spatial tasks under a disguise, and tasks on graphs.
 
 Invariant: jobs are a pure function of the settings and of one another independent, so the harvest
 is the same however many workers share it. Only training seeds, never a transfer task.
@@ -12,8 +12,10 @@ is the same however many workers share it. Only training seeds, never a transfer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from waggle import plugins
 from waggle.core.admit import violations
@@ -33,6 +35,10 @@ SEEDS = {"train": range(6_000), "validation": range(6_000, 7_000)}
 """Episode seeds by split, all of them training seeds."""
 HORIZON = {"silo": (9, 18), "swarmbench": (100, 100)}
 """Updates of a plain and of a shocked episode; other substrates take their own horizon."""
+PORTS = "silo"
+"""The substrate that has a regime in which a node writes on every port."""
+CAPS = (512, 4096)
+"""Bytes of a frame in that regime."""
 BUNDLES = 60
 """Bundles of one job."""
 LINKED = 300
@@ -41,11 +47,13 @@ SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
 FRAMES = 40
 """Native views that the bundles of one job take their task side from."""
+KINDS = ("native", "synthetic", "disguised", "linked", "close", "ports")
+"""What a harvest is made of, as its settings name it."""
 NOISE = 12
 """Of a hundred choices of `noisy-expert`, how many are any legal decision instead."""
 
 Pair = tuple[View, Decision]
-Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked"]
+Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked", "close"]
 
 
 class Job(NamedTuple):
@@ -63,9 +71,7 @@ def plan(settings: HarvestSettings, split: str) -> list[Job]:
     """Return the jobs of a split, families and kinds apart, in a fixed order."""
     tasks = training_tasks(settings.tasks)
     families = list(dict.fromkeys(task.substrate for task in tasks))
-    wanted = {
-        name: getattr(settings, name) for name in ("native", "synthetic", "disguised", "linked")
-    }
+    wanted = {name: getattr(settings, name) for name in KINDS}
     if split != "train":
         wanted = {name: settings.held_out * bool(count) for name, count in wanted.items()}
     quota = wanted["native"] // len(families)
@@ -77,15 +83,18 @@ def plan(settings: HarvestSettings, split: str) -> list[Job]:
         jobs += (job._replace(veiled=veiled) for job in _episodes(settings, split, own, quota))
     jobs += _bundles(settings, split, tasks, wanted["synthetic"], "bundles")
     jobs += _bundles(settings, split, tasks, wanted["disguised"] - played, "disguised")
-    return [*jobs, *_bundles(settings, split, tasks, wanted["linked"], "linked")]
+    jobs += _bundles(settings, split, tasks, wanted["linked"], "linked")
+    jobs += _bundles(settings, split, tasks, wanted["close"], "close")
+    return [*jobs, *_ports(settings, split, tasks, wanted["ports"])]
 
 
 def _episodes(
-    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int
-) -> Iterator[Job]:
+    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int,
+    purpose: str = "harvest",
+) -> Iterator[Job]:  # fmt: skip
     """Deal episodes until their updates add up; every size gets about the same share of them."""
     sizes = [n for n in settings.n for _ in range(max(settings.n) // n)]
-    root = derive(settings.seed, "harvest", split, tasks[0].substrate)
+    root = derive(settings.seed, purpose, split, tasks[0].substrate)
     planned = number = 0
     while planned < quota:
         draw = Draw(root, "episode", number)
@@ -99,6 +108,18 @@ def _episodes(
         number += 1
 
 
+def _ports(
+    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int
+) -> Iterator[Job]:
+    """Deal episodes of the regime `ports`, with small and with large frames in turn."""
+    own = [task for task in tasks if task.substrate == PORTS]
+    dealt = _episodes(settings, split, own, quota, "harvest ports") if own else ()
+    for number, job in enumerate(dealt):
+        # Tasks take turns as well, so a cap stays for a whole turn of them.
+        options = {"regime": "ports", "cap": CAPS[number // len(own) % len(CAPS)]}
+        yield job._replace(case=msgspec.structs.replace(job.case, options=options))
+
+
 def _bundles(
     settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], count: int, kind: Kind
 ) -> Iterator[Job]:
@@ -106,7 +127,8 @@ def _bundles(
     root = derive(
         settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
     )
-    size = LINKED if kind == "linked" else BUNDLES * made.BUNDLE // 100
+    sizes = {"linked": LINKED, "close": BUNDLES * sum(made.CLOSE.values())}
+    size = sizes.get(kind, BUNDLES * made.BUNDLE // 100)
     for number in range(-(-count // size)):
         draw = Draw(root, "job", number)
         task = draw.choice(tasks)
@@ -121,7 +143,7 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
     if job.kind == "episode":
         pairs = _listen(job, expert, order)
         return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
-    makers = {"bundles": _bundled, "disguised": _disguised, "linked": _linked}
+    makers = {"bundles": _bundled, "disguised": _disguised, "linked": _linked, "close": _close}
     return list(_labelled(makers[job.kind](job, settings, expert), order, expert))
 
 
@@ -194,6 +216,16 @@ class Steered:
 
 def _bundled(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]:
     """Make bundles of the eight classes, some with made-up vocabularies."""
+    return made.situations(job.salt, BUNDLES, _frames(job, settings, expert))
+
+
+def _close(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]:
+    """Make close calls, some with made-up vocabularies."""
+    return made.close(job.salt, BUNDLES, _frames(job, settings, expert))
+
+
+def _frames(job: Job, settings: HarvestSettings, expert: Law) -> Callable[[Draw], made.FrameOf]:
+    """Return what makes up a task, or takes the task side from native views of an episode."""
     native = [view for view, _ in _listen(job._replace(law="expert"), expert, "shuffled")]
     sample = native[:: max(1, len(native) // FRAMES)]
     shape: Shape = "spatial" if job.case.substrate == SPATIAL else "ports"
@@ -204,7 +236,7 @@ def _bundled(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]
         contract = made_up_contract(task, shape, wild=task.chance(50))
         return lambda draw: made_up_frame(draw, shape, contract)
 
-    return made.situations(job.salt, BUNDLES, frames)
+    return frames
 
 
 def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:

@@ -1,4 +1,4 @@
-"""Made views in a row: situations, spatial ones under a disguise, and tasks on graphs.
+"""Made views in a row: situations, close calls, spatial ones under a disguise, tasks on graphs.
 
 Views in a row share a contract: made-up tasks are many anyway, and a shared prompt is tokenised
 once. Invariant: a stream of views is a pure function of its name; no view is labelled here.
@@ -26,6 +26,10 @@ CROWD = 20
 """Contacts in a crowd, at most."""
 ALIKE = 10
 """Other views in a row that have one contract."""
+CLOSE = {"fresh-evidence": 1, "relay": 2, "precommit-conflict": 1, "synthesis": 2}
+"""Situations in which rows compete, with how many views of each a bundle of close calls holds."""
+FADING = (0, 30, 60)
+"""Percent of traces about to die in a close call: what ranks first often cannot be passed on."""
 
 FrameOf: TypeAlias = Callable[[Draw], Frame | None]
 """Draws a frame of one task."""
@@ -55,6 +59,26 @@ def situations(
             crowd = draw.between(6, CROWD) if draw.chance(crowded) else 0
             view = make(name, frame, draw, crowd=crowd)
             if situation.holds(view):
+                yield view
+
+
+def close(salt: int, bundles: int, frames: Callable[[Draw], FrameOf]) -> Iterator[View]:
+    """Make situations in which the right row is not the one that looks best.
+
+    A law that reads the strongest trace and the lifetime of another writes what is not admissible;
+    views in which the strongest one dies are rare among plain situations.
+    """
+    names = [name for name, count in CLOSE.items() for _ in range(count)]
+    for bundle in range(bundles):
+        if bundle % TOGETHER == 0:
+            frame_of = frames(Draw(salt, "task", bundle))
+        for place, name in enumerate(names):
+            draw = Draw(salt, "close", bundle, place)
+            frame = frame_of(draw)
+            if frame is None:
+                continue
+            view = make(name, frame, draw, fading=draw.choice(FADING))
+            if SITUATIONS[name].holds(view):
                 yield view
 
 

@@ -6,6 +6,8 @@ element, so that no name or place in a generated view carries information.
 
 from __future__ import annotations
 
+import msgspec
+
 from waggle.core import orbit
 from waggle.core.schema import (
     DIRECTIONS,
@@ -104,6 +106,15 @@ class Scene:
                 conflict=heard.conflict,
                 ttl=max(min(2, heard.ttl), heard.ttl - self.draw.below(3)),
             )
+
+    def fade(self, percent: int) -> None:
+        """Let so many of a hundred traces be about to die, whatever their strength."""
+        self.traces = [
+            msgspec.structs.replace(heard, ttl=self.draw.choice((1, 1, 2)))
+            if self.draw.chance(percent)
+            else heard
+            for heard in self.traces
+        ]
 
     def propose(self, claim: str, *, answer: bool) -> None:
         """Let the private proposal name a claim, as an answer where the contract has one."""

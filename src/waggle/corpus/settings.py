@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.corpus.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
+_LATER = frozenset(("close", "ports"))
+"""Kinds of harvested views that earlier token corpora knew nothing of."""
 
 
 class CorpusSettings(BaseModel):
@@ -65,6 +74,10 @@ class HarvestSettings(BaseModel):
     """Spatial views under made-up contracts, half of them played, half of them situations."""
     linked: Count = 0
     """Views of made-up tasks on graphs, in which contacts state their answers."""
+    close: Count = 0
+    """Close calls: situations in which rows compete and the strongest are often about to die."""
+    ports: Count = 0
+    """Views that the planned episodes of Silo's regime `ports` show, a frame on every port."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
@@ -78,6 +91,15 @@ class HarvestSettings(BaseModel):
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
     orders: tuple[Order, ...] = ()
     """Canon orders written down besides the recipe's, for other recipes (`--harvest`)."""
+
+    @model_serializer(mode="wrap")
+    def _told(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out kinds of a later day that are not asked for.
+
+        A token corpus is known by these settings: one harvested without them keeps its name.
+        """
+        told: dict[str, Any] = plain(self)
+        return {name: value for name, value in told.items() if value or name not in _LATER}
 
 
 class TransitionSettings(BaseModel):

@@ -29,14 +29,24 @@ class Situation(NamedTuple):
     ports: int = 1
 
 
-def make(name: str, frame: Frame, draw: Draw, *, crowd: int = 0) -> View:
-    """Generate one view of a class in a frame, among few contacts or in a crowd of so many."""
+def make(name: str, frame: Frame, draw: Draw, *, crowd: int = 0, fading: int = 0) -> View:
+    """Generate one view of a class in a frame.
+
+    Args:
+        name: the class.
+        frame: the task side.
+        draw: names every choice.
+        crowd: so many contacts instead of a few.
+        fading: percent of traces that are about to die besides those of the class.
+    """
     situation = SITUATIONS[name]
     ports = crowd or draw.between(situation.ports, draw.choice((3, 3, 4, 6)))
     scene = Scene(frame, draw, ports)
     situation.fill(scene)
     if crowd:
         scene.echo(draw.between(0, crowd))
+    if fading:
+        scene.fade(fading)
     return scene.view()
 
 

@@ -54,7 +54,10 @@ class Law(Protocol):
     setting of the runtime; `teacher` and `backbone`, printed with every table.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called; read only, so that a class may say it once for all its instances."""
+        ...
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
         """Decide for every request of one round."""
@@ -165,19 +168,44 @@ class World(Protocol):
 
     Within a round the runtime calls: `shock`, then for every active node `neighbours` and `sense`
     (from one pre-update state), then `withhold`, `fingerprint` and `payload` for each write, then
-    `step` once, then `receive` for every message that arrives, then `score`.
+    `step` once, then `receive` for every message that arrives, then `score`. Nobody else sets the
+    attributes of a world: plain attributes, on the class or on the object, will do.
     """
 
-    n: int
-    keys: Sequence[int]
-    """keys[i] is the hidden key of node i; every draw that concerns a node is named by its key."""
-    contract: Contract
-    rounds: int
-    readiness: Literal["gate", "native"]
-    """"gate": the runtime's support-and-coherence gate; "native": `Sensed.ready`."""
-    handle_life: Literal["episode", "contact"]
-    refresh: int | None
-    """Rounds after which a repeated fingerprint may be written again; None: never."""
+    @property
+    def n(self) -> int:
+        """How many nodes there are."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[int]:
+        """keys[i] is the hidden key of node i; every draw about a node is named by its key."""
+        ...
+
+    @property
+    def contract(self) -> Contract:
+        """What every view of this world says of its task."""
+        ...
+
+    @property
+    def rounds(self) -> int:
+        """The horizon."""
+        ...
+
+    @property
+    def readiness(self) -> Literal["gate", "native"]:
+        """`gate`: the runtime's support-and-coherence gate; `native`: `Sensed.ready`."""
+        ...
+
+    @property
+    def handle_life(self) -> Literal["episode", "contact"]:
+        """How long a handle means the same neighbour."""
+        ...
+
+    @property
+    def refresh(self) -> int | None:
+        """Rounds after which a repeated fingerprint may be written again; None: never."""
+        ...
 
     def active(self) -> Sequence[int]:
         """Nodes that take part in this update."""

@@ -95,14 +95,14 @@ def test_rows_take_and_stack(corpus: Path, tmp_path: Path) -> None:
     assert same(both, every.take(index))
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", ["nothing", "prefix", "tree"])
 @pytest.mark.parametrize("kind", ["lora", "dense"])
 def test_a_flat_pass_has_the_loss_and_gradient_of_a_packed_one(
     recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str,
-    shared: bool,
+    shared: str,
 ) -> None:  # fmt: skip
     # As if the common beginning were long, or not worth it.
-    monkeypatch.setattr(flats, "SHARED", (2, 1) if shared else (10_000, 1))
+    monkeypatch.setattr(flats, "SHARED", (2, 1) if shared == "prefix" else (10_000, 1))
     data = recipe.model_dump()
     data["adaptation"] |= {"kind": kind}
     recipe = Recipe.model_validate(data)
@@ -116,9 +116,12 @@ def test_a_flat_pass_has_the_loss_and_gradient_of_a_packed_one(
     packed = scd_pass(student, heads, [*made.pairs(2), *made.moves(2)], totals, weights)
     wanted = torch.autograd.grad(packed.loss, parameters, allow_unused=True)
     for budget in (100_000, 900):
-        parts = [scene(part, "cpu", fixed=True) for part in cut(made.lesson(2), budget)]
+        parts = [
+            scene(part, "cpu", fixed=True, tree=shared == "tree")
+            for part in cut(made.lesson(2), budget)
+        ]
         assert (len(parts) > 1) == (budget == 900)
-        assert shared == any(part.flat.shared is not None for part in parts)
+        assert (shared != "nothing") == any(part.flat.shared is not None for part in parts)
         each = [
             scd_loss(heads, passed(student, part.flat), part.told, totals, weights, 0.0)
             for part in parts
@@ -147,12 +150,13 @@ def last(folder: Path) -> dict[str, torch.Tensor]:
     return read_tensors(folder / "checkpoints" / "update-000004" / "trainable.safetensors")
 
 
-@pytest.mark.parametrize("kind", ["lora", "dense", "full"])
+@pytest.mark.parametrize(("kind", "tree"), [("lora", True), ("dense", False), ("full", False)])
 def test_a_flat_arm_resumes_to_the_same_weights_and_zero_weights_are_decision_only(
-    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str,
+    tree: bool,
+) -> None:  # fmt: skip
     monkeypatch.setattr(flats, "SHARED", (2, 1))
-    chosen = flat(recipe, kind, log_every=3)
+    chosen = flat(recipe, kind, log_every=3, tree=tree)
     stages = Stages(chosen, corpus, tmp_path / "a", 0)
     stages.warm_start()
     whole = last(stages.arm("scd").parent)

@@ -41,14 +41,15 @@ def plain(
     return torch.cat(found)
 
 
-def pass_of(seed: int, *, fixed: bool = False) -> Flat:
-    """Five sequences with a common beginning of nine tokens."""
+def pass_of(seed: int, *, fixed: bool = False, tree: bool = False) -> Flat:
+    """Five sequences with a common beginning of nine tokens; two share some more."""
     drawn = np.random.Generator(np.random.PCG64(seed))
     lengths = drawn.integers(24, 50, 5)
     first = drawn.integers(3, 2000, 9)
     rows = [np.concatenate((first, drawn.integers(3, 2000, n - 9))) for n in lengths]
+    rows[3][9:14] = rows[1][9:14]
     prompts = lengths - drawn.integers(2, 10, 5)
-    return flats.laid(np.concatenate(rows), lengths, prompts, device="cpu", fixed=fixed)
+    return flats.laid(np.concatenate(rows), lengths, prompts, device="cpu", fixed=fixed, tree=tree)
 
 
 @pytest.fixture
@@ -61,13 +62,13 @@ def student(recipe: Recipe) -> Student:
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-@pytest.mark.parametrize("least", [4, 10_000])
+@pytest.mark.parametrize("shared", ["nothing", "prefix", "tree"])
 def test_both_ways_of_attention_agree(
-    student: Student, monkeypatch: pytest.MonkeyPatch, least: int, grouped: bool
+    student: Student, monkeypatch: pytest.MonkeyPatch, shared: str, grouped: bool
 ) -> None:
-    monkeypatch.setattr(flats, "SHARED", (least, 4))
-    flat = pass_of(1)
-    assert (flat.shared.prefix if flat.shared else 0) == (8 if least == 4 else 0)
+    monkeypatch.setattr(flats, "SHARED", (4 if shared == "prefix" else 10_000, 4))
+    flat = pass_of(1, tree=shared == "tree")
+    assert flat.read - flat.filled == {"nothing": 0, "prefix": 4 * 8, "tree": 4 * 9 + 5}[shared]
     weights = list(student.trainable().values())
     grid = nll_of(student.model, flat)
     wanted = torch.autograd.grad(grid.sum(), weights)
@@ -91,8 +92,9 @@ def test_filler_changes_no_loss(student: Student) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("tree", [False, True])
 def test_a_compiled_layer_is_one_graph_for_passes_of_any_shape(
-    student: Student, monkeypatch: pytest.MonkeyPatch
+    student: Student, monkeypatch: pytest.MonkeyPatch, tree: bool
 ) -> None:
     monkeypatch.setattr(flats, "SHARED", (4, 4))
     torch._dynamo.reset()
@@ -101,7 +103,7 @@ def test_a_compiled_layer_is_one_graph_for_passes_of_any_shape(
         layer.compile(dynamic=True, backend="eager")
     found = []
     for seed in range(3, 7):
-        nll_of(student.model, pass_of(seed)).sum().backward()
+        nll_of(student.model, pass_of(seed, tree=tree)).sum().backward()
         found.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     assert not torch._dynamo.utils.counters["graph_break"]
     # The first layer reads frozen embeddings, the others what needs a gradient: two graphs.

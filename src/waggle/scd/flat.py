@@ -4,8 +4,8 @@
     [ shared prefix | tail of sequence 1 | tail of sequence 2 | ... | filler ]
 
 On CUDA attention runs on the sequences as they lie (variable-length flash attention); tails have
-keys of their own in which the prefix stands before each of them. Elsewhere attention runs on a
-padded grid. Invariant: every sequence gets the states it would get alone.
+keys of their own in which the prefix stands before each of them. Beginnings that only some of the
+sequences share can be computed once as well (see `tree`). Elsewhere attention runs on a padded grid. Invariant: every sequence gets the states it would get alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from waggle.scd import varlen
+from waggle.scd.tree import Tree
 
 
 @dataclass
@@ -33,6 +34,10 @@ class Shared:
     bounds: Tensor
     """Where the keys of sequences start, and the end: int32."""
     prefix: int
+
+    def spread(self, states: Tensor) -> Tensor:
+        """Return the keys (or values) of all sequences, one after another."""
+        return spread(states, self.keys, self.own, self.copies, self.prefix)
 
 
 @dataclass
@@ -59,7 +64,7 @@ class Flat:
     """Tokens of the sequences, the shared part in each of them."""
     filled: int
     """Tokens of the row that belong to a sequence."""
-    shared: Shared | None = None
+    shared: Shared | Tree | None = None
 
     @property
     def records(self) -> int:
@@ -76,9 +81,7 @@ class Flat:
         q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
         bounds = self.bounds
         if self.shared is not None:
-            told = self.shared
-            k, v = (spread(x, told.keys, told.own, told.copies, told.prefix) for x in (k, v))
-            bounds = told.bounds
+            k, v, bounds = self.shared.spread(k), self.shared.spread(v), self.shared.bounds
         if varlen.fits(q.device.type, v.dtype):
             q, k = q.to(v.dtype), k.to(v.dtype)
             return varlen.attend(q, k, v, self.bounds, bounds, self.longest, scaling)

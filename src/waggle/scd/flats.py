@@ -16,9 +16,11 @@ from torch import Tensor
 
 from waggle.core.seeds import derive
 from waggle.corpus.store import CorpusError
+from waggle.scd.chains import Chain, chain, grown
 from waggle.scd.flat import Flat, Shared
 from waggle.scd.rows import Index, groups, within
 from waggle.scd.speller import Tokens
+from waggle.scd.tree import Tree
 
 SHARED = (128, 32)
 """A common beginning of at least so many tokens is computed once, in steps of so many: its length
@@ -83,6 +85,8 @@ class _Row(NamedTuple):
     """Tokens of each."""
     begin: Index
     """Position of the first token of each."""
+    chain: Chain | None = None
+    """What each borrows from others, if they do."""
 
     @property
     def starts(self) -> Index:
@@ -93,7 +97,7 @@ class _Row(NamedTuple):
 
 def laid(
     ids: NDArray[Any], lengths: Index, prompts: Index, *, device: str, mean: bool = True,
-    fixed: bool = False,
+    fixed: bool = False, tree: bool = False,
 ) -> Flat:  # fmt: skip
     """Lay some sequences out on the device; one without a record is only read.
 
@@ -104,17 +108,21 @@ def laid(
         device: where tensors go.
         mean: tokens of a record weigh one together, instead of one each.
         fixed: fill the predicted tokens up as well, so that few shapes occur.
+        tree: compute beginnings that some of the sequences share once, not only that of all.
     """
     starts, answers = np.cumsum(lengths) - lengths, lengths - prompts
     fed = np.maximum(lengths - 1, prompts)
-    row = _row(starts, fed, _common(ids, starts, int(prompts.min()) - 1))
+    if tree:
+        row = _borrowing(starts, fed, chain(ids, starts, fed, prompts - 1))
+    else:
+        row = _row(starts, fed, _common(ids, starts, int(prompts.min()) - 1))
     tokens = ids[within(row.first, row.counts)].astype(np.int64)
-    last = row.starts[-len(fed) :] + prompts - row.prefix - 1
+    last = row.starts[-len(fed) :] + prompts - row.begin[-len(fed) :] - 1
     record = np.repeat(np.arange(len(fed)), answers)
     targets = ids[within(starts + prompts, answers)].astype(np.int64)
     weights = np.repeat(1.0 / np.maximum(1, answers), answers) if mean else np.ones(len(record))
     cuda = device.startswith("cuda")
-    filler = friendly(len(tokens) + 1, 4) - len(tokens) if cuda else 0
+    filler = friendly(len(tokens) + 1, 6 if tree else 4) - len(tokens) if cuda else 0
     more = friendly(len(record), 1) - len(record) if fixed else 0
     whole = _filled_row(row, filler)
     longest = max(int(fed.max()), filler)
@@ -125,7 +133,7 @@ def laid(
         sent(_filled(within(last, answers), more), device), sent(_filled(targets, more), device),
         sent(_filled(weights, more).astype(np.float32), device),
         sent(_filled(record, more, len(fed)), device), sent(last, device), int(fed.sum()),
-        len(tokens), _shared(whole, len(fed), device) if row.prefix else None,
+        len(tokens), _keys(whole, len(fed), device),
     )  # fmt: skip
 
 
@@ -160,6 +168,19 @@ def _filled_row(row: _Row, filler: int) -> _Row:
     if not filler:
         return row
     return row._replace(counts=np.append(row.counts, filler), begin=np.append(row.begin, 0))
+
+
+def _borrowing(starts: Index, fed: Index, found: Chain) -> _Row:
+    return _Row(0, starts + found.skip, fed - found.skip, found.skip, found)
+
+
+def _keys(row: _Row, sequences: int, device: str) -> Shared | Tree | None:
+    """Say where keys come from, unless every sequence has its own."""
+    if row.chain is not None:
+        told = grown(row.chain, row.counts)
+        some = (told.keys, told.own, told.shared, told.copies, told.ends)
+        return Tree(*(sent(x, device) for x in some), sent(told.bounds.astype(np.int32), device))
+    return _shared(row, sequences, device) if row.prefix else None
 
 
 def _shared(row: _Row, tails: int, device: str) -> Shared:

@@ -39,13 +39,19 @@ class Rows(NamedTuple):
         return len(self.lengths)
 
     @property
+    def starts(self) -> Index:
+        """Where each record starts among the ids."""
+        found: Index = np.cumsum(self.lengths) - self.lengths
+        return found
+
+    @property
     def fed(self) -> NDArray[np.int64]:
         """Tokens that the model reads of each: all but the last token of the record."""
         return np.maximum(self.lengths - 1, self.prompts)
 
     def take(self, chosen: Index) -> Rows:
         """Return some records, in the order given."""
-        starts = (np.cumsum(self.lengths) - self.lengths)[chosen]
+        starts = self.starts[chosen]
         lengths = self.lengths[chosen]
         moves = chosen if len(self.eventful) else chosen[:0]
         return Rows(

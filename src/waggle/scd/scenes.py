@@ -26,8 +26,8 @@ class Scene(NamedTuple):
     told: Told
 
 
-def scene(lesson: Lesson, device: str, *, fixed: bool = False) -> Scene:
-    """Lay the records of a pass out on the device; `fixed` as in `laid`."""
+def scene(lesson: Lesson, device: str, *, fixed: bool = False, tree: bool = False) -> Scene:
+    """Lay the records of a pass out on the device; `fixed` and `tree` as in `laid`."""
     sources, images, moves = lesson
     parts = [sources, moves] if images is None else [sources, images, moves]
     ids, lengths, prompts = (
@@ -46,7 +46,7 @@ def scene(lesson: Lesson, device: str, *, fixed: bool = False) -> Scene:
         len(sources), 1 if images is None else 2, sent(sources.labels, device), len(moves),
         sent(moves.labels, device), sent(moves.targets, device), sent(moves.eventful, device),
     )  # fmt: skip
-    return Scene(laid(ids, lengths, prompts, device=device, fixed=fixed), told)
+    return Scene(laid(ids, lengths, prompts, device=device, fixed=fixed, tree=tree), told)
 
 
 def passed(student: Student, flat: Flat) -> Passed:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from waggle.scd.chains import in_order
 from waggle.scd.flat_trainer import FlatTrainer
 from waggle.scd.heads import Heads
 from waggle.scd.lessons import Lessons
@@ -32,17 +33,19 @@ class Tandem(FlatTrainer[Scene]):
     ) -> None:  # fmt: skip
         super().__init__(student, heads, plan, folder, watch=watch, processes=processes)
         self._lessons = lessons
-        mine = np.arange(len(held))[self._processes.rank :: self._processes.count]
-        self._held = held.take(mine)
+        self._tree = plan.run.tree and not self._replays
+        # Neighbours in the order of their tokens share most.
+        order = in_order(held.ids, held.starts, held.fed) if self._tree else np.arange(len(held))
+        self._held = held.take(order[self._processes.rank :: self._processes.count])
 
     def _cut(self, update: int) -> Iterator[Scene]:
         mine = self._lessons.lesson(update, self._processes.rank, self._processes.count)
         for part in cut(mine, self.plan.run.tokens_per_pass):
-            yield scene(part, self.student.device, fixed=self._replays)
+            yield scene(part, self.student.device, fixed=self._replays, tree=self._tree)
 
     def _held_out(self) -> Iterator[Scene]:
         for part in held_out(self._held, self.plan.run.tokens_per_pass):
-            yield scene(part, self.student.device)
+            yield scene(part, self.student.device, tree=self._tree)
 
     def _loss(self, shown: Scene, weights: Weights, *, heads: bool = True) -> Result:
         stage: Any = self.plan.stage

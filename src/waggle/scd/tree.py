@@ -1,0 +1,77 @@
+"""Beginnings that only some sequences of a pass share are computed once too.
+
+Orbit pairs share their contract, records of one task its text. A sequence lies in the row only from
+where it differs from another one (see `chains`); its queries are the last of its keys, whose first
+ones are rows of others.
+Invariant: every sequence gets the states it would get alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Tree:
+    """How the keys of sequences are put together from the rows of several."""
+
+    keys: Tensor
+    """As in `chains.Keys`, all of them."""
+    own: Tensor
+    shared: Tensor
+    copies: Tensor
+    ends: Tensor
+    bounds: Tensor
+    """int32, as attention wants it."""
+
+    def spread(self, states: Tensor) -> Tensor:
+        """Return the keys (or values) of all sequences, one after another."""
+        return _branch(states, self.keys, self.own, self.shared, self.copies, self.ends)
+
+
+@torch.library.custom_op("waggle::branch", mutates_args=())
+def _branch(
+    states: Tensor, keys: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
+) -> Tensor:
+    """Select rows; the gradient of a row is a sum over its copies in a fixed order, in float32."""
+    return states.index_select(0, keys)
+
+
+@_branch.register_fake
+def _(
+    states: Tensor, keys: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
+) -> Tensor:
+    return states.new_empty(keys.shape[0], *states.shape[1:])
+
+
+@torch.library.custom_op("waggle::branch_back", mutates_args=())
+def _branch_back(
+    gradient: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
+) -> Tensor:
+    rows = gradient.index_select(0, own)
+    if not copies.numel():
+        return rows
+    each = gradient.index_select(0, copies).flatten(1).float()
+    sums: Tensor = torch.segment_reduce(each, "sum", offsets=ends, axis=0, unsafe=True)
+    more = sums.view(-1, *rows.shape[1:]) + rows.index_select(0, shared)
+    return rows.index_copy_(0, shared, more.to(rows.dtype))
+
+
+@_branch_back.register_fake
+def _(gradient: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor) -> Tensor:
+    return gradient.new_empty(own.shape[0], *gradient.shape[1:])
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[2:])
+
+
+def _gather(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    return (_branch_back(gradient, *ctx.saved_tensors), None, None, None, None, None)
+
+
+_branch.register_autograd(_gather, setup_context=_remember)

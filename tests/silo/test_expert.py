@@ -1,5 +1,6 @@
 """The expert's port rule, and its scores beside the ceilings."""
 
+from itertools import permutations
 from statistics import fmean
 
 import msgspec
@@ -64,6 +65,14 @@ def test_a_port_that_comes_next_round_is_left_alone() -> None:
 def test_offers_decide_between_equal_histories_and_lots_between_equal_offers() -> None:
     assert channel(decide(view(port("h1", 0, 9), port("h2", 5, 8), port("h3", 9, 7)))) == "h1"
     assert channel(decide(view(port("h1", 3), port("h2", 5), port("h3", 4)))) == "h2"
+
+
+def test_writes_on_every_port_come_by_lot_however_the_view_is_listed() -> None:
+    ports = (port("h1", 3), port("h2", 9), port("h3", 6, 5))
+    every = msgspec.structs.replace(CONTRACT, deposits=3)
+    for listed in permutations(ports):
+        shown = msgspec.structs.replace(view(*listed), contract=every)
+        assert [d.channel for d in decide(shown).deposits] == ["h2", "h3", "h1"]
 
 
 def test_nothing_is_said_to_those_who_know_it() -> None:

@@ -122,10 +122,13 @@ def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | Non
 
 
 def _listeners(view: View, least: int) -> list[Port]:
-    """Return the ports to write on: all with the least offer, or the one of highest standing."""
+    """Return the ports to write on: all with the least offer, or the one of highest standing.
+
+    All of them by lot: a record must not tell in which order its view was listed.
+    """
     open_ports = [port for port in view.private.channels if _fact(port, "offer") >= least]
     if view.contract.deposits >= len(open_ports):
-        return open_ports
+        return sorted(open_ports, key=moves.port_key, reverse=True)
     chosen = moves.distinguished(open_ports, lambda port: (standing(port), *moves.port_key(port)))
     return [] if chosen is None else [chosen]
 

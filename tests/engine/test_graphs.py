@@ -203,7 +203,7 @@ def test_cuda_agrees_with_the_cpu(tiny: Any) -> None:
 
 
 def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any) -> None:
-    """Prompts in halves, then one pass for all; rows leave and enter, drafts and grammars mixed."""
+    """Two halves, one read while the other runs; rows leave and enter, drafts, grammars mixed."""
     engine = row_engine(tiny, 40, rolls=True)
     engine.backend.least = lambda rows: 0.0  # type: ignore[method-assign]
     batch = [
@@ -222,5 +222,5 @@ def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any
 
     engine.backend.run = watched  # type: ignore[method-assign]
     assert [done.tokens for done in engine.generate(batch)] == want
-    assert sent[:3] == [(True, 20), (True, 20), (False, 40)], "rows wait for one another"
-    assert len(engine._free) == 40
+    assert sent[:4] == [(True, 20), (True, 20), (False, 20), (False, 20)], "halves wait for another"
+    assert engine._seats.free == 40

@@ -12,6 +12,8 @@ of an admissible string, hence every walk that ends spells an admissible string.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from waggle.engine import looks
 from waggle.engine.grammar import END, Grammar, State, merge
 from waggle.engine.looks import NOTHING, Look, Memo
@@ -21,10 +23,22 @@ from waggle.engine.vocabulary import Vocabulary
 class Constraint:
     """A grammar bound to a vocabulary; shared by every walk over it."""
 
-    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, end_token: int) -> None:
-        self.grammar = grammar
+    def __init__(
+        self,
+        grammar: Grammar | Callable[[], Grammar],
+        vocabulary: Vocabulary,
+        end_token: int,
+    ) -> None:
+        self._given = grammar
         self.vocabulary = vocabulary
         self.end_token = end_token
+
+    @property
+    def grammar(self) -> Grammar:
+        """The grammar; one that is still to be made is made now."""
+        if not isinstance(self._given, Grammar):
+            self._given = self._given()
+        return self._given
 
     def walk(self) -> Walk:
         """Start a walk at the first byte."""

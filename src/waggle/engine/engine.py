@@ -10,28 +10,30 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine import collector
+from waggle.engine import collector, flights
 from waggle.engine.backend import LeanBackend
+from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
+from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Grammar
 from waggle.engine.judge import Judge
-from waggle.engine.passes import Backend, Rolling, Said
+from waggle.engine.passes import Backend
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.rows import ConstrainedRow, FreeRow, Row
+from waggle.engine.rows import FreeRow, Row
+from waggle.engine.seats import Seat, Seats, Ticket
 from waggle.engine.vocabulary import Vocabulary
 
-SPLIT = 32
-"""Entering rows that are sent off in two halves: the second is opened while the first is run."""
 MAX_ECHOES = 8
 """Prefixes whose text drafts may quote."""
+EXPECTED = 0.25
+"""Part of its answers that a caller must foretell: an expected answer makes a prompt longer."""
 
 
 class Engine:
@@ -75,16 +77,14 @@ class Engine:
         self._turns = 0
         self._rows = max_rows
         self._habits = Habits()
-        self._judge = Judge()
+        self._judge, self._given = Judge(), Judge()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
-        self._queue: deque[tuple[Row, _Ticket, int]] = deque()
-        self._free = sorted(range(max_rows), reverse=True)
-        self._active: list[tuple[Row, _Ticket, int]] = []
+        self._seats = Seats(max_rows)
+        self._aloft: deque[flights.Flight] = deque()
         self._driver = threading.Lock()
-        self._door = threading.Lock()
 
-    def constraint(self, grammar: Grammar) -> Constraint:
-        """Bind a grammar to this engine's tokenizer."""
+    def constraint(self, grammar: Grammar | Callable[[], Grammar]) -> Constraint:
+        """Bind a grammar, or what will make it when it is needed, to this engine's tokenizer."""
         return Constraint(grammar, self.vocabulary, min(self.ends, default=-1))
 
     @property
@@ -92,14 +92,18 @@ class Engine:
         """Whether free answers are drafted here; if not, a skeleton is of no use."""
         return self.speculate and self._judge.drafts and self.backend.least(self._rows) < 1.0
 
+    @property
+    def expects(self) -> bool:
+        """Whether answers that come with their prompts are tried here."""
+        return self.speculate and self._given.drafts and self.backend.pace(self._rows) is not None
+
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Decode every prompt; safe to call from several threads, which then share batches."""
-        ticket = _Ticket(len(prompts))
+        ticket = Ticket(len(prompts))
         with collector.held():
             rows = [self._row(prompt) for prompt in prompts]
             self._relate(rows)
-            with self._door:
-                self._queue.extend((row, ticket, index) for index, row in enumerate(rows))
+            self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
             while not ticket.complete:
                 # Whoever holds the driver's seat advances everybody's rows, step by step.
                 with self._driver:
@@ -121,7 +125,8 @@ class Engine:
             )
         pace = self.backend.pace(self._rows) if self.speculate else None
         if prompt.grammar is not None:
-            return ConstrainedRow(prompt, self.ends, self._habits, pace)
+            bound = ExpectedRow if prompt.draft and self.expects else ConstrainedRow
+            return bound(prompt, self.ends, self._habits, pace)
         return FreeRow(prompt, self.ends, self._habits, pace)
 
     def _relate(self, rows: list[Row]) -> None:
@@ -147,28 +152,36 @@ class Engine:
         self._turns += 1
         collector.breathe(self._turns)
         try:
-            self._admit()
-            self._land(self._launch())
-            self._retire()
+            for row in self._seats.admit(self.backend):
+                self._welcome(row)
+            self._launch()
+            if self._aloft:
+                self._land(self._aloft.popleft())
+            while len(self._aloft) > 1:  # one is enough to keep a device busy
+                self._land(self._aloft.popleft())
+            self._seats.leave(self.backend, self._close)
         except Exception as error:
             # The batch is lost, not the engine: every caller in it gets the same error.
-            for row, ticket, _ in (*self._active, *self._queue):
+            self._aloft.clear()
+            for ticket in self._seats.clear(self.backend):
                 ticket.fail(error)
-                self._release(row)
-            self._active.clear()
-            self._queue.clear()
             self.backend.forget()
 
-    def _launch(self) -> list[_Part]:
-        """Send every row off; where the device works by itself, return what is on the way.
+    def _welcome(self, row: Row) -> None:
+        """Let a free row that enters draft, if that pays here."""
+        if not isinstance(row, FreeRow):
+            return
+        expects = bool(row.prompt.draft) and self.expects
+        if expects or self.drafts:
+            row.quote(self._echo(row.prompt.prefix))
+        if expects:
+            row.expect()
 
-        All rows share a pass: to a GPU many are as few. The host gets ready for the answers while
-        prompts are run, and reads rows under way while entering ones are.
-        """
-        ready = [row for row, _, _ in self._active]
-        flight: list[_Part] = []
+    def _launch(self) -> None:
+        """Send every row off that is not on its way; the host gets ready for the answers after."""
+        ready = [row for row in self._seats.rows() if not row.aloft]
         sent: list[Row] = []
-        for group in self._groups(ready):
+        for group in flights.groups(ready, self.backend.asynchronous):
             for row in group:
                 if not row.cached:
                     row.open()
@@ -177,153 +190,54 @@ class Engine:
                 continue
             if self.backend.rolls and rows[0].plain and rows[0].cached:
                 self._roll(rows)
-            elif self.backend.asynchronous:
-                flight += self._step(rows)
+                continue
+            flight = flights.send(self.backend, rows, self._closing)
+            self.batches += 1
+            if self.backend.asynchronous:
+                self._aloft.append(flight)
                 sent += rows
             else:
-                self._land(self._step(rows))
+                self._land(flight)
         for row in sent:
             row.prepare()
-        return flight
 
-    def _land(self, flight: list[_Part]) -> None:
+    def _land(self, flight: flights.Flight) -> None:
         """Hand each row of a flight what the model said."""
         for part in flight:
             said, first = part.said(), 0
             for row in part.rows:
-                last, known, foretold = first + len(row.asked), len(row.answer), row.accepted
+                last, known, expected = first + len(row.asked), len(row.answer), bool(row.expected)
+                drafted, foretold = row.drafted, row.accepted
+                row.aloft = False
                 row.answered(said[first:last])
                 first = last
-                if row.kind != "choice":
-                    self._weigh(row, len(row.answer) - known, row.accepted - foretold)
+                right = row.accepted - foretold
+                if expected:
+                    self._given.drafted(row.drafted - drafted, right, EXPECTED)
+                else:
+                    self._weigh(row, len(row.answer) - known, right)
 
     def _weigh(self, row: Row, said: int, foretold: int) -> None:
         """Note what drafts brought; a row goes on without them where they bring too little."""
-        if row.plain:
+        if row.prompt.draft:
+            self._given.plain(said)
+        elif row.kind == "choice":
+            return
+        elif row.plain:
             self._judge.plain(said)
-            return
-        self._judge.drafted(said, foretold, self.backend.least(self._rows))
-        if not self._judge.drafts:
-            row.undrafted()
-
-    def _admit(self) -> None:
-        """Let waiting rows in, in order, as far as there are slots and memory for them."""
-        # Where rows roll, a prompt apart from the others costs a pass: let several come together.
-        if self.backend.rolls and self._active and 4 * len(self._free) < self._rows:
-            return
-        with self._door:
-            while self._queue and self._free and self._enter(*self._queue[0]):
-                self._queue.popleft()
-
-    def _enter(self, row: Row, ticket: _Ticket, index: int) -> bool:
-        """Give a row a slot and room; whether it could be."""
-        size = len(row.prompt.prefix), len(row.prompt.tail) + row.prompt.max_new_tokens
-        held = self.backend.room(*size)
-        if held < self._rows:
-            taken = max((other.slot for other, _, _ in self._active), default=-1)
-            if max(taken, self._free[-1]) >= held:
-                return False
-        if isinstance(row, FreeRow) and self.drafts:
-            row.quote(self._echo(row.prompt.prefix))
-        row.slot = self._free.pop()
-        self.backend.reserve(*size)
-        self._active.append((row, ticket, index))
-        return True
-
-    def _groups(self, rows: list[Row]) -> list[list[Row]]:
-        """Part rows under way from those entering; of one prefix side by side, by slot.
-
-        Rows under way come first: while their answers are read, nothing else waits for them.
-        """
-        heads = {row.family: row.slot for row in reversed(rows)}
-        if len(heads) > 1:
-            rows = sorted(rows, key=lambda row: (heads[row.family], row.slot))
         else:
-            rows = sorted(rows, key=lambda row: row.slot)
-        going = [row for row in rows if row.cached]
-        entering = [row for row in rows if not row.cached]
-        first = len(entering)
-        if self.backend.asynchronous and first >= SPLIT:
-            first //= 2
-        parts = [
-            [row for row in going if not row.plain],
-            [row for row in going if row.plain],
-            entering[:first],
-            entering[first:],
-        ]
-        return [part for part in parts if part]
+            self._judge.drafted(said, foretold, self.backend.least(self._rows))
+            if not self._judge.drafts:
+                row.undrafted()
 
     def _roll(self, rows: list[Row]) -> None:
         """Let rows that nothing is drafted for go on by themselves for some steps."""
-        given = [
-            Rolling(
-                row.slot,
-                row.pending[0],
-                len(row.prompt.prefix) + row.cached,
-                row.prompt.max_new_tokens - len(row.answer),
-                row.prompt.ignore_end,
-            )
-            for row in rows
-        ]
-        said = self.backend.roll(given, self._closing)
+        said = self.backend.roll([flights.rolling(row) for row in rows], self._closing)
         self.batches += len(said[0])
         for row, tokens in zip(rows, said, strict=True):
             known = len(row.answer)
             row.rolled(tokens)
             self._judge.plain(len(row.answer) - known)
-
-    def _step(self, rows: list[Row]) -> list[_Part]:
-        """Run what is pending in some rows and ask what follows."""
-        hidden = self.backend.run(
-            [row.slot for row in rows],
-            [row.pending for row in rows],
-            [row.cached for row in rows],
-            [row.asked for row in rows],
-            [row.prompt.prefix for row in rows],
-        )
-        self.batches += 1
-        for row in rows:
-            row.advanced()
-        kinds = sorted({row.kind for row in rows})
-        edges = list(accumulate((len(row.asked) for row in rows), initial=0))
-        return [self._part(kind, rows, edges, hidden, len(kinds) == 1) for kind in kinds]
-
-    def _part(
-        self, kind: str, rows: list[Row], edges: list[int], hidden: Any, alike: bool
-    ) -> _Part:
-        """Ask the output layer for the wanted tokens of one kind."""
-        if not alike:
-            spans = zip(rows, edges, edges[1:], strict=False)
-            hidden = hidden[[i for row, a, b in spans if row.kind == kind for i in range(a, b)]]
-            rows = [row for row in rows if row.kind == kind]
-        return _Part(rows, self._ask(kind, hidden, rows))
-
-    def _ask(self, kind: str, states: Any, rows: list[Row]) -> Said:
-        if kind == "choice":
-            offers = [
-                offer for row in rows if isinstance(row, ConstrainedRow) for offer in row.offers
-            ]
-            return self.backend.choose(states, offers)
-        return self.backend.argmax(states, self._closing if kind == "forced" else [])
-
-    def _retire(self) -> None:
-        if not any(row.finish for row, _, _ in self._active):
-            return
-        staying = []
-        for row, ticket, index in self._active:
-            if row.done:
-                ticket.put(index, self._close(row))
-                self._release(row)
-            else:
-                staying.append((row, ticket, index))
-        self._active = staying
-
-    def _release(self, row: Row) -> None:
-        if row.slot >= 0:
-            self._free.append(row.slot)
-            self._free.sort(reverse=True)
-            self.backend.release(row.slot)
-            row.slot = -1
 
     def _close(self, row: Row) -> Completion:
         if row.kind != "choice" and not row.plain:
@@ -331,38 +245,12 @@ class Engine:
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
 
 
-class _Part(NamedTuple):
-    """Rows whose next tokens were asked for in one way."""
-
-    rows: list[Row]
-    said: Said
-
-
-class _Ticket:
-    """The answers one caller waits for."""
-
-    def __init__(self, count: int) -> None:
-        self.completions: list[Completion | None] = [None] * count
-        self.error: Exception | None = None
-        self._open = count
-
-    @property
-    def complete(self) -> bool:
-        return self.error is not None or self._open == 0
-
-    def put(self, index: int, completion: Completion) -> None:
-        self.completions[index] = completion
-        self._open -= 1
-
-    def fail(self, error: Exception) -> None:
-        self.error = error
-
-
 def _unsplit(prompt: Prompt) -> Prompt:
     return Prompt(
         tail=(*prompt.prefix, *prompt.tail),
         grammar=prompt.grammar,
         skeleton=prompt.skeleton,
+        draft=prompt.draft,
         max_new_tokens=prompt.max_new_tokens,
         ignore_end=prompt.ignore_end,
     )

@@ -23,6 +23,9 @@ class Prompt:
     prefix: tuple[int, ...] = ()
     grammar: Constraint | None = None
     skeleton: Constraint | None = None
+    draft: tuple[int, ...] = ()
+    """What the answer will probably be, end token aside: run behind the prompt and verified by the
+    model, token by token; never changes an answer."""
     max_new_tokens: int = 256
     ignore_end: bool = False
     """Ban the end tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""

@@ -1,0 +1,127 @@
+"""Who waits, who has a cache slot, and who waits for whose answers.
+
+Rows enter free slots in the order they came, as far as there is memory; a row that leaves gives its
+slot to the next (continuous batching). Invariant: a slot has one row at most.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from waggle.engine.passes import Backend
+from waggle.engine.request import Completion
+from waggle.engine.rows import Row
+
+
+class Ticket:
+    """The answers one caller waits for."""
+
+    def __init__(self, count: int) -> None:
+        self.completions: list[Completion | None] = [None] * count
+        self.error: Exception | None = None
+        self._open = count
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more will come."""
+        return self.error is not None or self._open == 0
+
+    def put(self, index: int, completion: Completion) -> None:
+        """Hand in one answer."""
+        self.completions[index] = completion
+        self._open -= 1
+
+    def fail(self, error: Exception) -> None:
+        """Give up."""
+        self.error = error
+
+
+class Seat(NamedTuple):
+    """A row, and where its answer goes."""
+
+    row: Row
+    ticket: Ticket
+    place: int
+
+
+class Seats:
+    """The queue and the slots of one engine."""
+
+    def __init__(self, rows: int) -> None:
+        self.count = rows
+        self._queue: deque[Seat] = deque()
+        self._free = sorted(range(rows), reverse=True)
+        self._taken: list[Seat] = []
+        self._door = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        """How many slots nobody has."""
+        return len(self._free)
+
+    def rows(self) -> list[Row]:
+        """Return the rows that have slots."""
+        return [seat.row for seat in self._taken]
+
+    def queue(self, seats: Iterable[Seat]) -> None:
+        """Let rows wait."""
+        with self._door:
+            self._queue.extend(seats)
+
+    def admit(self, backend: Backend) -> list[Row]:
+        """Let waiting rows in, in order, as far as there are slots and memory for them."""
+        # Where rows roll, a prompt apart from the others costs a pass: let several come together.
+        if backend.rolls and self._taken and 4 * len(self._free) < self.count:
+            return []
+        entered: list[Row] = []
+        with self._door:
+            while self._queue and self._free and self._enter(self._queue[0], backend):
+                entered.append(self._queue.popleft().row)
+        return entered
+
+    def _enter(self, seat: Seat, backend: Backend) -> bool:
+        """Give a row a slot and room; whether it could be."""
+        prompt = seat.row.prompt
+        size = len(prompt.prefix), len(prompt.tail) + prompt.max_new_tokens
+        held = backend.room(*size)
+        if held < self.count:
+            taken = max((row.slot for row in self.rows()), default=-1)
+            if max(taken, self._free[-1]) >= held:
+                return False
+        seat.row.slot = self._free.pop()
+        self._taken.append(seat)
+        backend.reserve(*size)
+        return True
+
+    def leave(self, backend: Backend, close: Callable[[Row], Completion]) -> None:
+        """Let rows that are done go, and hand in their answers."""
+        if not any(seat.row.finish for seat in self._taken):
+            return
+        staying = []
+        for seat in self._taken:
+            if seat.row.done:
+                seat.ticket.put(seat.place, close(seat.row))
+                self._release(seat.row, backend)
+            else:
+                staying.append(seat)
+        self._taken = staying
+        self._free.sort(reverse=True)
+
+    def _release(self, row: Row, backend: Backend) -> None:
+        self._free.append(row.slot)
+        backend.release(row.slot)
+        row.slot = -1
+
+    def clear(self, backend: Backend) -> Iterator[Ticket]:
+        """Send everybody away; yield their tickets."""
+        with self._door:
+            for seat in (*self._taken, *self._queue):
+                yield seat.ticket
+                if seat.row.slot >= 0:
+                    self._release(seat.row, backend)
+            self._taken.clear()
+            self._queue.clear()
+            self._free.sort(reverse=True)

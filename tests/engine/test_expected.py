@@ -1,0 +1,119 @@
+"""Answers that come with their prompts are verified, never believed."""
+
+from typing import Any
+
+import pytest
+
+from tests.engine.test_constrained import masked_greedy
+from tests.engine.test_exactness import NEW, prompts, reference
+from tests.engine.test_graphs import row_engine
+from waggle.engine.engine import Engine
+from waggle.engine.request import Prompt
+
+
+def engines(tiny: Any, rows: int) -> list[Engine]:
+    """Engines as on a CPU and as on a GPU."""
+    made = [
+        Engine(*tiny, max_rows=rows),
+        row_engine(tiny, rows),
+        row_engine(tiny, rows, rolls=True),
+    ]
+    for engine in made[1:]:
+        engine.backend.least = lambda rows: 2.0  # type: ignore[method-assign]
+    return made
+
+
+def spoiled(answer: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """An expectation that is right, wrong somewhere, too short, too long, or no answer at all."""
+    at = number % max(1, len(answer))
+    return (
+        answer,
+        (*answer[:at], 7, *answer[at + 1 :]),
+        answer[:at],
+        (*answer, 5, 6),
+        (*answer[:at], 9, 9, *answer[at:]),
+        (3, 1, 4, 1, 5),
+    )[number % 6]
+
+
+def given(prompt: Prompt, draft: tuple[int, ...], **more: Any) -> Prompt:
+    new = more.pop("max_new_tokens", prompt.max_new_tokens)
+    return Prompt(prompt.tail, prompt.prefix, draft=draft, max_new_tokens=new, **more)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 48])
+def test_free_answers_are_greedy_whatever_is_expected(tiny: Any, rows: int) -> None:
+    batch = prompts(tiny[1], 48)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    asked = [given(p, spoiled(w, i)) for i, (p, w) in enumerate(zip(batch, want, strict=True))]
+    for engine in engines(tiny, rows):
+        done = engine.generate(asked)
+        assert [d.tokens for d in done] == want
+        assert sum(d.usage.accepted_tokens for d in done) > 0
+
+
+def test_a_right_expectation_takes_one_pass(tiny: Any, record_grammar: Any) -> None:
+    batch = prompts(tiny[1], 9)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    for engine in engines(tiny, 9):
+        done = engine.generate([given(p, w) for p, w in zip(batch, want, strict=True)])
+        assert [d.tokens for d in done] == want
+        assert all(d.usage.model_steps == 1 for d in done)
+        bound = engine.constraint(record_grammar)
+        held = [given(p, (), grammar=bound, max_new_tokens=99) for p in batch]
+        first = engine.generate(held)
+        known = [
+            given(p, d.tokens, grammar=bound, max_new_tokens=99)
+            for p, d in zip(held, first, strict=True)
+        ]
+        again = engine.generate(known)
+        assert [d.tokens for d in again] == [d.tokens for d in first]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 48])
+@pytest.mark.parametrize("limit", [200, 11])
+def test_bound_answers_are_masked_greedy_whatever_is_expected(
+    tiny: Any, record_grammar: Any, rows: int, limit: int
+) -> None:
+    model, tokenizer = tiny
+    batch = prompts(tokenizer, 36)
+    for engine in engines(tiny, rows):
+        bound = engine.constraint(lambda: record_grammar)
+        asked = [given(p, (), grammar=bound, max_new_tokens=limit) for p in batch]
+        if rows == 1:
+            asked = asked[:12]
+        want = [masked_greedy(model, p, bound) for p in asked]
+        texts = [
+            '{"deposits":[],"commit":null}',
+            '{"deposits":[{"to":"h2","ttl":3}],"commit":null}',
+        ]
+        for shift in range(2):
+            drafts = [
+                tuple(tokenizer.encode(texts[i // 2 % 2])) if i % 3 == 0 else spoiled(w, i + shift)
+                for i, w in enumerate(want)
+            ]
+            pairs = zip(asked, drafts, strict=True)
+            found = [given(p, d, grammar=bound, max_new_tokens=limit) for p, d in pairs]
+            assert [d.tokens for d in engine.generate(found)] == want
+
+
+def test_a_prompt_of_one_token_may_have_its_answer_expected(tiny: Any, record_grammar: Any) -> None:
+    engine = Engine(*tiny, max_rows=2)
+    bound = engine.constraint(record_grammar)
+    for draft in ((7, 8), (1,)):
+        prompt = Prompt((5,), grammar=bound, draft=draft, max_new_tokens=80)
+        want = masked_greedy(tiny[0], prompt, bound)
+        assert engine.generate([prompt])[0].tokens == want
+
+
+def test_who_foretells_nothing_is_not_listened_to(tiny: Any) -> None:
+    engine = Engine(*tiny, max_rows=16)
+    batch = [given(p, (1, 2, 3) * 9, max_new_tokens=NEW) for p in prompts(tiny[1], 64)]
+    want = [reference(*tiny, prompt) for prompt in batch]
+    assert engine.expects
+    for _ in range(4):
+        assert [d.tokens for d in engine.generate(batch)] == want
+    assert not engine.expects
+    steps = [d.usage.drafted_tokens for d in engine.generate(batch[:4])]
+    engine.speculate = False
+    assert not engine.expects and steps != [0]

@@ -6,6 +6,7 @@ of it is not computed again. Invariant: the keys of a sequence are its tokens, f
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ def chain(ids: NDArray[Any], starts: Index, fed: Index, limits: Index) -> Chain:
     read = [ids[start : start + count] for start, count in zip(starts, fed, strict=True)]
     order = in_order(ids, starts, fed)
     skip = np.zeros(len(read), np.int64)
-    for one, other in zip(order[:-1], order[1:], strict=True):
+    for one, other in pairwise(order):
         most = min(len(read[one]), int(limits[other]))
         same = read[one][:most] == read[other][:most]
         skip[other] = most if same.all() else int(same.argmin())
@@ -77,7 +78,7 @@ def grown(found: Chain, counts: Index) -> Keys:
     """
     starts = np.cumsum(counts) - counts
     rows = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
-    for one, other in zip(found.order[:-1], found.order[1:], strict=True):
+    for one, other in pairwise(found.order):
         rows[other] = np.concatenate((rows[one][: found.skip[other]], rows[other]))
     keys: Index = np.concatenate(rows)
     lengths = np.array([len(row) for row in rows], np.int64)

@@ -132,8 +132,8 @@ class Run(_Settings):
     """Sequences end to end, a long common beginning computed once, attention without padding; in
     stage one for a token corpus. Otherwise attention runs on a padded grid."""
     tree: bool = False
-    """With `flat` in stage two, unless updates are replayed: what only some sequences begin with (an
-    orbit pair its contract, records of a task its text) is computed once too. Worth it for large
+    """With `flat` in stage two, unless updates are replayed: what only some sequences begin with
+    (an orbit pair its contract, records of a task its text) is computed once too. For large
     backbones."""
     capture: bool = False
     """With `flat` on a GPU: updates whose shape was met before are replayed as one CUDA graph."""

@@ -5,7 +5,8 @@
 
 On CUDA attention runs on the sequences as they lie (variable-length flash attention); tails have
 keys of their own in which the prefix stands before each of them. Beginnings that only some of the
-sequences share can be computed once as well (see `tree`). Elsewhere attention runs on a padded grid. Invariant: every sequence gets the states it would get alone.
+sequences share can be computed once as well (see `tree`). Elsewhere attention runs on a padded
+grid. Invariant: every sequence gets the states it would get alone.
 """
 
 from __future__ import annotations

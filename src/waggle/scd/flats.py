@@ -178,8 +178,11 @@ def _keys(row: _Row, sequences: int, device: str) -> Shared | Tree | None:
     """Say where keys come from, unless every sequence has its own."""
     if row.chain is not None:
         told = grown(row.chain, row.counts)
-        some = (told.keys, told.own, told.shared, told.copies, told.ends)
-        return Tree(*(sent(x, device) for x in some), sent(told.bounds.astype(np.int32), device))
+        return Tree(
+            sent(told.keys, device), sent(told.own, device), sent(told.shared, device),
+            sent(told.copies, device), sent(told.ends, device),
+            sent(told.bounds.astype(np.int32), device),
+        )  # fmt: skip
     return _shared(row, sequences, device) if row.prefix else None
 
 

@@ -43,16 +43,46 @@ def _plain_lora(module: Any) -> bool:
 def _lora(module: Any, states: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
     """Return W x + s B A drop(x), the scaled sum folded into the last product."""
     base = module.base_layer
-    result = F.linear(states, base.weight, base.bias)
     if module.merged or module.disable_adapters:
-        return result
-    dtype = result.dtype
+        return F.linear(states, base.weight, base.bias)
+    dtype = base.weight.dtype
     down = module.lora_A["default"].weight.to(dtype)
     up = module.lora_B["default"].weight.to(dtype)
-    inner = F.linear(module.lora_dropout["default"](states), down)
-    flat = result.reshape(-1, result.shape[-1])
-    small = inner.reshape(-1, inner.shape[-1])
-    return torch.addmm(flat, small, up.t(), alpha=module.scaling["default"]).view(result.shape)
+    flat = states.to(dtype).reshape(-1, states.shape[-1])
+    inner = F.linear(module.lora_dropout["default"](flat), down)
+    found: Tensor = _adapted(flat, base.weight, base.bias, inner, up, module.scaling["default"])
+    return found.view(*states.shape[:-1], -1)
+
+
+@torch.library.custom_op("waggle::adapted", mutates_args=())
+def _adapted(
+    states: Tensor, weight: Tensor, bias: Tensor | None, inner: Tensor, up: Tensor, scaling: float
+) -> Tensor:
+    """Add an adapter's part to a frozen matrix's in place; a compiled sum would copy it first."""
+    return F.linear(states, weight, bias).addmm_(inner, up.t(), alpha=scaling)
+
+
+@_adapted.register_fake
+def _(
+    states: Tensor, weight: Tensor, bias: Tensor | None, inner: Tensor, up: Tensor, scaling: float
+) -> Tensor:
+    return states.new_empty(states.shape[0], weight.shape[0])
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, weight, _, inner, up, ctx.scaling = inputs
+    ctx.save_for_backward(weight, inner, up)
+
+
+def _back(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    """Return gradients of the input and of the adapter; a frozen matrix gets none."""
+    weight, inner, up = ctx.saved_tensors
+    states = gradient @ weight if ctx.needs_input_grad[0] else None
+    small = (gradient @ up) * ctx.scaling
+    return states, None, None, small, (gradient.t() @ inner) * ctx.scaling, None
+
+
+_adapted.register_autograd(_back, setup_context=_remember)
 
 
 def compile_layers(model: Any) -> None:

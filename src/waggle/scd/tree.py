@@ -30,7 +30,8 @@ class Tree:
 
     def spread(self, states: Tensor) -> Tensor:
         """Return the keys (or values) of all sequences, one after another."""
-        return _branch(states, self.keys, self.own, self.shared, self.copies, self.ends)
+        found: Tensor = _branch(states, self.keys, self.own, self.shared, self.copies, self.ends)
+        return found
 
 
 @torch.library.custom_op("waggle::branch", mutates_args=())

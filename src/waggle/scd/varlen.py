@@ -34,15 +34,21 @@ def fits(kind: str, dtype: torch.dtype) -> bool:
     return kind == "cuda" and dtype in (torch.bfloat16, torch.float16) and _tried(dtype)
 
 
-@lru_cache(maxsize=4)
-def _tried(dtype: torch.dtype) -> bool:
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _takes_fewer_heads(kind: str, dtype: torch.dtype) -> bool:
+    """Whether keys of fewer heads can be given as they are, where no option says so."""
+    return kind == "cuda" and _tried(dtype, repeated=False)
+
+
+@lru_cache(maxsize=8)
+def _tried(dtype: torch.dtype, *, repeated: bool = True) -> bool:
     try:
-        return _function is not None and _agrees(dtype)
+        return _function is not None and _agrees(dtype, repeated=repeated)
     except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
         return False
 
 
-def _agrees(dtype: torch.dtype) -> bool:
+def _agrees(dtype: torch.dtype, *, repeated: bool) -> bool:
     """Compare one sequence with three more keys than queries, values and gradients."""
     generator = torch.Generator("cuda").manual_seed(0)
 
@@ -54,7 +60,7 @@ def _agrees(dtype: torch.dtype) -> bool:
         q, k, v = drawn(5, 2), drawn(8, 1), drawn(8, 1)
         asked = torch.tensor([0, 5, 5], dtype=torch.int32, device="cuda")
         keys = torch.tensor([0, 8, 8], dtype=torch.int32, device="cuda")
-        found = attend(q, k, v, asked, keys, 64, None)
+        found = _attend(q, k, v, asked, keys, 64, None, repeated=repeated)
         mask = torch.ones(5, 8, dtype=torch.bool, device="cuda").tril(3)
         known = F.scaled_dot_product_attention(
             q.transpose(0, 1), k.transpose(0, 1).expand(2, -1, -1),
@@ -82,6 +88,14 @@ def attend(
         longest: no sequence is longer.
         scaling: factor on scores; by default one over the root of the width.
     """
+    repeated = _GROUPED or not _takes_fewer_heads(q.device.type, q.dtype)
+    return _attend(q, k, v, bounds, keys, longest, scaling, repeated=repeated)
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, keys: Tensor, longest: int,
+    scaling: float | None, *, repeated: bool,
+) -> Tensor:  # fmt: skip
     options: dict[str, Any] = {"window_size": (-1, 0)} if _WINDOWED else {"is_causal": True}
     if scaling is not None and _SCALED:
         options["scale"] = scaling
@@ -90,7 +104,7 @@ def attend(
     groups = q.shape[1] // k.shape[1]
     if groups > 1 and _GROUPED:
         options["enable_gqa"] = True
-    elif groups > 1:
+    elif groups > 1 and repeated:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     found: Tensor = _function(
         q.contiguous(), k.contiguous(), v.contiguous(), bounds, keys, longest, longest, **options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import Annotated
 
@@ -91,61 +90,6 @@ def silo(
     limited = (n, law) == (64, "heuristic")
     limit = f"; limit {LIMIT_SECONDS}: {_verdict(speed.mean, LIMIT_SECONDS)}" if limited else ""
     console.say(f"mean of {len(chosen)}: {speed.mean:.3f} s{limit}")
-
-
-def engine(
-    *,
-    model: str = "smollm2-135m-instruct",
-    device: str = "auto",
-    dtype: str = "auto",
-    batch: int = 16,
-    prefix_tokens: int = 400,
-    tail_tokens: int = 300,
-    new_tokens: int = 80,
-    repeats: int = 3,
-    host_only: Flag = False,
-    json: Flag = False,
-) -> None:
-    """Decisions per second next to transformers.
-
-    Free and constrained decoding against `generate` in its fastest configuration, in one run with
-    the same prompts, dtype and answer length; also model steps per decision and the distance to
-    what this machine's arithmetic and bandwidth allow. Needs the extra `llm`.
-
-    Args:
-        model: A model of `waggle models list`, a folder, or a named shape with random weights.
-        device: auto, cpu or cuda.
-        dtype: auto, float32 or bfloat16.
-        batch: Decisions per batch.
-        prefix_tokens: Prompt tokens that all nodes share.
-        tail_tokens: Prompt tokens of one node.
-        new_tokens: Answer tokens of free decoding.
-        repeats: How many batches of new prompts are decoded.
-        host_only: Measure the engine's own work alone, with a model that answers at once.
-        json: Print one JSON object instead of text.
-    """
-    # `generate` is measured as it runs by itself: with threads that spin while they wait.
-    os.environ.pop("OMP_WAIT_POLICY", None)
-    from waggle.engine.bench import bench, lines
-    from waggle.engine.bench_host import bench_host, host_lines
-
-    if host_only:
-        found = bench_host(model, batch, tail_tokens, repeats)
-        if json:
-            console.dump(found.as_dict())
-            return
-        for line in host_lines(found):
-            console.say(line)
-        return
-
-    report = bench(
-        model, device, dtype, batch, prefix_tokens, tail_tokens, new_tokens, repeats, console.note
-    )
-    if json:
-        console.dump(report.as_dict())
-        return
-    for line in lines(report):
-        console.say(line)
 
 
 def _verdict(value: float, limit: float) -> str:

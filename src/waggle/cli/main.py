@@ -72,7 +72,9 @@ COMMANDS = {
         "waggle.cli.bench_swarmbench:swarmbench", "Rounds per second of the SwarmBench worlds."
     ),
     "bench train": Command("waggle.cli.bench_train:train", "Cost of an update of training."),
-    "bench engine": Command("waggle.cli.bench:engine", "Decisions per second of the LLM engine."),
+    "bench engine": Command(
+        "waggle.cli.bench_engine:engine", "Decisions per second of the LLM engine."
+    ),
 }
 GROUPS = {
     "corpus": "Make what a law is trained on.",

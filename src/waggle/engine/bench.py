@@ -1,11 +1,12 @@
 """How fast the engine is, next to transformers' `generate`, on one workload in one run.
 
-Same prompts, same dtype, same machine. `generate` is measured in every configuration it offers for
-the device and the fastest counts. Prompts are never repeated: warming up uses others, and every
-batch is new, since the engine learns drafts from the answers it has given. The engine gets all
-batches as one queue (continuous batching), `generate` one after the other. Also reported: model
-steps per decision, where the time goes, and how far each mode is from the arithmetic and the
-bandwidth this machine was measured to have in the same run.
+Same prompts in tokens, same dtype, same machine. `generate` is measured in every configuration it
+offers for the device and the fastest counts. Prompts are never repeated: warming up uses others,
+and every batch is new, since the engine learns drafts from the answers it has given. The engine
+gets all batches as one queue (continuous batching), `generate` one after the other. Grammars and
+expected answers are made while it is timed. Also reported: model steps per decision, where the time
+goes, and how far each mode is from the arithmetic and the bandwidth this machine was measured to
+have in the same run.
 """
 
 from __future__ import annotations
@@ -13,67 +14,23 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.engine import rivals
-from waggle.engine.bench_setup import Setup, Work, prepare
+from waggle.engine.bench_report import BenchReport, Cell, lines
+from waggle.engine.bench_setup import Ask, Setup, mean, place, prepare
 from waggle.engine.clock import Clocked
 from waggle.engine.engine import Engine
 from waggle.engine.limits import Limits, floor_seconds, measure
 from waggle.engine.request import Completion, Prompt
 
-
-@dataclass(slots=True)
-class Cell:
-    """One way of decoding, measured."""
-
-    mode: str
-    seconds: float
-    """Of all batches."""
-    decisions_per_s: float
-    tokens: float
-    """Mean answer length in tokens."""
-    steps: float
-    """Model passes per decision."""
-    speedup: float
-    """Against the fastest `generate`."""
-    floor: float
-    """Seconds this mode would take at the measured machine limits."""
-    note: str = ""
-    shares: dict[str, float] = field(default_factory=dict)
-    """Milliseconds of one more batch by kind of work, with the device waited for."""
-
-
-@dataclass(slots=True)
-class BenchReport:
-    """What was measured and on what."""
-
-    model: str
-    device: str
-    dtype: str
-    threads: int
-    batch: int
-    batches: int
-    prefix_tokens: int
-    tail_tokens: float
-    answer_tokens: int
-    limits: Limits
-    engine: str = ""
-    """How the engine computes here."""
-    cells: list[Cell] = field(default_factory=list)
-    identical: int = 0
-    """Free answers that are token for token those of `generate`."""
-    flips: int = 0
-    """Free answers that part from `generate` somewhere (near-ties, in bfloat16)."""
-    example: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
+Say = Callable[[str], None]
+Turns = Callable[[], AbstractContextManager[Any]]
+"""Opens a time in which nobody else measures on this machine."""
 
 
 def bench(
@@ -85,7 +42,9 @@ def bench(
     tail_tokens: int = 300,
     new_tokens: int = 80,
     repeats: int = 3,
-    say: Callable[[str], None] = lambda _: None,
+    say: Say = lambda _: None,
+    fastest: bool = False,
+    turns: Turns = nullcontext,
 ) -> BenchReport:
     """Measure `generate`, free and constrained decoding of some batches of decisions.
 
@@ -94,45 +53,105 @@ def bench(
     """
     if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats) < 1:
         raise ConfigError("batch, token counts and repeats must be at least 1")
-    setup, kind = prepare(
-        model, device, dtype, (batch, repeats), prefix_tokens, tail_tokens, new_tokens
+    sizes = (batch, repeats)
+    setup = prepare(model, device, dtype, sizes, prefix_tokens, tail_tokens, new_tokens)
+    return compare(setup, model, place(device, dtype)[1], say, fastest, turns)
+
+
+Decode = Callable[[Engine, Setup, list[Ask]], list[Completion]]
+
+
+def free(engine: Engine, setup: Setup, work: list[Ask], expected: bool = False) -> list[Completion]:
+    """Decode freely, the grammars' forced tokens as drafts, or what is expected."""
+    return engine.generate(
+        [
+            Prompt(
+                tail=ask.tail,
+                prefix=ask.prefix,
+                skeleton=engine.constraint(ask.grammar),
+                draft=(ask.draft or ()) if expected else (),
+                max_new_tokens=setup.new_tokens,
+                ignore_end=setup.forced,
+            )
+            for ask in work
+        ]
     )
-    report = _report(setup, model, kind, repeats)
-    say("measuring transformers generate")
-    baseline, answers = _baseline(setup, report, say)
-    engine = Engine(setup.model, setup.tokenizer, max_rows=batch)
-    report.engine = engine.backend.describe()
-    for mode, speculate in (("free, no drafts", False), ("free", True)):
-        say(f"measuring {mode}")
-        engine.speculate = speculate
-        done = _measure(engine, setup, report, mode, baseline, free)
-        if speculate:
-            report.identical = sum(d.tokens == a for d, a in zip(done, answers, strict=True))
-            report.flips = len(done) - report.identical
-    say("measuring constrained")
-    done = _measure(engine, setup, report, "constrained", baseline, constrained)
-    good = sum(task.grammar.accepts(d.text) for task, d in zip(setup.work.tasks, done, strict=True))
-    report.cells[-1].note += f"; {good} of {len(done)} answers in the grammar"
-    report.example = done[0].text
+
+
+def constrained(
+    engine: Engine, setup: Setup, work: list[Ask], expected: bool = False
+) -> list[Completion]:
+    """Decode within the grammars."""
+    prompts = []
+    for ask in work:
+        bound = engine.constraint(ask.grammar)
+        room = setup.bound or bound.grammar.longest()
+        draft = (ask.draft or ()) if expected else ()
+        prompts.append(Prompt(ask.tail, ask.prefix, bound, draft=draft, max_new_tokens=room))
+    return engine.generate(prompts)
+
+
+class Mode(NamedTuple):
+    """A way of decoding."""
+
+    name: str
+    decode: Decode
+    speculate: bool = True
+
+
+def modes(setup: Setup) -> list[Mode]:
+    """Return the ways in which a workload can be decoded."""
+    found = [Mode("free, no drafts", free, False), Mode("free", free)]
+    bound = [Mode("constrained", constrained)]
+    if setup.work[0].draft is not None:
+        found.append(Mode("free, answer expected", partial(free, expected=True)))
+        bound.append(Mode("constrained, answer expected", partial(constrained, expected=True)))
+    return [*found, *bound]
+
+
+def compare(
+    setup: Setup, name: str, dtype: str, say: Say, fastest: bool, turns: Turns
+) -> BenchReport:
+    """Make everything ready, then measure one after the other."""
+    say("warming up transformers generate")
+    variants = rivals.ready(setup, fastest, say)
+    engine = Engine(setup.model, setup.tokenizer, max_rows=setup.batch)
+    for mode in modes(setup):
+        say(f"warming up {mode.name}")
+        engine.speculate = mode.speculate
+        mode.decode(engine, setup, setup.warm)
+    engine.backend.prime(16 * setup.batch)
+    gc.collect()
+    gc.freeze()  # as laws do once they are loaded
+    with turns():
+        report = _report(setup, name, dtype)
+        report.engine = engine.backend.describe()
+        say("measuring transformers generate")
+        baseline, answers = _baseline(setup, report, variants)
+        for mode in modes(setup):
+            say(f"measuring {mode.name}")
+            engine.speculate = mode.speculate
+            done = _measure(engine, setup, report, mode, baseline)
+            _judge(setup, report, mode, done, answers)
     return report
 
 
-def _report(setup: Setup, model: str, dtype: str, batches: int) -> BenchReport:
+def _report(setup: Setup, model: str, dtype: str) -> BenchReport:
     torch: Any = import_module("torch")
     where = setup.device
     if where.startswith("cuda"):
         where = f"{where} ({torch.cuda.get_device_name()})"
-    tails = setup.work.tails
     return BenchReport(
         model=model,
         device=where,
         dtype=dtype,
         threads=torch.get_num_threads(),
         batch=setup.batch,
-        batches=batches,
-        prefix_tokens=len(setup.prefix),
-        tail_tokens=sum(map(len, tails)) / len(tails),
+        batches=len(setup.work) // setup.batch,
+        prefix_tokens=mean([len(ask.prefix) for ask in setup.work]),
+        tail_tokens=mean([len(ask.tail) for ask in setup.work]),
         answer_tokens=setup.new_tokens,
+        forced=setup.forced,
         limits=_limits(setup),
     )
 
@@ -155,82 +174,56 @@ def _clock(setup: Setup, work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _baseline(
-    setup: Setup, report: BenchReport, say: Callable[[str], None]
+    setup: Setup, report: BenchReport, variants: list[rivals.Variant]
 ) -> tuple[float, list[tuple[int, ...]]]:
-    """Measure every configuration of `generate`; return the best time and its answers."""
+    """Measure the configurations of `generate`; return the best time and its answers."""
     best = float("inf")
     answers: list[tuple[int, ...]] = []
-    for mode, options in rivals.variants(setup.device):
-        try:
-            rivals.warm_up(setup, options)
-            seconds, found = _clock(setup, partial(rivals.generate_all, setup, options))
-        except Exception as error:
-            say(f"{mode}: not available here ({type(error).__name__})")
-            continue
-        report.cells.append(_cell(report, mode, seconds, setup.new_tokens, setup.new_tokens, best))
-        if not answers:
-            answers = found
-        best = min(best, seconds)
+    for name, options in variants:
+        seconds, found = _clock(setup, partial(rivals.generate_all, setup, options))
+        tokens = mean([len(answer) for answer in found])
+        steps = mean(rivals.steps(setup, found))
+        report.cells.append(_cell(report, name, seconds, tokens, steps, best))
+        if seconds < best:
+            best, answers = seconds, found
     for cell in report.cells:
         cell.speedup = best / cell.seconds
     return best, answers
 
 
-Decode = Callable[[Engine, Setup, Work], list[Completion]]
-
-
-def free(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
-    """Decode freely to the forced length, the grammars' forced tokens as drafts."""
-    return engine.generate(
-        [
-            Prompt(
-                tail=tail,
-                prefix=setup.prefix,
-                skeleton=engine.constraint(task.grammar),
-                max_new_tokens=setup.new_tokens,
-                ignore_end=True,
-            )
-            for tail, task in zip(work.tails, work.tasks, strict=True)
-        ]
-    )
-
-
-def constrained(engine: Engine, setup: Setup, work: Work) -> list[Completion]:
-    """Decode within the grammars."""
-    return engine.generate(
-        [
-            Prompt(
-                tail=tail,
-                prefix=setup.prefix,
-                grammar=engine.constraint(task.grammar),
-                max_new_tokens=task.grammar.longest(),
-            )
-            for tail, task in zip(work.tails, work.tasks, strict=True)
-        ]
-    )
+def _judge(
+    setup: Setup,
+    report: BenchReport,
+    mode: Mode,
+    done: list[Completion],
+    answers: list[tuple[int, ...]],
+) -> None:
+    """Note whether answers are what they must be."""
+    if mode.name.startswith("free"):
+        same = sum(d.tokens == a for d, a in zip(done, answers, strict=False))
+        report.equal[mode.name] = f"{same} of {len(answers)} answers"
+        return
+    good = sum(ask.grammar().accepts(d.text) for ask, d in zip(setup.work, done, strict=True))
+    report.cells[-1].note += f"; {good} of {len(done)} answers in the grammar"
+    report.example = done[0].text
 
 
 def _measure(
-    engine: Engine,
-    setup: Setup,
-    report: BenchReport,
-    mode: str,
-    baseline: float,
-    decode: Decode,
+    engine: Engine, setup: Setup, report: BenchReport, mode: Mode, baseline: float
 ) -> list[Completion]:
-    decode(engine, setup, setup.warm)
-    engine.backend.prime(32 * setup.batch)
-    gc.collect()
-    gc.freeze()  # as laws do once they are loaded
-    seconds, done = _clock(setup, partial(decode, engine, setup, setup.work))
-    steps = sum(d.usage.model_steps for d in done) / len(done)
-    tokens = sum(d.usage.completion_tokens for d in done) / len(done)
+    seconds, done = _clock(setup, partial(mode.decode, engine, setup, setup.work))
+    steps = mean([d.usage.model_steps for d in done])
+    tokens = mean([d.usage.completion_tokens for d in done])
     drafted = sum(d.usage.drafted_tokens for d in done)
     accepted = sum(d.usage.accepted_tokens for d in done)
-    cell = _cell(report, mode, seconds, tokens, steps, baseline)
+    cell = _cell(report, mode.name, seconds, tokens, steps, baseline)
     cell.note = f"{accepted} of {drafted} drafted tokens kept"
-    cell.shares = _shares(engine, setup, decode)
+    cell.shares = _shares(engine, setup, mode.decode)
     report.cells.append(cell)
+    if setup.device.startswith("cuda"):
+        torch: Any = import_module("torch")
+        report.memory = torch.cuda.max_memory_allocated()
+        report.held = torch.cuda.memory_allocated()
     return list(done)
 
 
@@ -259,31 +252,6 @@ def _cell(
     return Cell(mode, seconds, rate, tokens, steps, baseline / seconds, floor)
 
 
-def lines(report: BenchReport) -> list[str]:
-    """Return the report as text."""
-    limits = report.limits
-    out = [
-        f"{report.model} on {report.device}, {report.dtype}, {report.threads} threads, "
-        f"{report.batches} batches of {report.batch}",
-        f"prompt: {report.prefix_tokens} shared + {report.tail_tokens:.0f} own tokens; "
-        f"answer: {report.answer_tokens} tokens forced; engine: {report.engine}",
-        f"machine: {limits.flops / 1e12:.2f} TFLOP/s, {limits.bandwidth / 1e9:.0f} GB/s measured",
-    ]
-    for cell in report.cells:
-        out.append(
-            f"{cell.mode:34s} {cell.decisions_per_s:9.2f} decisions/s {cell.speedup:6.2f}x "
-            f"{cell.tokens:5.1f} tokens {cell.steps:5.1f} steps "
-            f"{100 * cell.floor / cell.seconds:5.1f} % of the limit  {cell.note}"
-        )
-        if cell.shares:
-            parts = ", ".join(f"{name} {value:.1f}" for name, value in cell.shares.items())
-            out.append(f"    one batch, waited for, in ms: {parts}")
-    total = report.identical + report.flips
-    out.append(f"free equals generate in {report.identical} of {total} answers")
-    out.append(f"example: {report.example}")
-    return out
-
-
 def main() -> None:
     """Run from the command line with nothing but the engine's own dependencies."""
     import argparse
@@ -298,6 +266,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--host-only", action="store_true")
+    parser.add_argument("--fastest", action="store_true", help="measure one generate only")
     parser.add_argument("--trace", action="store_true", help="list the dearest kernels instead")
     for name, value in (("batch", 16), ("prefix-tokens", 400), ("tail-tokens", 300),
                         ("new-tokens", 80), ("repeats", 3)):  # fmt: skip

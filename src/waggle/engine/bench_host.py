@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine import workload
+from waggle.engine import bench, workload
+from waggle.engine.bench_setup import Ask, Setup
 from waggle.engine.clock import Clocked
 from waggle.engine.engine import Engine
 from waggle.engine.oracle import Oracle, recite
@@ -79,6 +81,56 @@ def bench_host(
         each = seconds / len(done)
         report.cells.append(HostCell(mode, 1e6 * each, 1 / each, steps))
     return report
+
+
+def bench_asks(model: str, tokenizer: Any, asks: list[Ask], batch: int) -> HostReport:
+    """Measure the host's work on prompts, nine in ten of which are answered as expected.
+
+    Two batches warm up. Prompts are in tokens already; grammars and expectations are made in time.
+    """
+    from waggle.engine.nano import tiny_random
+
+    tiny, _ = tiny_random()
+    tiny.config.max_position_embeddings = 1 << 20
+    report = HostReport(model, batch, len(asks) // batch - 2)
+    for mode, (decode, speculate) in ASKED.items():
+        engine = Engine(tiny, tokenizer, max_rows=batch, speculate=speculate)
+        setup = Setup(tiny, tokenizer, asks, [], [], batch, 96, "cpu", forced=False, bound=192)
+        _recited(engine, setup, asks[: 2 * batch], decode)
+        seconds, done = _recited(engine, setup, asks[2 * batch :], decode)
+        each = seconds / len(done)
+        steps = sum(d.usage.model_steps for d in done) / len(done)
+        report.cells.append(HostCell(mode, 1e6 * each, 1 / each, steps))
+    return report
+
+
+def _recited(
+    engine: Engine, setup: Setup, asks: list[Ask], decode: bench.Decode
+) -> tuple[float, list[Completion]]:
+    """Decode prompts with an oracle; return the host's processor time and the answers."""
+    end = min(engine.ends)
+    said = {ask.tail: [*(ask.draft() if ask.draft else ()), end] for ask in asks}
+    for number, ask in enumerate(asks):
+        bound = engine.constraint(ask.grammar)
+        if number % 10 == 0:
+            said[ask.tail] = [*recite(bound, Random(number), HABIT), end]
+    drafts = engine.speculate
+    pace = Pace(1360 / engine._rows, *((4, 31) if engine._rows <= 170 else (2, 15)))
+    watched = Clocked(Oracle(said, pace, drafts), lambda: None, time.process_time)
+    engine.backend = watched
+    start = time.process_time()
+    done = decode(engine, setup, asks)
+    return time.process_time() - start - sum(watched.seconds.values()), done
+
+
+ASKED: dict[str, tuple[bench.Decode, bool]] = {
+    "free, rolled": (bench.free, False),
+    "free": (bench.free, True),
+    "free, answer expected": (partial(bench.free, expected=True), True),
+    "constrained": (bench.constrained, True),
+    "constrained, answer expected": (partial(bench.constrained, expected=True), True),
+}
+"""How views are decoded, and whether anything is drafted."""
 
 
 def _tokenizer(model: str) -> tuple[Any, Any]:

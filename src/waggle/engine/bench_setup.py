@@ -1,24 +1,31 @@
-"""What the engine is measured on: a model, a shared prefix, and prompts that never repeat."""
+"""What the engine is measured on: a model, and prompts that never repeat."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from waggle.engine import workload
+from waggle.engine.grammar import Grammar
 from waggle.engine.shapes import SHAPES, shaped
 
 WARM_UP = 9_999
 """Seed of the prompts that only warm up."""
 
 
-@dataclass(slots=True)
-class Work:
-    """Some prompts: tails in tokens, and the grammars of their answers."""
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One prompt in tokens, what makes the grammar of its answers, and what foretells one."""
 
-    tails: list[tuple[int, ...]]
-    tasks: list[workload.Task]
+    tail: tuple[int, ...]
+    prefix: tuple[int, ...]
+    grammar: Callable[[], Grammar]
+    """Called while decoding is timed: a grammar is part of the work."""
+    draft: Callable[[], tuple[int, ...]] | None = None
+    """Likewise."""
 
 
 @dataclass(slots=True)
@@ -27,19 +34,31 @@ class Setup:
 
     model: Any
     tokenizer: Any
-    prefix: tuple[int, ...]
-    work: Work
-    warm: Work
-    fresh: Work
+    work: list[Ask]
+    warm: list[Ask]
+    fresh: list[Ask]
     batch: int
     new_tokens: int
+    """Longest free answer."""
     device: str
+    forced: bool = True
+    """Whether free answers have that length; otherwise they end where the model ends them."""
+    bound: int = 0
+    """Longest constrained answer; 0 takes the longest of each grammar."""
 
     def wait(self) -> None:
         """Wait for the device."""
         if self.device.startswith("cuda"):
             torch: Any = import_module("torch")
             torch.cuda.synchronize()
+
+
+def place(device: str, dtype: str) -> tuple[str, str]:
+    """Return the device and the dtype by name."""
+    from waggle.engine import weights
+
+    where = weights.pick_device(device)
+    return where, str(weights.pick_dtype(dtype, where)).removeprefix("torch.")
 
 
 def prepare(
@@ -50,26 +69,32 @@ def prepare(
     prefix: int,
     tail: int,
     new_tokens: int,
-) -> tuple[Setup, str]:
+) -> Setup:
     """Load a model and draw prompts; `sizes` are rows per batch and batches."""
     from waggle.engine import weights
 
-    where = weights.pick_device(device)
-    kind = weights.pick_dtype(dtype, where)
+    where, kind = place(device, dtype)
     if name in SHAPES:
-        model, tokenizer = shaped(name, where, kind)
+        model, tokenizer = shaped(name, where, weights.pick_dtype(kind, where))
     else:
-        model, tokenizer = weights.load(name, where, dtype)
-    records = workload.fit_records(tokenizer, tail)
-    shared = workload.shared_prefix(tokenizer, prefix)
+        model, tokenizer = weights.load(name, where, kind)
+    draw = partial(
+        asks, tokenizer, workload.fit_records(tokenizer, tail),
+        workload.shared_prefix(tokenizer, prefix),
+    )  # fmt: skip
     batch, repeats = sizes
-    chosen = _work(tokenizer, batch * repeats, records, 0)
-    warm = _work(tokenizer, 2 * batch, records, WARM_UP)
-    fresh = _work(tokenizer, batch, records, WARM_UP + 1)
-    setup = Setup(model, tokenizer, shared, chosen, warm, fresh, batch, new_tokens, where)
-    return setup, str(kind).removeprefix("torch.")
+    parts = (draw(batch * repeats, 0), draw(2 * batch, WARM_UP), draw(batch, WARM_UP + 1))
+    return Setup(model, tokenizer, *parts, batch, new_tokens, where)
 
 
-def _work(tokenizer: Any, count: int, records: int, seed: int) -> Work:
-    tasks = workload.tasks(count, records, seed)
-    return Work([workload.encode(tokenizer, task.tail) for task in tasks], tasks)
+def asks(tokenizer: Any, records: int, prefix: tuple[int, ...], count: int, seed: int) -> list[Ask]:
+    """Draw prompts of the synthetic workload."""
+    return [
+        Ask(workload.encode(tokenizer, task.tail), prefix, partial(workload.again, task))
+        for task in workload.tasks(count, records, seed)
+    ]
+
+
+def mean(values: Sequence[int]) -> float:
+    """Return the mean of some counts."""
+    return sum(values) / max(1, len(values))

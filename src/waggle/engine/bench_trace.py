@@ -20,7 +20,7 @@ MODES: dict[str, Decode] = {"free": free, "constrained": constrained}
 
 def trace(model: str, device: str, dtype: str, batch: int, new_tokens: int) -> list[str]:
     """Return one table per mode, the dearest kernels first."""
-    setup, _ = prepare(model, device, dtype, (batch, 1), 400, 300, new_tokens)
+    setup = prepare(model, device, dtype, (batch, 1), 400, 300, new_tokens)
     engine = Engine(setup.model, setup.tokenizer, max_rows=batch)
     found = [f"{model}, {batch} rows: {engine.backend.describe()}"]
     for mode, decode in MODES.items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from waggle.core.errors import ConfigError
@@ -30,7 +31,7 @@ from waggle.engine.rows import FreeRow, Row
 from waggle.engine.seats import Seat, Seats, Ticket
 from waggle.engine.vocabulary import Vocabulary
 
-MAX_ECHOES = 8
+MAX_ECHOES = 64
 """Prefixes whose text drafts may quote."""
 EXPECTED = 0.25
 """Part of its answers that a caller must foretell: an expected answer makes a prompt longer."""
@@ -173,9 +174,7 @@ class Engine:
             return
         expects = bool(row.prompt.draft) and self.expects
         if expects or self.drafts:
-            row.quote(self._echo(row.prompt.prefix))
-        if expects:
-            row.expect()
+            row.quote(partial(self._echo, row.prompt.prefix), expects)
 
     def _launch(self) -> None:
         """Send every row off that is not on its way; the host gets ready for the answers after."""

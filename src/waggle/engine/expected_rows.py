@@ -43,15 +43,15 @@ class ExpectedRow(ConstrainedRow):
         self, prompt: Prompt, ends: frozenset[int], habits: Habits, pace: Pace | None
     ) -> None:
         super().__init__(prompt, ends, habits, pace)
-        self.expected = prompt.draft[: prompt.max_new_tokens]
-        self.kind = "free"
         self._way: _Way | None = None
 
     def open(self) -> None:
         """Run the expected answer behind the prompt; its last token need not be run."""
+        self.expected = () if self.steps else self.prompt.expected()
         if not self.expected:
             super().open()
             return
+        self.kind = "free"
         first = len(self.pending) - 1
         self.pending += self.expected[:-1]
         self.asked = list(range(first, len(self.pending)))

@@ -5,7 +5,7 @@ Invariant: a completion depends on its own prompt alone; what else shares the ba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from waggle.engine.constraint import Constraint
@@ -23,12 +23,17 @@ class Prompt:
     prefix: tuple[int, ...] = ()
     grammar: Constraint | None = None
     skeleton: Constraint | None = None
-    draft: tuple[int, ...] = ()
-    """What the answer will probably be, end token aside: run behind the prompt and verified by the
-    model, token by token; never changes an answer."""
+    draft: tuple[int, ...] | Callable[[], tuple[int, ...]] = ()
+    """What the answer will probably be, end token aside, or what says so when the prompt is run:
+    run behind the prompt and verified by the model, token by token; never changes an answer."""
     max_new_tokens: int = 256
     ignore_end: bool = False
     """Ban the end tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
+
+    def expected(self) -> tuple[int, ...]:
+        """Return what the answer will probably be, at most as long as it may be."""
+        found = self.draft() if callable(self.draft) else self.draft
+        return found[: self.max_new_tokens]
 
 
 @dataclass(frozen=True, slots=True)

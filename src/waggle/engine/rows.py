@@ -7,7 +7,7 @@ and its first token is the earliest one whose keys are not cached yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from waggle.engine.draft import Drafter, Echo, Habits
 from waggle.engine.passes import Pace
@@ -122,20 +122,24 @@ class FreeRow(Row):
         super().__init__(prompt, ends)
         self.kind = "forced" if prompt.ignore_end else "free"
         self._habits = habits
-        self._prefix: Echo | None = None
+        self._prefix: Callable[[], Echo] | None = None
         self._pace = pace
+        self._expects = False
         self.plain = True
         self.drafter: Drafter | None = None
         self.draft: list[int] = []
 
-    def quote(self, prefix: Echo) -> None:
-        """Draft this answer, from what its prefix says among others."""
+    def quote(self, prefix: Callable[[], Echo], expect: bool = False) -> None:
+        """Draft this answer, from what its prefix says among others, or as it is expected."""
         self._prefix = prefix
         self.plain = self._pace is None
+        self._expects = expect
 
-    def expect(self) -> None:
-        """Run the answer that came with the prompt behind it."""
-        self.expected = self.prompt.draft
+    def open(self) -> None:
+        """Run the answer that is expected behind the prompt."""
+        if not self._expects:
+            return
+        self.expected = self.prompt.expected()
         self.draft = list(self.expected[: self.prompt.max_new_tokens - 1])
         first = len(self.pending) - 1
         self.pending += self.draft
@@ -155,7 +159,7 @@ class FreeRow(Row):
         if self._pace is not None and self._prefix is not None:
             span = (self._pace.least, self._pace.most)
             skeleton = self.prompt.skeleton
-            self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix, skeleton, span)
+            self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix(), skeleton, span)
             self.drafter.follow(self.answer)
 
     def answered(self, tokens: Sequence[int]) -> None:

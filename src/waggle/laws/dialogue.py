@@ -56,6 +56,10 @@ class Dialogue:
             texts.append(carried + whole[cut:] if head else whole)
         return list(zip(heads, self._encode_all(texts), strict=True))
 
+    def spell(self, texts: list[str]) -> list[list[int]]:
+        """Return the tokens of texts by themselves, as answers are."""
+        return self._encode_all(texts)
+
     def _encode_all(self, texts: list[str]) -> list[list[int]]:
         """Encode texts; by the fast tokenizer underneath where nothing lies between."""
         if self._wordwise is None:

@@ -1,0 +1,139 @@
+"""A trained law and real views of the substrates, for measuring the engine on what users run.
+
+Views are those of episodes that the law's teacher plays on development seeds, in the law's own
+canon order; of many, those whose length is nearest to the one asked for are taken, so that
+`generate`, which pads to the longest, pads little. What is expected of an answer is what the
+teacher would say, found while decoding is timed. Invariant: no prompt comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from waggle import plugins, shipped
+from waggle.core.canon import encode_decision
+from waggle.core.protocols import Case, Law, Request
+from waggle.core.schema import Decision, View
+from waggle.core.seeds import Split
+from waggle.corpus.specimens import Listening
+from waggle.engine.bench_setup import Ask, Setup, place
+from waggle.laws.dialogue import Dialogue
+from waggle.laws.origin import Origin, origin
+from waggle.laws.shipped import ADAPTER, is_folder
+from waggle.laws.spelling import view_grammar
+from waggle.runtime.sync import Engine
+
+TASKS = {
+    "silo": ("I-04", "I-09", "II-12", "II-16", "II-19", "III-22", "III-26", "III-30"),
+    "agentsnet": ("coloring", "matching", "vertex_cover"),
+    "swarmbench": ("pursuit", "synchronization", "foraging"),
+}
+"""What is played."""
+SIZE = 16
+ROUNDS = 9
+SPARE = 2.0
+"""Views that are looked at for each one taken."""
+MOST = 40
+"""Seeds after which no more episodes are played."""
+BOUND = 192
+"""Longest constrained answer in tokens; records are far shorter."""
+
+
+class Weights(NamedTuple):
+    """Where the weights of a law are: a backbone, an adapter on it if any, and its origin."""
+
+    model: str
+    adapter: str | None
+    said: Origin
+
+
+def find(name: str, adapter: str | None) -> Weights | None:
+    """Return the weights of a law by its name or folder, or None for what is no law."""
+    if adapter is not None:
+        return Weights(name, adapter, origin(adapter))
+    folder = Path(name).expanduser()
+    if name in shipped.NAMES and shipped.present(name):
+        folder = shipped.folder(name)
+        shipped.verify(folder)
+    if not is_folder(str(folder)):
+        return None
+    said = origin(str(folder))
+    if (folder / ADAPTER).is_file():
+        return Weights(said.backbone, str(folder), said)
+    return Weights(str(folder), None, said)
+
+
+def prepare(
+    law: Weights,
+    device: str,
+    dtype: str,
+    sizes: tuple[int, int],
+    tail: int,
+    new_tokens: int,
+) -> Setup:
+    """Load a law and gather views; `sizes` are rows per batch and batches."""
+    from waggle.engine import weights
+
+    where, kind = place(device, dtype)
+    model, tokenizer = weights.load(law.model, where, kind, law.adapter)
+    batch, repeats = sizes
+    asks = gather(tokenizer, law.said, (repeats + 3) * batch, tail)
+    timed, warm = asks[: repeats * batch], asks[repeats * batch : (repeats + 2) * batch]
+    fresh = asks[(repeats + 2) * batch :]
+    return Setup(
+        model, tokenizer, timed, warm, fresh, batch, new_tokens, where, forced=False, bound=BOUND
+    )
+
+
+def gather(tokenizer: Any, said: Origin, count: int, tail: int) -> list[Ask]:
+    """Return prompts of views, those whose own part has about `tail` tokens, mixed."""
+    name = said.teacher if said.teacher in plugins.names("law") else "expert"
+    teacher = plugins.get_law(name)
+    dialogue, found = Dialogue(tokenizer), {}
+    near = 0
+    for views in _played(teacher, said.order):
+        for view, (shared, own) in zip(
+            views, dialogue.tokens([Request(view) for view in views]), strict=True
+        ):
+            if (shared, tuple(own)) not in found:
+                near += abs(len(own) - tail) <= tail // 3
+                found[shared, tuple(own)] = view
+        if near >= SPARE * count:
+            break
+    nearest = sorted(found, key=lambda key: (abs(len(key[1]) - tail), key))[:count]
+    mixed = sorted(nearest, key=lambda key: hash(key[1]))
+    foretell = Teacher(teacher, dialogue)
+    return [
+        Ask(own, shared, partial(view_grammar, found[shared, own]),
+            partial(foretell, found[shared, own]))
+        for shared, own in mixed
+    ]  # fmt: skip
+
+
+def _played(teacher: Law, order: Any) -> Iterator[list[View]]:
+    """Play episodes and yield the views of each."""
+    for seed in range(MOST):
+        for substrate, tasks in TASKS.items():
+            world = plugins.get_substrate(substrate)
+            for task in tasks:
+                case = Case(substrate, task, SIZE, Split.DEVELOPMENT.value.start + seed, ROUNDS)
+                heard = Listening(teacher)
+                Engine(world.open(case), heard, case, order=order).play()
+                yield [view for view, _ in heard.heard]
+
+
+class Teacher:
+    """Says in tokens what a law decides that is asked for nothing else."""
+
+    def __init__(self, law: Law, dialogue: Dialogue) -> None:
+        self._law = law
+        self._spell: Callable[[list[str]], list[list[int]]] = dialogue.spell
+
+    def __call__(self, view: View) -> tuple[int, ...]:
+        """Return the record of a view."""
+        output = self._law.decide([Request(view)])[0].output
+        assert isinstance(output, Decision)
+        return tuple(self._spell([encode_decision(output).decode()])[0])

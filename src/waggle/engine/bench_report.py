@@ -1,0 +1,90 @@
+"""What a measurement of the engine says, as data and as text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from waggle.engine.limits import Limits
+
+
+@dataclass(slots=True)
+class Cell:
+    """One way of decoding, measured."""
+
+    mode: str
+    seconds: float
+    """Of all batches."""
+    decisions_per_s: float
+    tokens: float
+    """Mean answer length in tokens."""
+    steps: float
+    """Model passes per decision."""
+    speedup: float
+    """Against the fastest `generate`."""
+    floor: float
+    """Seconds this mode would take at the measured machine limits."""
+    note: str = ""
+    shares: dict[str, float] = field(default_factory=dict)
+    """Milliseconds of one more batch by kind of work, with the device waited for."""
+
+
+@dataclass(slots=True)
+class BenchReport:
+    """What was measured and on what."""
+
+    model: str
+    device: str
+    dtype: str
+    threads: int
+    batch: int
+    batches: int
+    prefix_tokens: float
+    tail_tokens: float
+    answer_tokens: int
+    forced: bool
+    """Whether free answers have that length; otherwise it is the longest they may have."""
+    limits: Limits
+    engine: str = ""
+    """How the engine computes here."""
+    cells: list[Cell] = field(default_factory=list)
+    equal: dict[str, str] = field(default_factory=dict)
+    """Free answers that are token for token those of `generate`, by mode (bfloat16 has ties)."""
+    memory: int = 0
+    """Bytes of the GPU that were taken at most by tensors, `generate` included."""
+    held: int = 0
+    """Bytes that tensors took at the end."""
+    example: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+
+def lines(report: BenchReport) -> list[str]:
+    """Return the report as text."""
+    limits = report.limits
+    out = [
+        f"{report.model} on {report.device}, {report.dtype}, {report.threads} threads, "
+        f"{report.batches} batches of {report.batch}",
+        f"prompt: {report.prefix_tokens:.0f} shared + {report.tail_tokens:.0f} own tokens; answer: "
+        f"{'' if report.forced else 'to its end, at most '}{report.answer_tokens} tokens"
+        f"{' forced' if report.forced else ''}; engine: {report.engine}",
+        f"machine: {limits.flops / 1e12:.2f} TFLOP/s, {limits.bandwidth / 1e9:.0f} GB/s measured",
+    ]
+    for cell in report.cells:
+        out.append(
+            f"{cell.mode:34s} {cell.decisions_per_s:9.2f} decisions/s {cell.speedup:6.2f}x "
+            f"{cell.tokens:5.1f} tokens {cell.steps:5.1f} steps "
+            f"{100 * cell.floor / cell.seconds:5.1f} % of the limit  {cell.note}"
+        )
+        if cell.shares:
+            parts = ", ".join(f"{name} {value:.1f}" for name, value in cell.shares.items())
+            out.append(f"    one batch, waited for, in ms: {parts}")
+    out += [f"{mode} equals generate in {said}" for mode, said in report.equal.items()]
+    if report.memory:
+        out.append(
+            f"memory: {report.memory / 2**30:.1f} GiB at most, {report.held / 2**30:.1f} kept"
+        )
+    out.append(f"example: {report.example}")
+    return out

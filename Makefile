@@ -16,7 +16,7 @@ help:
 	@echo "make demo      set up and watch the shipped law organise a swarm of 16"
 	@echo "make test      set up, lint, run the standard suite (WORKERS=$(WORKERS))"
 	@echo "make test-all  the same with the slow tests"
-	@echo "make lint      ruff, mypy --strict, import-linter"
+	@echo "make lint      ruff, mypy --strict (sources and tests), import-linter"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     cost of the runtime per local update"
 	@echo "make clean     remove caches and runs/, keep $(VENV)"

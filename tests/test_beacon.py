@@ -105,7 +105,7 @@ def test_the_score_counts_present_and_stale_commitments() -> None:
 )
 def test_a_bad_case_is_one_line(n: int, options: dict[str, float]) -> None:
     with pytest.raises(ConfigError) as caught:
-        opened(n, **options)
+        Beacon().open(Case("beacon", "beacon", n, 10_000, options=options))
     assert "\n" not in str(caught.value)
 
 

@@ -1,20 +1,23 @@
 """The adapter: conformance, nothing known that was not told, answers mapped and never chosen."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.agentsnet.golden import GRAPHS, needs_golden
 from waggle import plugins
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Act, Case, Local, Write
-from waggle.core.schema import WAIT
+from waggle.core.protocols import Act, Case, Law, Local, Write
+from waggle.core.schema import WAIT, View
 from waggle.laws.controls import PrivateOnly, Scripted
 from waggle.runtime.recorder import Memory as Record
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.adapter import AgentsNet
 from waggle.substrates.agentsnet.families import benchmark_graphs
-from waggle.substrates.agentsnet.graphs import from_edges
+from waggle.substrates.agentsnet.graphs import AgentGraph, from_edges
 from waggle.substrates.agentsnet.tasks import TASKS, legal_answers
 from waggle.substrates.agentsnet.world import AgentsNetWorld, episode_priorities
 from waggle.testing.substrate import check_substrate
@@ -22,27 +25,32 @@ from waggle.testing.substrate import check_substrate
 PATH = from_edges("path", ["James", "Mary", "Robert"], [(0, 1), (1, 2)])
 
 
-def world(task, graph=PATH, priority=True, **change):
-    return AgentsNetWorld(Case("agentsnet", task, graph.n, 10_000, **change), graph, priority)
+def world(task: str, graph: AgentGraph = PATH, priority: bool = True) -> AgentsNetWorld:
+    return AgentsNetWorld(Case("agentsnet", task, graph.n, 10_000), graph, priority)
 
 
-def views(made, law, **settings):
+def views(made: AgentsNetWorld, law: Law) -> list[tuple[int, View]]:
     record = Record()
-    play(made, law, Case("agentsnet", made.task, made.n, 10_000), sinks=[record], **settings)
+    play(made, law, Case("agentsnet", made.task, made.n, 10_000), sinks=[record])
     kept = record.record()
     return [(u.node, view_of(kept.header, u)) for entry in kept.rounds for u in entry.updates]
 
 
-def act(action, target=None, commitment=None, intent=None):
+def act(
+    action: str,
+    target: int | None = None,
+    commitment: str | None = None,
+    intent: str | None = None,
+) -> Act:
     return Act(action, target, None, intent, Local((), commitment))
 
 
 @pytest.mark.parametrize("priority", [True, False])
-def test_conformance(priority):
+def test_conformance(priority: bool) -> None:
     check_substrate(AgentsNet(), options={"priority": priority, "family": "ba"}).require()
 
 
-def untold_knowledge(seen):
+def untold_knowledge(seen: list[tuple[int, View]]) -> Iterator[object]:
     """Yield what a view shows about others although nobody has deposited anything."""
     for _, view in seen:
         for port in view.private.channels:
@@ -51,14 +59,14 @@ def untold_knowledge(seen):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_without_deposits_nothing_about_others_is_ever_shown(task):
+def test_without_deposits_nothing_about_others_is_ever_shown(task: str) -> None:
     graph = benchmark_graphs((8,))[0]
     assert list(untold_knowledge(views(world(task, graph), PrivateOnly()))) == []
 
 
-def test_that_check_catches_an_adapter_that_forwards_priorities_itself():
+def test_that_check_catches_an_adapter_that_forwards_priorities_itself() -> None:
     class Smuggler(AgentsNetWorld):
-        def step(self, acts):
+        def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
             for node in range(self.n):
                 for contact in self.neighbours(node):
                     said = self.payload(_own_write(self, contact, node))
@@ -70,19 +78,19 @@ def test_that_check_catches_an_adapter_that_forwards_priorities_itself():
     assert list(untold_knowledge(views(leaking, PrivateOnly())))
 
 
-def _own_write(made, sender, receiver):
+def _own_write(made: AgentsNetWorld, sender: int, receiver: int) -> Write:
     claim = made.sense(sender, Local((), None)).evidence[0].claim
     return Write(sender, receiver, claim, 4, 4, 0, 8, None, True)
 
 
-def test_a_deposit_tells_the_order_and_the_answer_of_the_same_update():
+def test_a_deposit_tells_the_order_and_the_answer_of_the_same_update() -> None:
     made = world("coloring")
     write = _own_write(made, 0, 1)
     said = made.payload(write)
     made.step({0: act("Group 3"), 1: act("Group 1"), 2: act("Group 2")})
     made.receive(write, said)
     shown = [made.sense(v, Local((), None)).observation["priority"] for v in range(3)]
-    ranks = [int(text) for text in shown]
+    ranks = [int(str(text)) for text in shown]
     seen = made.sense(1, Local((), None))
     assert seen.ports[0] == {
         "heard": 1,
@@ -95,7 +103,7 @@ def test_a_deposit_tells_the_order_and_the_answer_of_the_same_update():
     assert made.sense(0, Local((), None)).ports[1] == {"told": 1, "vouched": 4}
 
 
-def test_a_relay_carries_what_its_sender_was_told_and_names_no_contact():
+def test_a_relay_carries_what_its_sender_was_told_and_names_no_contact() -> None:
     made = world("consensus")
     first = _own_write(made, 0, 1)
     said = made.payload(first)
@@ -108,7 +116,7 @@ def test_a_relay_carries_what_its_sender_was_told_and_names_no_contact():
     assert seen.ports[1] == {}
 
 
-def test_an_older_statement_that_arrives_late_changes_nothing():
+def test_an_older_statement_that_arrives_late_changes_nothing() -> None:
     made = world("coloring")
     write = _own_write(made, 0, 1)
     old = made.payload(write)
@@ -120,7 +128,7 @@ def test_an_older_statement_that_arrives_late_changes_nothing():
     assert made.sense(1, Local((), None)).ports[0]["answer"] == "Group 2"
 
 
-def test_a_partner_is_you_or_another():
+def test_a_partner_is_you_or_another() -> None:
     made = world("matching")
     for receiver in (0, 2):
         write = _own_write(made, 1, receiver)
@@ -141,13 +149,15 @@ def test_a_partner_is_you_or_another():
         ("consensus", [act("1"), act("1"), act("1")], ["1", "1", "1"]),
     ],
 )
-def test_actions_map_one_to_one_onto_official_answers(task, acts, official):
+def test_actions_map_one_to_one_onto_official_answers(
+    task: str, acts: list[Act], official: list[str | None]
+) -> None:
     made = world(task)
     made.step(dict(enumerate(acts)))
     assert made.official_answers() == official
 
 
-def test_a_wait_keeps_the_answer_and_the_last_action_counts():
+def test_a_wait_keeps_the_answer_and_the_last_action_counts() -> None:
     made = world("leader_election")
     made.step({0: act("Yes"), 1: act("No"), 2: act("No")})
     assert made.score()["strict"] == 1.0
@@ -156,7 +166,7 @@ def test_a_wait_keeps_the_answer_and_the_last_action_counts():
     assert made.score()["strict"] == 0.0
 
 
-def test_a_followed_claim_decides_the_global_tasks_unless_the_intent_is_private():
+def test_a_followed_claim_decides_the_global_tasks_unless_the_intent_is_private() -> None:
     made = world("leader_election")
     claims = [made.sense(v, Local((), None)).evidence[0].claim for v in range(3)]
     made.step({v: act("Yes", commitment=claims[1]) for v in range(3)})
@@ -165,7 +175,7 @@ def test_a_followed_claim_decides_the_global_tasks_unless_the_intent_is_private(
     assert made.official_answers() == ["Yes", "Yes", "Yes"]
 
 
-def test_priorities_are_unique_named_by_key_and_the_same_for_every_task():
+def test_priorities_are_unique_named_by_key_and_the_same_for_every_task() -> None:
     drawn = episode_priorities(7, range(100))
     assert len(set(drawn)) == 100
     assert all(0 <= u < 1 << 64 for u in drawn)
@@ -174,7 +184,7 @@ def test_priorities_are_unique_named_by_key_and_the_same_for_every_task():
     assert len(shown) == 1
 
 
-def test_without_priority_no_order_and_one_common_claim():
+def test_without_priority_no_order_and_one_common_claim() -> None:
     seen = views(world("vertex_cover", priority=False), plugins.get_law("heuristic"))
     assert all("order" not in v.private.observation for _, v in seen)
     assert all("order" not in p.facts for _, v in seen for p in v.private.channels)
@@ -182,7 +192,7 @@ def test_without_priority_no_order_and_one_common_claim():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_proposals_are_legal_and_fixed_for_the_episode(task):
+def test_proposals_are_legal_and_fixed_for_the_episode(task: str) -> None:
     graph = benchmark_graphs((8,))[0]
     made = world(task, graph)
     for node in range(8):
@@ -192,7 +202,7 @@ def test_proposals_are_legal_and_fixed_for_the_episode(task):
         assert made.sense(node, Local((), None)).proposal == proposal
 
 
-def test_sending_updates_then_one_answering_update_without_messages():
+def test_sending_updates_then_one_answering_update_without_messages() -> None:
     made = world("coloring", benchmark_graphs((8,))[0])
     assert made.rounds == 5 + 1
     record = Record()
@@ -205,7 +215,7 @@ def test_sending_updates_then_one_answering_update_without_messages():
     assert causes <= {"answering", "duplicate"}
 
 
-def test_nonsense_from_a_law_is_data():
+def test_nonsense_from_a_law_is_data() -> None:
     made = world("matching", benchmark_graphs((8,))[0])
     case = Case("agentsnet", "matching", 8, 10_000)
     footer = play(made, Scripted('{"task_action": "MATCH:h?"}'), case)
@@ -224,7 +234,7 @@ def test_nonsense_from_a_law_is_data():
         ({"rounds": 0}, "at least one update"),
     ],
 )
-def test_bad_cases_are_one_line_that_names_the_fix(change, message):
+def test_bad_cases_are_one_line_that_names_the_fix(change: Any, message: str) -> None:
     case = msgspec.structs.replace(Case("agentsnet", "coloring", 8, 10_000), **change)
     with pytest.raises(ConfigError, match=message) as caught:
         AgentsNet().open(case)
@@ -232,13 +242,13 @@ def test_bad_cases_are_one_line_that_names_the_fix(change, message):
 
 
 @needs_golden
-def test_a_folder_of_graphs_is_used():
+def test_a_folder_of_graphs_is_used() -> None:
     options = {"graphs": str(GRAPHS), "family": "dt", "index": 0}
     made = AgentsNet().open(Case("agentsnet", "coloring", 16, 10_000, options=options))
     assert made.graph.provenance == "released_verified"
 
 
-def test_private_only_stays_at_the_level_of_random_answers():
+def test_private_only_stays_at_the_level_of_random_answers() -> None:
     law, solved = PrivateOnly(), []
     for graph in benchmark_graphs():
         for task in ("coloring", "leader_election", "matching", "vertex_cover"):

@@ -1,5 +1,6 @@
 """The expert's rules: a ceiling near the reference protocols, admissible and equivariant."""
 
+from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
@@ -8,6 +9,7 @@ from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.families import benchmark_graph, generate
+from waggle.substrates.agentsnet.graphs import AgentGraph
 from waggle.substrates.agentsnet.tasks import TASKS
 from waggle.substrates.agentsnet.world import AgentsNetWorld
 from waggle.testing.law import check_law
@@ -15,7 +17,9 @@ from waggle.testing.law import check_law
 GRAPHS = [generate(family, n, 77) for n in (8, 16) for family in ("ws", "ba", "dt")]
 
 
-def solved(task, priority, graphs=GRAPHS, draws=3):
+def solved(
+    task: str, priority: bool, graphs: Sequence[AgentGraph] = GRAPHS, draws: int = 3
+) -> float:
     scores = []
     for graph in graphs:
         for draw in range(draws):
@@ -37,21 +41,21 @@ def solved(task, priority, graphs=GRAPHS, draws=3):
         ("vertex_cover", 0.94),
     ],
 )
-def test_priorities_suffice_to_solve_every_task_locally(task, least):
+def test_priorities_suffice_to_solve_every_task_locally(task: str, least: float) -> None:
     assert solved(task, True) >= least
 
 
-def test_without_priority_leader_election_suffers_most():
+def test_without_priority_leader_election_suffers_most() -> None:
     without = {task: solved(task, False) for task in ("coloring", "leader_election")}
     assert without["coloring"] >= 0.9
     assert without["leader_election"] <= 0.7
 
 
 @pytest.mark.parametrize("task", ["coloring", "leader_election", "matching", "vertex_cover"])
-def test_it_scales_to_a_hundred_nodes(task):
+def test_it_scales_to_a_hundred_nodes(task: str) -> None:
     assert solved(task, True, [benchmark_graph("dt", 100, 0)], draws=1) == 1.0
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_expert_conforms_as_a_law(task):
+def test_the_expert_conforms_as_a_law(task: str) -> None:
     check_law("expert", "agentsnet", task, views=60).require()

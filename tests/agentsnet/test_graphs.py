@@ -1,6 +1,8 @@
 """Graphs: the generator reproduces the release, files are checked, measures are right."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -15,7 +17,7 @@ UNREPLAYABLE = {"dt_4_0", "dt_8_0", "dt_16_0"}
 
 
 @needs_golden
-def test_generator_reproduces_every_public_graph_it_can():
+def test_generator_reproduces_every_public_graph_it_can() -> None:
     recorded = load_folder(GRAPHS)
     assert len(recorded) == 36
     for id, graph in recorded.items():
@@ -28,7 +30,7 @@ def test_generator_reproduces_every_public_graph_it_can():
             assert ours.provenance == graph.provenance
 
 
-def test_pool_has_two_hundred_names_and_known_strangers_are_not_in_it():
+def test_pool_has_two_hundred_names_and_known_strangers_are_not_in_it() -> None:
     assert len(set(POOL)) == len(POOL) == 200
     assert {"Alan", "Mary", "Paul", "Joe", "Linda", "Sean"} <= set(POOL)
     assert not {"Zelda", "Bob", "alan", "joe"} & set(POOL)
@@ -36,7 +38,7 @@ def test_pool_has_two_hundred_names_and_known_strangers_are_not_in_it():
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("n", [4, 5, 13, 50, 100])
-def test_any_size_is_connected_and_measured_as_networkx_does(family, n):
+def test_any_size_is_connected_and_measured_as_networkx_does(family: str, n: int) -> None:
     graph = benchmark_graph(family, n, 1)
     native = nx.Graph(list(graph.edges))
     assert native.number_of_nodes() == n == graph.n
@@ -45,13 +47,13 @@ def test_any_size_is_connected_and_measured_as_networkx_does(family, n):
     assert len(set(graph.names)) == n
 
 
-def test_family_edge_counts():
+def test_family_edge_counts() -> None:
     assert len(generate("ws", 30, 7).edges) == 60
     assert len(generate("ba", 30, 7).edges) == 56
     assert len(benchmark_graph("ws", 4, 0).edges) == 6
 
 
-def test_benchmark_is_three_families_two_sizes_three_graphs():
+def test_benchmark_is_three_families_two_sizes_three_graphs() -> None:
     graphs = benchmark_graphs()
     assert len(graphs) == len({g.id for g in graphs}) == 18
 
@@ -59,12 +61,12 @@ def test_benchmark_is_three_families_two_sizes_three_graphs():
 @pytest.mark.parametrize(
     ("family", "n", "index"), [("er", 8, 0), ("ws", 3, 0), ("ws", 101, 0), ("ws", 8, 3)]
 )
-def test_unknown_graphs_are_refused_with_the_fix(family, n, index):
+def test_unknown_graphs_are_refused_with_the_fix(family: str, n: int, index: int) -> None:
     with pytest.raises(GraphError, match="use"):
         benchmark_graph(family, n, index)
 
 
-def test_disconnected_graph_has_no_diameter():
+def test_disconnected_graph_has_no_diameter() -> None:
     assert from_edges("x", ["a", "b", "c"], [(0, 1)]).diameter is None
 
 
@@ -88,12 +90,12 @@ def test_disconnected_graph_has_no_diameter():
         {"names": ["a" * 65], "edges": []},
     ],
 )
-def test_malformed_graphs_are_one_clear_error(value):
+def test_malformed_graphs_are_one_clear_error(value: Any) -> None:
     with pytest.raises(GraphError):
         parse_graph(value, "bad")
 
 
-def test_node_link_form_reads_like_the_plain_one():
+def test_node_link_form_reads_like_the_plain_one() -> None:
     nodes = [{"id": i, "name": name} for i, name in enumerate(["Ann", "Joe", "Roy"])]
     links = [{"source": 0, "target": 2}, {"source": 1, "target": 2}]
     read = parse_graph({"graph": {"nodes": nodes, "links": links}, "diameter": 2}, "graph_ws_3_1")
@@ -103,7 +105,7 @@ def test_node_link_form_reads_like_the_plain_one():
     assert read.recorded == {"diameter": 2}
 
 
-def test_find_graph_prefers_the_folder_and_says_what_is_missing(tmp_path):
+def test_find_graph_prefers_the_folder_and_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "ws_3_0.json").write_text(json.dumps({"names": ["a", "b"], "edges": [[0, 1]]}))
     assert find_graph("ws", 3, 0, tmp_path).names == ("a", "b")
     assert find_graph("ba", 8, 0).provenance == "released_verified"
@@ -111,7 +113,7 @@ def test_find_graph_prefers_the_folder_and_says_what_is_missing(tmp_path):
         find_graph("ws", 8, 0, tmp_path)
 
 
-def test_parquet_dataset_or_the_extra_that_reads_it(tmp_path):
+def test_parquet_dataset_or_the_extra_that_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     try:
         import pyarrow as pa

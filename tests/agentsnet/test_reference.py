@@ -1,5 +1,7 @@
 """Reference protocols: the table of the anchors, and that they are protocols."""
 
+from typing import Any
+
 import pytest
 
 from tests.agentsnet.golden import GRAPHS, needs_golden
@@ -35,7 +37,7 @@ ANCHORS = {
 
 
 @needs_golden
-def test_the_table_of_anchors_is_reproduced():
+def test_the_table_of_anchors_is_reproduced() -> None:
     graphs = [graph for graph in load_folder(GRAPHS).values() if graph.n in (8, 16)]
     rows = {(row.task, row.protocol): row for row in reference_table(graphs, 100)}
     for key, (eight, sixteen, soft, messages) in ANCHORS.items():
@@ -50,7 +52,7 @@ def test_the_table_of_anchors_is_reproduced():
         assert lone.strict[n] == pytest.approx((1 - 1 / n) ** (n - 1), abs=0.05)
 
 
-def test_priorities_are_unique_and_named_by_the_draw():
+def test_priorities_are_unique_and_named_by_the_draw() -> None:
     graph = benchmark_graph("ws", 100, 0)
     first, again, other = (draw_priorities(graph, d) for d in (0, 0, 1))
     assert first == again != other
@@ -58,18 +60,20 @@ def test_priorities_are_unique_and_named_by_the_draw():
     assert all(0 <= u < 1 << 64 for u in first)
 
 
-def test_information_travels_one_hop_a_step():
+def test_information_travels_one_hop_a_step() -> None:
     graph = benchmark_graph("ba", 50, 0)
     assert run_protocol(MinimumFlood, "leader_election", graph, 3).evaluation.strict
 
 
 @pytest.mark.parametrize(("label", "program", "tasks"), PROTOCOLS)
-def test_every_protocol_answers_legally_at_every_size(label, program, tasks):
+def test_every_protocol_answers_legally_at_every_size(
+    label: str, program: Any, tasks: tuple[str, ...]
+) -> None:
     for task in tasks:
         row = measure(label, program, task, benchmark_graphs((4, 16)), draws=2)
         assert set(row.strict) == {4, 16}
 
 
-def test_the_table_prints():
+def test_the_table_prints() -> None:
     rows = [measure("min-priority flood", MinimumFlood, "consensus", benchmark_graphs((8,)), 1)]
     assert "| consensus | min-priority flood | 1.00 | 1.000 |" in format_table(rows)

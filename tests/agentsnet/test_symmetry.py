@@ -7,12 +7,12 @@ import pytest
 from tests.agentsnet.golden import GOLDEN, GRAPHS, needs_golden
 from waggle.substrates.agentsnet.families import benchmark_graph
 from waggle.substrates.agentsnet.graph_files import load_folder
-from waggle.substrates.agentsnet.graphs import from_edges
+from waggle.substrates.agentsnet.graphs import AgentGraph, from_edges
 from waggle.substrates.agentsnet.symmetry import diagnose, orbits
 
 
 @needs_golden
-def test_recorded_diagnostics_are_reproduced():
+def test_recorded_diagnostics_are_reproduced() -> None:
     graphs = load_folder(GRAPHS)
     recorded = json.loads((GOLDEN / "symmetry.json").read_text())
     assert len(recorded) == 27
@@ -32,7 +32,7 @@ def test_recorded_diagnostics_are_reproduced():
 
 
 @needs_golden
-def test_counts_over_the_eighteen_public_graphs():
+def test_counts_over_the_eighteen_public_graphs() -> None:
     found = [diagnose(g) for g in load_folder(GRAPHS).values() if g.n in (8, 16)]
     assert sum(s.obstructed for s in found) == 0
     assert sum(s.singleton_degree_classes == 0 for s in found) == 5
@@ -40,17 +40,17 @@ def test_counts_over_the_eighteen_public_graphs():
     assert sum(any(len(orbit) > 1 for orbit in s.orbits) for s in found) == 6
 
 
-def ring(n):
+def ring(n: int) -> AgentGraph:
     return from_edges("ring", [f"v{i}" for i in range(n)], [(i, (i + 1) % n) for i in range(n)])
 
 
-def test_a_ring_is_one_orbit_and_an_attribute_breaks_it():
+def test_a_ring_is_one_orbit_and_an_attribute_breaks_it() -> None:
     assert orbits(ring(6)) == (tuple(range(6)),)
     assert diagnose(ring(6)).obstructed
     assert orbits(ring(6), [1, 0, 0, 0, 0, 0]) == ((0,), (1, 5), (2, 4), (3,))
 
 
-def test_views_alike_need_not_be_one_orbit():
+def test_views_alike_need_not_be_one_orbit() -> None:
     two_triangles_and_hexagon = from_edges(
         "regular",
         [f"v{i}" for i in range(12)],
@@ -70,7 +70,7 @@ def test_views_alike_need_not_be_one_orbit():
 
 
 @pytest.mark.parametrize("family", ["ws", "ba", "dt"])
-def test_orbits_move_with_a_relabelling(family):
+def test_orbits_move_with_a_relabelling(family: str) -> None:
     graph = benchmark_graph(family, 8, 2)
     turn = [(3 * v + 1) % 8 for v in range(8)]
     names = [""] * 8

@@ -1,5 +1,7 @@
 """Tasks: budgets, legal answers, and the corners of the official evaluators."""
 
+from typing import Any
+
 import pytest
 
 from waggle.substrates.agentsnet.families import benchmark_graph
@@ -16,18 +18,20 @@ PATH = from_edges("path", ["James", "Mary", "Robert"], [(0, 1), (1, 2)])
 
 
 @pytest.mark.parametrize(("n", "rounds"), [(4, 4), (8, 5), (16, 6)])
-def test_local_tasks_have_small_budgets(n, rounds):
+def test_local_tasks_have_small_budgets(n: int, rounds: int) -> None:
     graph = benchmark_graph("ws", n, 0)
     assert {round_budget(t, graph) for t in ("coloring", "matching", "vertex_cover")} == {rounds}
+    assert graph.diameter is not None
     assert round_budget("consensus", graph) == 2 * graph.diameter + 1
 
 
-def test_every_task_beyond_sixteen_nodes_has_twice_the_diameter_plus_one():
+def test_every_task_beyond_sixteen_nodes_has_twice_the_diameter_plus_one() -> None:
     graph = benchmark_graph("dt", 30, 0)
+    assert graph.diameter is not None
     assert {round_budget(task, graph) for task in TASKS} == {2 * graph.diameter + 1}
 
 
-def test_legal_answers():
+def test_legal_answers() -> None:
     assert legal_answers("coloring", PATH, 0) == ("Group 1", "Group 2", "Group 3")
     assert legal_answers("matching", PATH, 1) == ("James", "Robert", "None")
     assert legal_answers("consensus", PATH, 0) == ("0", "1")
@@ -56,14 +60,14 @@ def test_legal_answers():
         ("vertex_cover", ["Yes", "Yes", "No"], 0.5),
     ],
 )
-def test_official_scores(task, answers, soft):
+def test_official_scores(task: str, answers: list[str | None], soft: Any) -> None:
     result = evaluate(task, PATH, answers)
     assert result.soft == soft
     assert result.strict is (result.soft == 1.0)
     assert result.flag is None
 
 
-def test_what_the_official_evaluator_cannot_score_is_unsolved_and_flagged():
+def test_what_the_official_evaluator_cannot_score_is_unsolved_and_flagged() -> None:
     with pytest.raises(ZeroDivisionError):
         soft_score("vertex_cover", PATH, ["No"] * 3)
     empty = evaluate("vertex_cover", PATH, ["No"] * 3)
@@ -72,7 +76,7 @@ def test_what_the_official_evaluator_cannot_score_is_unsolved_and_flagged():
     assert evaluate("coloring", lonely, ["Group 1", "Group 1"]).flag == "no_edges"
 
 
-def test_unknown_task_and_wrong_length_name_the_fix():
+def test_unknown_task_and_wrong_length_name_the_fix() -> None:
     with pytest.raises(GraphError, match="did you mean 'coloring'"):
         round_budget("colouring", PATH)
     with pytest.raises(GraphError, match="one per node"):

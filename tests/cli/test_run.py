@@ -37,8 +37,10 @@ def test_the_same_command_gives_the_same_bytes(waggle: Command, tmp_path: Path) 
 
 
 def test_other_settings_never_replace_a_record(waggle: Command, tmp_path: Path) -> None:
-    variants = ([], ["--order", "canonical"], ["--engine", "event"], ["--shock"],
-                ["--beacon.scouts", 1], ["--perturb.loss", 0.1], ["--rounds", 3])  # fmt: skip
+    variants: list[list[object]] = [
+        [], ["--order", "canonical"], ["--engine", "event"], ["--shock"],
+        ["--beacon.scouts", 1], ["--perturb.loss", 0.1], ["--rounds", 3],
+    ]  # fmt: skip
     for extra in variants:
         assert waggle("run", "beacon", "-n", 4, "--out", tmp_path, *extra).code == 0
     assert len(list(tmp_path.iterdir())) == len(variants)

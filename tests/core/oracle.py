@@ -6,15 +6,25 @@ Written from the rules and not from `admit`, so that the two can disagree.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 BINS = ("novelty", "support", "conflict")
 POINTS = {"N", "NE", "E", "SE", "S", "SW", "W", "NW", "HERE"}
 
 
-def legal(view_text: bytes | str, record_text: bytes | str) -> bool:
+Shown: TypeAlias = dict[str, Any]
+"""A view as its text shows it."""
+
+
+def read(view_text: bytes | str) -> Shown:
+    """Read the text of a view, once for many records."""
+    shown: Shown = json.loads(view_text)
+    return shown
+
+
+def legal(view: Shown, record_text: bytes | str) -> bool:
     """Whether a record is admissible on a view."""
-    view, record = json.loads(view_text), json.loads(record_text)
+    record = json.loads(record_text)
     contract, private = view["contract"], view["private"]
     handles = {row["channel"] for row in private["channels"]}
     if set(record) - {"execution_intent"} != {"task_action", "response", "deposits", "commit"}:

@@ -168,7 +168,7 @@ def test_fallback_waits_where_the_proposal_is_illegal() -> None:
 @given(pairs())
 def test_agrees_with_an_independent_reading(pair: tuple[View, Decision]) -> None:
     view, decision = pair
-    expected = oracle.legal(encode_view(view), encode_decision(decision))
+    expected = oracle.legal(oracle.read(encode_view(view)), encode_decision(decision))
     assert (violations(view, decision) == ()) == expected
 
 
@@ -176,7 +176,7 @@ def test_agrees_with_an_independent_reading(pair: tuple[View, Decision]) -> None
 def test_projection_is_admissible_and_originates_nothing(pair: tuple[View, Decision]) -> None:
     view, decision = pair
     kept = project(view, decision)
-    assert oracle.legal(encode_view(view), encode_decision(kept))
+    assert oracle.legal(oracle.read(encode_view(view)), encode_decision(kept))
     assert set(kept.deposits) <= set(decision.deposits)
     assert kept.commit in (None, decision.commit)
     assert kept.task_action in (decision.task_action, view.proposal.action, WAIT)

@@ -151,8 +151,9 @@ def test_keys_of_the_training_tasks_mean_something_else_in_some_linked_tasks() -
         job = harvest.Job(Case(task.substrate, task.task, 8, 0, 12), "expert", 1)
         for view, _ in harvest.gather(job, SETTINGS, "shuffled"):
             known.update(view.private.observation)
-            rows = (*view.private.channels, *view.private.claims)
-            known.update(key for row in rows for key in row.facts)
+            facts = [port.facts for port in view.private.channels]
+            facts += [row.facts for row in view.private.claims]
+            known.update(key for row in facts for key in row)
     assert set(linked._BORROWED) <= known
     tasks = [linked.task(Draw(3, "task", number)) for number in range(400)]
     assert {words.stance for words in tasks} >= {"answer", "source"}

@@ -16,7 +16,7 @@ from waggle.core.schema import private_decision
 from waggle.laws.chat import ChatLaw
 from waggle.runtime.sync import Engine
 
-QUICK = {"timeout": 0.5, "retries": 0, "concurrency": 4}
+QUICK: dict[str, Any] = {"timeout": 0.5, "retries": 0, "concurrency": 4}
 PATIENT = QUICK | {"timeout": 20.0}
 """For servers that answer: a loaded machine may take its time."""
 

@@ -37,7 +37,7 @@ def size(corpus: Path) -> int:
     return sum(len(list(store.examples("views", split))) for split in store.splits("views"))
 
 
-def labels(corpus: Path) -> dict[str, tuple[Decision | None, str]]:
+def labels(corpus: Path) -> dict[str, tuple[Decision | None, str | None]]:
     store = Store(corpus)
     return {e.key: (e.decision, e.teacher) for split in store.splits("decisions")
             for e in store.examples("decisions", split)}  # fmt: skip

@@ -35,6 +35,7 @@ def test_constrained_answers_are_executable_at_the_first_decode(tiny: Any, task:
     law = LocalLaw.over(*tiny, mode="constrained")
     views = played(task, 8, 3)[-16:]
     for view, decode in zip(views, law.decide([Request(view) for view in views]), strict=True):
+        assert isinstance(decode.output, str)
         parsed = parse(decode.output)
         assert parsed.decision is not None, decode.output
         assert not parsed.normalized

@@ -19,6 +19,7 @@ from waggle.core.canon import encode_decision, to_decision
 from waggle.core.decode import parse
 from waggle.core.order import canonical
 from waggle.core.protocols import Case, Decode, Request
+from waggle.core.schema import Decision
 from waggle.laws.chat import ChatLaw
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine
@@ -108,7 +109,9 @@ class Particular:
     def decide(self, requests: Any) -> Any:
         self.asked += requests
         assert all(canonical(request.view)[0] == request.view for request in requests)
-        texts = [encode_decision(d.output).decode() for d in self.inner.decide(requests)]
+        decisions = [d.output for d in self.inner.decide(requests)]
+        texts = [encode_decision(d).decode() for d in decisions if isinstance(d, Decision)]
+        assert len(texts) == len(requests)
         return [Decode(text[:-1] + self._spoil + text[-1:]) for text in texts]
 
 

@@ -86,7 +86,7 @@ def test_ceilings_stand_beside_scores() -> None:
     rows = [row("a", "I-01", 10_000, 0.5), row("a", "I-01", 10_001, 1.0)]
     rows = [msgspec.structs.replace(r, rounds=10) for r in rows]
     table = catalog.table("ceilings")(rows, recipe())
-    cells = dict(table.rows)
+    cells = {each[0]: each[1] for each in table.rows}
     assert table.columns == ("method or ceiling", "Silo N=16 R=9")
     assert cells["a"] == "75.0" and cells["Schedule flooding"] == "100.0"
     assert 0 < float(cells["Schedule round-robin"]) <= 100

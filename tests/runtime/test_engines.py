@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -37,7 +39,7 @@ def as_event(record: EpisodeRecord) -> EpisodeRecord:
     ],
 )
 def test_both_engines_agree_bit_for_bit(order: str, perturbation: Perturbation) -> None:
-    settings = {"order": order, "perturbation": perturbation}
+    settings: dict[str, Any] = {"order": order, "perturbation": perturbation}
     sync = play(Beacon().open(BEACON), Heuristic(), case=BEACON, **settings)
     event = play(Beacon().open(BEACON), Heuristic(), event=True, case=BEACON, **settings)
     assert first_difference(as_event(sync), event) == ""
@@ -45,8 +47,7 @@ def test_both_engines_agree_bit_for_bit(order: str, perturbation: Perturbation) 
 
 def test_slow_calls_change_the_trajectory_and_still_replay() -> None:
     slow = Perturbation(call_delay=2, delay=1, churn=0.2)
-    settings = {"case": BEACON, "perturbation": slow}
-    record = play(Beacon().open(BEACON), Heuristic(), event=True, **settings)
+    record = play(Beacon().open(BEACON), Heuristic(), event=True, case=BEACON, perturbation=slow)
     assert first_difference(as_event(play(Beacon().open(BEACON), Heuristic(), case=BEACON)), record)
     assert replay(record, Beacon().open(BEACON)).same
     assert any(u.bottom for r in record.rounds for u in r.updates)

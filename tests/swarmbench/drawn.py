@@ -1,13 +1,23 @@
 """Worlds drawn as text, for tests."""
 
+from typing import TypeVar
+
 import msgspec
 
-from waggle.substrates.swarmbench.config import LETTERS, WorldConfig
+from waggle.substrates.swarmbench.config import LETTERS, Task, WorldConfig
 from waggle.substrates.swarmbench.stored import Initial, StoredBodies, level_of_state
 from waggle.substrates.swarmbench.world import GridWorld
 
+Kind = TypeVar("Kind")
 
-def drawn(picture: str, task: str = "Flocking", prey: bool = True) -> GridWorld:
+
+def known(thing: object, kind: type[Kind]) -> Kind:
+    """Return a task's rules or behaviour as the class that they are for this task."""
+    assert isinstance(thing, kind), f"{type(thing).__name__} is no {kind.__name__}"
+    return thing
+
+
+def drawn(picture: str, task: Task = "Flocking", prey: bool = True) -> GridWorld:
     """Open a world drawn with W . N F terrain, agents 0-9 a-z by id, P prey, B box cells."""
     rows = [line.strip() for line in picture.strip().splitlines()]
     found = {s: (i, j) for i, row in enumerate(rows) for j, s in enumerate(row)}
@@ -22,7 +32,7 @@ def drawn(picture: str, task: str = "Flocking", prey: bool = True) -> GridWorld:
     if "P" in found:
         bodies["prey"] = {"pos": found["P"], "movable": prey}
     n = len(agents)
-    state = {"lights": [0] * n, "carrying": [0] * n}
+    state: dict[str, object] = {"lights": [0] * n, "carrying": [0] * n}
     config = WorldConfig(task, n, len(rows[0]), len(rows), seed=1)
     stored = msgspec.convert(bodies, StoredBodies)
     return GridWorld(config, level_of_state(config, Initial(terrain, agents, stored, 0, state)))

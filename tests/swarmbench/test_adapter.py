@@ -1,10 +1,12 @@
 """The adapter: what a node sees, tells, is told, and how its decision becomes a move."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
 
+from tests.swarmbench.drawn import known
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Act, Case, Local, Write
 from waggle.laws.controls import PrivateOnly
@@ -13,6 +15,8 @@ from waggle.runtime.sync import play
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.compass import octant
 from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.pursuit import Pursuit
+from waggle.substrates.swarmbench.quarry import PursuitSites
 from waggle.substrates.swarmbench.sites import Cue
 from waggle.testing.substrate import check_substrate
 
@@ -20,8 +24,8 @@ TASKS = SwarmBench.tasks
 NOTHING = Local((), None)
 
 
-def opened(task: str, n: int = 8, seed: int = 10_001, **more: object) -> SwarmEpisode:
-    return SwarmBench().open(Case("swarmbench", task, n, seed, **more))
+def opened(task: str, n: int = 8, seed: int = 10_001, shock: bool = False) -> SwarmEpisode:
+    return SwarmBench().open(Case("swarmbench", task, n, seed, shock=shock))
 
 
 def private_round(world: SwarmEpisode) -> None:
@@ -43,14 +47,14 @@ def seeing(world: SwarmEpisode, symbol: str) -> int:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_substrate_is_sound(task):
+def test_the_substrate_is_sound(task: str) -> None:
     report = check_substrate(SwarmBench(), task=task, n=6)
     failed = [check for check in report.checks if not check.passed]
     assert failed == []
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_view_holds_no_coordinate_id_or_score(task):
+def test_a_view_holds_no_coordinate_id_or_score(task: str) -> None:
     world = opened(task)
     for _ in range(5):
         for node in world.active():
@@ -62,7 +66,7 @@ def test_a_view_holds_no_coordinate_id_or_score(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_private_proposal_is_the_same_whatever_was_told(task):
+def test_the_private_proposal_is_the_same_whatever_was_told(task: str) -> None:
     case = Case("swarmbench", task, 8, 10_002, 12)
     silent = SwarmBench().open(case)
     play(silent, PrivateOnly(), case)
@@ -79,22 +83,23 @@ def test_the_private_proposal_is_the_same_whatever_was_told(task):
     [((0, 0), "HERE"), ((1, -1), "HERE"), ((-5, 0), "N"), ((-5, 2), "N"), ((-5, 3), "NE"),
      ((3, 3), "SE"), ((0, 2), "E"), ((4, -4), "SW"), ((1, -3), "W")],
 )  # fmt: skip
-def test_octants(offset, point):
+def test_octants(offset: tuple[int, int], point: str) -> None:
     assert octant(offset) == point
 
 
-def test_what_is_told_is_reprojected_into_the_readers_frame():
+def test_what_is_told_is_reprojected_into_the_readers_frame() -> None:
     world = opened("pursuit")
     writer = seeing(world, "P")
     reader = world.neighbours(writer)[0]
     evidence = world.sense(writer, NOTHING).evidence[0]
     write = Write(writer, reader, evidence.claim, 4, 4, 0, 8, evidence.direction, True)
     delivered = world.receive(write, world.payload(write))
-    prey, here = world.scene.world.rules.prey, world.scene.cells[reader]
+    prey, here = known(world.scene.world.rules, Pursuit).prey, world.scene.cells[reader]
+    assert delivered is not None
     assert delivered.direction == octant((prey[0] - here[0], prey[1] - here[1]))
 
 
-def test_a_write_does_not_reach_who_has_gone():
+def test_a_write_does_not_reach_who_has_gone() -> None:
     world = opened("pursuit", n=16)
     here = world.scene.cells
     far = [
@@ -108,13 +113,14 @@ def test_a_write_does_not_reach_who_has_gone():
     assert world.receive(write, None) is None
 
 
-def vanished(world, writer):
+def vanished(world: SwarmEpisode, writer: int) -> str:
     """Take the prey out of the writer's sight and return the claim it was known by."""
     claim = world.sense(writer, NOTHING).evidence[0].claim
     grid = world.scene.world
+    prey = known(grid.rules, Pursuit).prey
     far = max(
         ((i, j) for i in range(1, 9) for j in range(1, 9) if grid.is_empty((i, j))),
-        key=lambda c: abs(c[0] - grid.rules.prey[0]) + abs(c[1] - grid.rules.prey[1]),
+        key=lambda c: abs(c[0] - prey[0]) + abs(c[1] - prey[1]),
     )
     grid.relocate_prey(far)
     world.scene.look_again()
@@ -122,26 +128,27 @@ def vanished(world, writer):
     return claim
 
 
-def conflicts(world, node, claim):
+def conflicts(world: SwarmEpisode, node: int, claim: str) -> list[int]:
     """Return the verified conflict a committed node has against its claim."""
     rows = world.sense(node, Local((), claim, 4)).evidence
     return [row.conflict for row in rows if row.claim == claim and row.conflict]
 
 
-def test_a_prey_missed_in_its_place_refutes_the_claim_after_a_refresh_period():
+def test_a_prey_missed_in_its_place_refutes_the_claim_after_a_refresh_period() -> None:
     world = opened("pursuit")
     writer = seeing(world, "P")
     claim = vanished(world, writer)
     memory = world.scene.memories[writer]
-    patience, doubt = world.behaviour.patience, world.behaviour.doubt
-    assert patience == world.behaviour.refresh
+    sites = known(world.behaviour, PursuitSites)
+    patience, doubt = sites.patience, sites.doubt
+    assert patience == sites.refresh and doubt is not None
     for later, expected in ((0, []), (patience - 1, []), (patience, [4]), (doubt + 1, [])):
         memory.clock += later
         assert conflicts(world, writer, claim) == expected
         memory.clock -= later
 
 
-def test_newer_word_of_a_missed_prey_keeps_the_claim():
+def test_newer_word_of_a_missed_prey_keeps_the_claim() -> None:
     world = opened("pursuit")
     writer = seeing(world, "P")
     claim = vanished(world, writer)
@@ -149,19 +156,19 @@ def test_newer_word_of_a_missed_prey_keeps_the_claim():
     memory.clock += 2
     cue = Cue(world.scene.to_map(writer, (memory.here[0] + 4, memory.here[1])), memory.clock)
     world.behaviour.receive(Write(1 - min(writer, 1), writer, claim, 4, 4, 0, 8, "S", True), cue)
-    memory.clock += world.behaviour.patience
+    memory.clock += known(world.behaviour, PursuitSites).patience
     assert claim not in memory.claims_gone
     world._plan()
     assert conflicts(world, writer, claim) == []
 
 
-def test_a_prey_in_sight_elsewhere_refutes_at_once():
+def test_a_prey_in_sight_elsewhere_refutes_at_once() -> None:
     world = opened("pursuit")
     writer = seeing(world, "P")
     assert conflicts(world, writer, "prey:9,9:0") == [4]
 
 
-def test_a_forager_takes_a_denial_that_is_newer_than_all_it_was_told():
+def test_a_forager_takes_a_denial_that_is_newer_than_all_it_was_told() -> None:
     world = opened("foraging")
     node = next(i for i in world.active() if "food" not in world.scene.memories[i].seen)
     memory, other, claim = world.scene.memories[node], (node + 1) % world.n, "food:3,3:0"
@@ -177,7 +184,7 @@ def test_a_forager_takes_a_denial_that_is_newer_than_all_it_was_told():
     assert conflicts(world, node, claim) == []
 
 
-def test_a_denial_passed_on_keeps_the_round_of_the_eyes_it_rests_on():
+def test_a_denial_passed_on_keeps_the_round_of_the_eyes_it_rests_on() -> None:
     world = opened("foraging")
     node = next(i for i in world.active() if "food" not in world.scene.memories[i].seen)
     memory, other, claim = world.scene.memories[node], (node + 1) % world.n, "food:3,3:0"
@@ -188,7 +195,7 @@ def test_a_denial_passed_on_keeps_the_round_of_the_eyes_it_rests_on():
     assert world.behaviour.payload(passed) == Cue(None, 2)
 
 
-def test_a_forager_with_a_route_of_its_own_relays_nothing():
+def test_a_forager_with_a_route_of_its_own_relays_nothing() -> None:
     world = opened("foraging")
     node = seeing(world, "F")
     other = world.neighbours(node)[0]
@@ -198,7 +205,7 @@ def test_a_forager_with_a_route_of_its_own_relays_nothing():
     assert world.withhold(msgspec.structs.replace(relay, fresh=True)) is None
 
 
-def test_stationary_evidence_is_news_until_every_contact_was_told():
+def test_stationary_evidence_is_news_until_every_contact_was_told() -> None:
     world = opened("foraging")
     node = seeing(world, "F")
     row = next(e for e in world.sense(node, NOTHING).evidence if e.claim.startswith("food"))
@@ -213,13 +220,13 @@ def test_stationary_evidence_is_news_until_every_contact_was_told():
     ("action", "intent", "expected"),
     [("UP", None, "UP"), ("UP", "PRIVATE", "UP"), ("WAIT", None, "STAY"), ("UP", "WAIT", "STAY")],
 )
-def test_the_compiler(action, intent, expected):
+def test_the_compiler(action: str, intent: str | None, expected: Any) -> None:
     world = opened("pursuit")
     native = world.step({0: Act(action, None, None, intent, NOTHING)})
     assert native == {0: expected}
 
 
-def test_the_field_leads_to_what_was_told():
+def test_the_field_leads_to_what_was_told() -> None:
     world = opened("pursuit", n=16)
     reader = 0
     i, j = world.scene.cells[reader]
@@ -231,7 +238,7 @@ def test_the_field_leads_to_what_was_told():
 
 
 @pytest.mark.parametrize("task", ["pursuit", "foraging"])
-def test_late_counterevidence_moves_the_target_once(task):
+def test_late_counterevidence_moves_the_target_once(task: str) -> None:
     world = opened(task, n=8, shock=True)
     kind = "prey" if task == "pursuit" else "food"
     assert world.shock(19, dict.fromkeys(range(8), f"{kind}:0,0:0")) is None
@@ -252,20 +259,20 @@ def test_late_counterevidence_moves_the_target_once(task):
     assert not set(shock.new_claims) & set(shock.old_claims)
 
 
-def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_seen_then():
+def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_seen_then() -> None:
     world = opened("pursuit", n=32, seed=10_002, shock=True)
     for _ in range(10):
         private_round(world)
-    rules = world.scene.world.rules
-    before, known = rules.prey, world.behaviour.claim("prey", rules.prey)
+    rules, sites = known(world.scene.world.rules, Pursuit), known(world.behaviour, PursuitSites)
+    before, named = rules.prey, sites.claim("prey", rules.prey)
     assert world.shock(74, {0: "prey:0,1:0"}) is None
     shock = world.shock(75, {0: "prey:0,1:0"})
     assert shock is not None and shock.new_claims == ()
-    assert {known, "prey:0,1:0"} <= set(shock.old_claims)
+    assert {named, "prey:0,1:0"} <= set(shock.old_claims)
     assert sum("P" in "".join(window) for window in world.scene.windows) >= 3
     assert abs(rules.prey[0] - before[0]) + abs(rules.prey[1] - before[1]) > 6
     for cell in (before, rules.prey):
-        assert world.behaviour.claim("prey", cell) not in shock.old_claims
+        assert sites.claim("prey", cell) not in shock.old_claims
 
 
 @pytest.mark.parametrize(
@@ -277,13 +284,13 @@ def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_see
         (Case("swarmbench", "pursuit", 64, 1, options={"map": 10}), "use a larger map"),
     ],
 )
-def test_a_bad_case_is_one_clear_line(case, message):
+def test_a_bad_case_is_one_clear_line(case: Case, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         SwarmBench().open(case)
     assert "\n" not in str(caught.value)
 
 
-def test_the_expert_is_admissible_and_tells_in_foraging():
+def test_the_expert_is_admissible_and_tells_in_foraging() -> None:
     case = Case("swarmbench", "foraging", 8, 10_003, 40)
     footer = play(SwarmBench().open(case), Expert(), case)
     assert footer.counters["stage.first"] == 8 * 40
@@ -291,7 +298,7 @@ def test_the_expert_is_admissible_and_tells_in_foraging():
     assert footer.scores["score"] > 0
 
 
-def test_map_sides_follow_the_number_of_agents():
+def test_map_sides_follow_the_number_of_agents() -> None:
     assert opened("pursuit", n=10).scene.world.config.width == 10
     assert opened("pursuit", n=16).scene.world.config.width == 24
     assert len(opened("pursuit", n=16).render().splitlines()) == 24

@@ -8,7 +8,7 @@ from waggle.runtime import sync
 
 
 @pytest.mark.parametrize("task", ["synchronization"])
-def test_expert_moves_privately_and_still_writes(task):
+def test_expert_moves_privately_and_still_writes(task: str) -> None:
     case = Case("swarmbench", task, 24, 10_000, rounds=40)
     maps, executed = {}, {}
     for law in ("private-only", "expert"):
@@ -20,7 +20,7 @@ def test_expert_moves_privately_and_still_writes(task):
     assert executed["expert"] > executed["private-only"] == 0
 
 
-def test_expert_gains_from_word_of_the_walls():
+def test_expert_gains_from_word_of_the_walls() -> None:
     scores = {}
     for law in ("private-only", "expert"):
         case = Case("swarmbench", "flocking", 32, 10_040)

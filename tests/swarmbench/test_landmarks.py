@@ -1,12 +1,17 @@
 """Flocking and Transport: what agents find out, what they tell, and what comes of it."""
 
+from typing import Any
+
 import pytest
 
+from tests.swarmbench.drawn import known
 from waggle.core.protocols import Act, Case, Local, Write
 from waggle.substrates.swarmbench import crate, ring
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.compass import MOVE_NAMES, octant, sub, walls
 from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.landmark import Landmark
+from waggle.substrates.swarmbench.tasks import Flocking
 
 NOTHING = Local((), None)
 
@@ -20,6 +25,11 @@ def play(world: SwarmEpisode, rounds: int) -> None:
         if not world.done():
             moves = {k: world.sense(k, NOTHING).proposal.action for k in world.active()}
             world.step({k: Act(move, None, None, "PRIVATE", NOTHING) for k, move in moves.items()})
+
+
+def landmark(world: SwarmEpisode) -> Any:
+    """The behaviour of a task with a landmark, whatever its marks are."""
+    return known(world.behaviour, Landmark)
 
 
 def true_walls(world: SwarmEpisode, node: int) -> dict[str, int]:
@@ -42,7 +52,7 @@ def one_seed_per_scene() -> list[int]:
     return list(seeds.values())
 
 
-def test_three_walls_of_a_square_map_give_the_fourth():
+def test_three_walls_of_a_square_map_give_the_fourth() -> None:
     for missing in MOVE_NAMES:
         full = {"UP": -3, "DOWN": 6, "LEFT": 2, "RIGHT": 11}
         seen = {side: line for side, line in full.items() if side != missing}
@@ -50,12 +60,12 @@ def test_three_walls_of_a_square_map_give_the_fourth():
     assert ring.complete({"UP": 0, "LEFT": 0}) == {"UP": 0, "LEFT": 0}
 
 
-def test_walls_are_told_from_corners_and_boxes():
+def test_walls_are_told_from_corners_and_boxes() -> None:
     window = ["WWWWW", "WBB..", "W.Y..", "W..A.", "W...."]
     assert walls(window, (10, 20)) == {"UP": 8, "LEFT": 18}
 
 
-def test_the_outline_takes_every_side_as_it_contracts():
+def test_the_outline_takes_every_side_as_it_contracts() -> None:
     full = {"UP": 0, "LEFT": 0, "DOWN": 23, "RIGHT": 23}
     sides = []
     for clock in range(100):
@@ -66,25 +76,26 @@ def test_the_outline_takes_every_side_as_it_contracts():
 
 
 @pytest.mark.parametrize("seed", [10_020, 10_021, 10_022])
-def test_what_an_agent_finds_of_the_map_is_true(seed):
+def test_what_an_agent_finds_of_the_map_is_true(seed: int) -> None:
     world = opened("flocking", 8, seed)
     play(world, 30)
-    found = [node for node in range(8) if world.behaviour.found(node) is not None]
+    behaviour = landmark(world)
+    found = [node for node in range(8) if behaviour.found(node) is not None]
     assert found
     for node in found:
-        assert world.behaviour.found(node) == true_walls(world, node)
+        assert behaviour.found(node) == true_walls(world, node)
 
 
 @pytest.mark.parametrize(("n", "share"), [(8, 0.5), (16, 0.6), (32, 0.5)])
-def test_the_flock_comes_most_of_the_way_without_a_word(n, share):
+def test_the_flock_comes_most_of_the_way_without_a_word(n: int, share: float) -> None:
     world = opened("flocking", n, 10_021)
-    far = world.scene.world.rules.distance
+    far = known(world.scene.world.rules, Flocking).distance
     play(world, 100)
     assert world.score()["score"] >= share * far
 
 
 @pytest.mark.parametrize("seed", one_seed_per_scene())
-def test_eight_agents_get_the_box_out_of_every_exit(seed):
+def test_eight_agents_get_the_box_out_of_every_exit(seed: int) -> None:
     world = opened("transport", 8, seed)
     play(world, 100)
     assert world.done()
@@ -92,14 +103,14 @@ def test_eight_agents_get_the_box_out_of_every_exit(seed):
 
 
 @pytest.mark.parametrize("seed", one_seed_per_scene())
-def test_an_exit_is_told_rightly_and_its_box_is_where_it_is_thought_to_be(seed):
+def test_an_exit_is_told_rightly_and_its_box_is_where_it_is_thought_to_be(seed: int) -> None:
     world = opened("transport", 8, seed)
     told = 0
     for _ in range(60):
         physics = world.scene.world.physics
         box = {physics.cell(c) for c in physics.box}
         for node in world.active():
-            plug = world.behaviour.found(node)
+            plug = landmark(world).found(node)
             if plug is not None and "B" in "".join(world.scene.windows[node]):
                 told += 1
                 cells = {plug.exit.cell(place) for place in crate.BOX[plug.stage]}
@@ -109,9 +120,11 @@ def test_an_exit_is_told_rightly_and_its_box_is_where_it_is_thought_to_be(seed):
 
 
 @pytest.mark.parametrize(("task", "claim"), [("flocking", "middle"), ("transport", "exit")])
-def test_word_of_a_landmark_is_reprojected_and_leaves_the_private_move_alone(task, claim):
+def test_word_of_a_landmark_is_reprojected_and_leaves_the_private_move_alone(
+    task: str, claim: str
+) -> None:
     world = opened(task, 8, 10_023)
-    behaviour = world.behaviour
+    behaviour = landmark(world)
     while all(behaviour.found(node) is None for node in range(8)):
         play(world, 1)
     writer = next(node for node in range(8) if behaviour.found(node) is not None)
@@ -131,8 +144,8 @@ def test_word_of_a_landmark_is_reprojected_and_leaves_the_private_move_alone(tas
     assert behaviour.follow(reader, NOTHING) is not None
 
 
-def test_two_words_of_a_box_agree_whichever_comes_first():
-    behaviour = opened("transport", 8, 10_023).behaviour
+def test_two_words_of_a_box_agree_whichever_comes_first() -> None:
+    behaviour = landmark(opened("transport", 8, 10_023))
     exit = crate.Exit((0, 0), (0, 1), (1, 0))
     early, late = crate.Plug(exit, crate.SHUT), crate.Plug(exit, crate.SHIFTED)
     assert behaviour.merged(early, late) == behaviour.merged(late, early) == late

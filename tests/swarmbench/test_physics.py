@@ -2,13 +2,16 @@
 
 import itertools
 import random
+from typing import Any
 
 import networkx as nx
 import pytest
 
-from tests.swarmbench.drawn import drawn, play
+from tests.swarmbench.drawn import drawn, known, play
 from waggle.substrates.swarmbench.level import Box
 from waggle.substrates.swarmbench.physics import BOXED, BRACE, FIXED, FREE, IDLE, PUSH, Physics
+from waggle.substrates.swarmbench.pursuit import Pursuit
+from waggle.substrates.swarmbench.tasks import Transport
 
 ROOM = """
 WWWWWWWWWW
@@ -42,36 +45,36 @@ def columns(picture: str, letters: str) -> list[int]:
         ("012", "RRR", [2, 3, 4]),  # file-following
     ],
 )
-def test_queues(row, letters, expected):
+def test_queues(row: str, letters: str, expected: Any) -> None:
     assert columns(lane(row), letters) == expected
 
 
-def test_a_queue_against_terrain_does_not_move():
+def test_a_queue_against_terrain_does_not_move() -> None:
     assert columns(ROOM.format("......01"), "RR") == [7, 8]
 
 
-def test_one_free_cell_goes_to_the_earlier_pass():
+def test_one_free_cell_goes_to_the_earlier_pass() -> None:
     assert columns(lane("0.1"), "RL") == [1, 2]
     vertical = "WWWWWW\nW.0..W\nW....W\nW.1..W\nW....W\nWWWWWW"
     assert play(drawn(vertical), "DU") == [(1, 2), (2, 2)]
 
 
-def test_vertical_beats_horizontal_and_the_winner_is_shoved_sideways():
+def test_vertical_beats_horizontal_and_the_winner_is_shoved_sideways() -> None:
     picture = "WWWWWW\nW....W\nW0...W\nW.1..W\nW....W\nWWWWWW"
     assert play(drawn(picture), "RU") == [(2, 2), (2, 3)]
 
 
-def test_a_cell_vacated_in_an_earlier_pass_can_be_entered():
+def test_a_cell_vacated_in_an_earlier_pass_can_be_entered() -> None:
     picture = "WWWWWW\nW....W\nW01..W\nW....W\nW....W\nWWWWWW"
     assert play(drawn(picture), "RU") == [(2, 2), (1, 2)]
 
 
-def test_only_the_first_prey_can_be_pushed():
+def test_only_the_first_prey_can_be_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
     picture = "WWWWWWWW\nW0P....W\nW......W\nW......W\nW......W\nWWWWWWWW"
     world = drawn(picture, "Pursuit")
-    world.rules.update = lambda *_: None
+    monkeypatch.setattr(world.rules, "update", lambda *_: None)
     assert play(world, "R") == [(1, 2)]
-    assert world.rules.prey == (1, 3)
+    assert known(world.rules, Pursuit).prey == (1, 3)
     assert play(drawn(picture, "Pursuit", prey=False), "R") == [(1, 1)]
 
 
@@ -95,10 +98,10 @@ WWWWWWWWWWWW
         ((".0", ".1", ".2"), "RRR", False),
     ],
 )
-def test_five_pushers_move_the_box(files, letters, moves):
+def test_five_pushers_move_the_box(files: tuple[str, ...], letters: str, moves: bool) -> None:
     world = drawn(BOX_ROOM.format(*files), "Transport")
     play(world, letters)
-    assert world.rules.box_pos() == (2, 4 + moves)
+    assert known(world.rules, Transport).box_pos() == (2, 4 + moves)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,9 @@ def test_five_pushers_move_the_box(files, letters, moves):
         ("5", "RRRRRL", False),
     ],
 )
-def test_agents_in_front_of_the_box_raise_what_it_takes(front, letters, moves):
+def test_agents_in_front_of_the_box_raise_what_it_takes(
+    front: str, letters: str, moves: bool
+) -> None:
     picture = f"""
     WWWWWWWWWWWW
     W..........W
@@ -120,12 +125,12 @@ def test_agents_in_front_of_the_box_raise_what_it_takes(front, letters, moves):
     WWWWWWWWWWWW
     """
     world = drawn(picture, "Transport")
-    before = world.rules.box_pos()
+    before = known(world.rules, Transport).box_pos()
     play(world, letters)
-    assert world.rules.box_pos() == (before[0], before[1] + moves)
+    assert known(world.rules, Transport).box_pos() == (before[0], before[1] + moves)
 
 
-def test_walking_through_the_gap_leaves_the_map_for_good():
+def test_walking_through_the_gap_leaves_the_map_for_good() -> None:
     picture = "WWWWWWWW\nW......W\nW......W\n0......W\nW..BB..W\nW......W\nWWWWWWWW"
     world = drawn(picture, "Transport")
     assert play(world, "L") == [(3, -1)]
@@ -135,7 +140,7 @@ def test_walking_through_the_gap_leaves_the_map_for_good():
     assert world.grid()[3] == ".......W"
 
 
-def test_an_agent_pushed_off_the_map_does_not_move_again_in_that_round():
+def test_an_agent_pushed_off_the_map_does_not_move_again_in_that_round() -> None:
     picture = "W0WWWWWW\nW1.....W\nW......W\nW..BB..W\nW......W\nWWWWWWWW"
     assert play(drawn(picture, "Transport"), "LU") == [(-1, 1), (0, 1)]
 
@@ -169,7 +174,7 @@ def brute_force(physics: Physics, step: int, strength: list[int]) -> set[int]:
 
 
 def feasible(members: set[int], ahead: dict[int, set[int]], surplus: dict[int, int]) -> bool:
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[int | str] = nx.DiGraph()
     graph.add_nodes_from(["source", "sink"])
     for b in members:
         if surplus[b] > 0:
@@ -183,7 +188,7 @@ def feasible(members: set[int], ahead: dict[int, set[int]], surplus: dict[int, i
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_the_pass_moves_exactly_the_largest_admissible_set(seed):
+def test_the_pass_moves_exactly_the_largest_admissible_set(seed: int) -> None:
     rng = random.Random(seed)
     side = rng.choice([3, 4, 5])
     cells = [(i, j) for i in range(side) for j in range(side)]

@@ -1,6 +1,7 @@
 """Late counterevidence in closed loop: the expert reorganizes, and the runtime parts matter."""
 
 import functools
+from statistics import fmean
 
 import pytest
 
@@ -27,15 +28,16 @@ def relocated(switches: Switches, seed: int = 10_500) -> EpisodeRecord:
     return memory.record()
 
 
-def test_the_expert_reopens_synthesizes_and_ends_on_new_evidence():
+def test_the_expert_reopens_synthesizes_and_ends_on_new_evidence() -> None:
     """Nine of ten seeds recover; two of three is what a change of the world must not break."""
     episodes = [relocated(FULL, seed) for seed in (10_500, 10_501, 10_502)]
-    assert sum(shocks.recovery(episode) for episode in episodes) >= 2
+    assert sum(shocks.recovery(episode) == 1 for episode in episodes) >= 2
     latencies = [shocks.resynthesis_latency(episode) for episode in episodes]
-    assert sum(latencies) / len(latencies) <= 4.5
+    assert None not in latencies
+    assert fmean(each for each in latencies if each is not None) <= 4.5
 
 
-def test_every_claim_held_before_is_old_and_every_claim_first_held_later_is_new():
+def test_every_claim_held_before_is_old_and_every_claim_first_held_later_is_new() -> None:
     episode = relocated(FULL)
     assert episode.shock is not None
     old, at = set(episode.shock.old_claims), episode.shock.round
@@ -48,8 +50,9 @@ def test_every_claim_held_before_is_old_and_every_claim_first_held_later_is_new(
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
-def test_without_conflict_or_reversal_the_old_claims_stay_ahead(name):
+def test_without_conflict_or_reversal_the_old_claims_stay_ahead(name: str) -> None:
     episode = relocated(ABLATIONS[name])
+    assert episode.shock is not None
     assert shocks.outcome_recovery(episode) == shocks.event_recovery(episode) == 0
     final = shocks.shares(episode)[-1]
     assert final.old >= shocks.shares(episode)[episode.shock.round - 1].old

@@ -2,17 +2,20 @@
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from tests.swarmbench.drawn import drawn, play
-from waggle.substrates.swarmbench.config import Action, WorldConfig
+from tests.swarmbench.drawn import drawn, known, play
+from waggle.substrates.swarmbench.config import Action, Cell, WorldConfig
 from waggle.substrates.swarmbench.flocking import FlockDistance, outline
+from waggle.substrates.swarmbench.pursuit import Pursuit
+from waggle.substrates.swarmbench.tasks import Flocking
 from waggle.substrates.swarmbench.world import GridWorld
 
 
-def distance_by_definition(agents, target):
+def distance_by_definition(agents: Sequence[Cell], target: Sequence[Cell]) -> int | None:
     touching = {(a - i, b - j) for a, b in agents for i, j in target}
     best = None
     for dy, dx in touching:
@@ -25,21 +28,21 @@ def distance_by_definition(agents, target):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8, 10, 11, 13, 16])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_flock_distance_is_the_minimum_over_all_translations(n, seed):
+def test_the_flock_distance_is_the_minimum_over_all_translations(n: int, seed: int) -> None:
     rng = random.Random(seed)
-    cells = list(itertools.product(range(1, 9), repeat=2))
+    cells = list(itertools.product(range(1, 9), range(1, 9)))
     agents = rng.sample(cells, n)
     assert FlockDistance(outline(n))(agents) == distance_by_definition(agents, outline(n))
 
 
-def test_a_flock_in_shape_ends_the_episode():
+def test_a_flock_in_shape_ends_the_episode() -> None:
     world = drawn("WWWWWW\nW01..W\nW2.3.W\nW....W\nW....W\nWWWWWW")
     play(world, "SSSL")
-    assert world.rules.distance == 0
+    assert known(world.rules, Flocking).distance == 0
     assert world.finished
 
 
-def test_unison_must_alternate():
+def test_unison_must_alternate() -> None:
     world = drawn("WWWWWW\nW01..W\nW....W\nW....W\nW....W\nWWWWWW", "Synchronization")
     scores = []
     for letters in ("SS", "SS", "XS", "SX", "XX", "XX"):
@@ -48,7 +51,7 @@ def test_unison_must_alternate():
     assert scores == [1, 1, 1, 2, 3, 4]
 
 
-def test_food_is_picked_up_and_delivered_by_standing_next_to_it():
+def test_food_is_picked_up_and_delivered_by_standing_next_to_it() -> None:
     world = drawn("WWWWWWW\nWF0..NW\nW.....W\nW.....W\nW.....W\nWWWWWWW", "Foraging")
     assert world.grid()[1] == "WFa..NW"
     play(world, "S")
@@ -59,15 +62,15 @@ def test_food_is_picked_up_and_delivered_by_standing_next_to_it():
     assert (world.score, world.grid()[1]) == (1, "WF..aNW")
 
 
-def test_a_captured_prey_is_replaced_by_an_immovable_one():
+def test_a_captured_prey_is_replaced_by_an_immovable_one() -> None:
     world = drawn("WWWWWWWW\nWP0....W\nW1.....W\nW......W\nW......W\nWWWWWWWW", "Pursuit")
     play(world, "SS")
     assert world.score == 1
-    assert world.rules.static
-    assert world.rules.prey != (1, 1)
+    rules = known(world.rules, Pursuit)
+    assert rules.static and rules.prey != (1, 1)
 
 
-def test_messages_are_heard_after_the_move_by_those_in_reach_and_the_sender():
+def test_messages_are_heard_after_the_move_by_those_in_reach_and_the_sender() -> None:
     world = drawn("WWWWWWWWW\nW0.1..2.W\nW.......W\nW.......W\nW.......W\nWWWWWWWWW")
     world.step([Action.STAY] * 3, {0: "hi", 2: "yo", 1: ""})
     assert world.heard(0) == [(0, "hi")]
@@ -77,7 +80,7 @@ def test_messages_are_heard_after_the_move_by_those_in_reach_and_the_sender():
     assert world.heard(0) == []
 
 
-def test_moving_food_needs_empty_cells_and_changes_who_touches_it():
+def test_moving_food_needs_empty_cells_and_changes_who_touches_it() -> None:
     world = drawn("WWWWWWW\nWF0..NW\nW.....W\nW.....W\nW1....W\nWWWWWWW", "Foraging")
     terrain = ["WWWWWWW", "W....NW", "W.....W", "WF....W", "W.....W", "WWWWWWW"]
     world.relocate_food(terrain)
@@ -86,7 +89,7 @@ def test_moving_food_needs_empty_cells_and_changes_who_touches_it():
     assert world.is_empty((1, 1))
 
 
-def test_an_episode_ends_after_max_round():
+def test_an_episode_ends_after_max_round() -> None:
     world = GridWorld.from_seed(WorldConfig("Pursuit", 4, 10, 10, seed=3, max_round=2))
     for _ in range(2):
         assert not world.finished

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "golden" / "swa
 needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the recorded vectors are not here")
 
 
-def _copy(name: str, folder: Path, change) -> Path:
+def _copy(name: str, folder: Path, change: Callable[[Any], object]) -> Path:
     episode = json.loads(gzip.decompress((GOLDEN / name).read_bytes()))
     change(episode)
     path = folder / name
@@ -22,7 +24,7 @@ def _copy(name: str, folder: Path, change) -> Path:
 
 
 @needs_golden
-def test_every_public_vector_passes():
+def test_every_public_vector_passes() -> None:
     report = check_vectors(GOLDEN)
     assert report.first_difference is None
     assert report.failed == 0
@@ -43,7 +45,9 @@ def test_every_public_vector_passes():
         (lambda e: e["initial"]["rng_state"]["words"].__setitem__(-1, 7), "from the state"),
     ],
 )
-def test_a_changed_vector_fails_where_it_was_changed(tmp_path, change, expected):
+def test_a_changed_vector_fails_where_it_was_changed(
+    tmp_path: Path, change: Callable[[Any], object], expected: str
+) -> None:
     _copy("pursuit_n8_10x10_v5_s8_greedy.json.gz", tmp_path, change)
     report = check_vectors(tmp_path)
     assert (report.passed, report.failed) == (0, 1)
@@ -51,7 +55,7 @@ def test_a_changed_vector_fails_where_it_was_changed(tmp_path, change, expected)
 
 
 @needs_golden
-def test_a_vector_without_generator_replays_with_its_recorded_respawns(tmp_path):
+def test_a_vector_without_generator_replays_with_its_recorded_respawns(tmp_path: Path) -> None:
     _copy(
         "pursuit_n8_10x10_v5_s8_greedy.json.gz", tmp_path, lambda e: e["initial"].pop("rng_state")
     )
@@ -60,7 +64,7 @@ def test_a_vector_without_generator_replays_with_its_recorded_respawns(tmp_path)
 
 @needs_golden
 @pytest.mark.parametrize("missing", ["config", "initial", "rounds"])
-def test_a_vector_without_a_part_fails_with_a_reason(tmp_path, missing):
+def test_a_vector_without_a_part_fails_with_a_reason(tmp_path: Path, missing: str) -> None:
     _copy("flocking_n8_10x10_v5_s7_greedy.json.gz", tmp_path, lambda e: e.pop(missing))
     report = check_vectors(tmp_path)
     assert report.failed == 1
@@ -72,7 +76,7 @@ def test_a_vector_without_a_part_fails_with_a_reason(tmp_path, missing):
     [b"", b"not gzip", gzip.compress(b"{"), gzip.compress(b"[1]"), gzip.compress(b"{}")[:-9]],
     ids=["empty", "not gzip", "cut JSON", "a list", "cut gzip"],
 )
-def test_a_broken_file_is_a_failed_vector(tmp_path, content):
+def test_a_broken_file_is_a_failed_vector(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pursuit_broken.json.gz").write_bytes(content)
     (tmp_path / "layouts.json.gz").write_bytes(content)
     report = check_vectors(tmp_path)
@@ -81,13 +85,13 @@ def test_a_broken_file_is_a_failed_vector(tmp_path, content):
     assert not report.ok
 
 
-def test_an_empty_folder_does_not_pass_and_a_missing_one_is_an_error(tmp_path):
+def test_an_empty_folder_does_not_pass_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
     assert not check_vectors(tmp_path).ok
     with pytest.raises(ConfigError, match="give the folder"):
         check_vectors(tmp_path / "nowhere")
 
 
-def test_an_unknown_json_file_is_skipped(tmp_path):
+def test_an_unknown_json_file_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("{}")
     (tmp_path / "parser.json").write_text('[{"text": "ACTION: UP", "move": "UP"}]')
     report = check_vectors(tmp_path)

@@ -53,18 +53,18 @@ def carries(world: SwarmEpisode) -> bool:
     return rules.carrying[0]
 
 
-def test_a_window_shows_an_inner_wall_and_where_it_ends():
+def test_a_window_shows_an_inner_wall_and_where_it_ends() -> None:
     lanes = Lanes(0)
     lanes.note([".....", ".....", "..Y..", "WWW..", "....."], (10, 10))
     assert lanes.axis == 0
     assert lanes.lines[0] == {11}
     assert lanes.inner[0] == {11}
-    assert lanes.gap(11) == Gap(11, 1)
-    assert lanes.gap(11).spans(12)
-    assert not lanes.gap(11).spans(10)
+    gap = lanes.gap(11)
+    assert gap == Gap(11, 1)
+    assert gap.spans(12) and not gap.spans(10)
 
 
-def test_a_wall_two_cells_away_may_be_the_edge_of_the_map():
+def test_a_wall_two_cells_away_may_be_the_edge_of_the_map() -> None:
     lanes = Lanes(0)
     lanes.note([".....", ".....", "..Y..", ".....", "WWWWW"], (0, 0))
     assert lanes.axis is None
@@ -72,14 +72,14 @@ def test_a_wall_two_cells_away_may_be_the_edge_of_the_map():
     assert lanes.axis == 0
 
 
-def test_the_edge_is_known_once_the_outside_is_in_sight():
+def test_the_edge_is_known_once_the_outside_is_in_sight() -> None:
     lanes = Lanes(0)
     lanes.note(["*****", "WWWWW", "..Y..", ".....", "....."], (0, 0))
     lanes.note(["WWWWW", ".....", "..Y..", ".....", "WWWWW"], (1, 0))
     assert lanes.edge_side(1) == -1
 
 
-def test_a_lane_wider_than_the_walls_are_apart_is_the_last_one():
+def test_a_lane_wider_than_the_walls_are_apart_is_the_last_one() -> None:
     lanes = Lanes(0)
     lanes.note([".....", "WWWWW", "..Y..", ".....", "....."], (0, 0))
     assert lanes.edge_side(0) is None
@@ -87,7 +87,7 @@ def test_a_lane_wider_than_the_walls_are_apart_is_the_last_one():
     assert lanes.edge_side(3) == 1
 
 
-def test_passing_a_line_is_remembered():
+def test_passing_a_line_is_remembered() -> None:
     lanes = Lanes(0)
     lanes.note([".....", ".....", "..Y..", "WW...", "....."], (0, 0))
     lanes.note([".....", "..Y..", "..Y..", "WW...", "....."], (0, 1))
@@ -96,7 +96,7 @@ def test_passing_a_line_is_remembered():
     assert lanes.crossed == 1
 
 
-def test_sites_lie_alike_in_their_lanes():
+def test_sites_lie_alike_in_their_lanes() -> None:
     lanes = Lanes(0)
     lanes.axis = 0
     lanes.gaps[0][4] = Gap(17, 1)
@@ -105,7 +105,7 @@ def test_sites_lie_alike_in_their_lanes():
     assert lies_at_mouth(lanes, [Site((20, 3), 0, "food")]) is None
 
 
-def test_a_blocked_walker_takes_another_good_step_or_now_and_then_a_side_step():
+def test_a_blocked_walker_takes_another_good_step_or_now_and_then_a_side_step() -> None:
     memory = Memory()
     steps = [(1, 0), (0, 1)]
     assert take(memory, steps, frozenset(), 0) == "DOWN"
@@ -117,7 +117,7 @@ def test_a_blocked_walker_takes_another_good_step_or_now_and_then_a_side_step():
     assert take(memory, steps[:1], frozenset(), 0) is None
 
 
-def test_one_who_gives_way_steps_back_or_stands_still():
+def test_one_who_gives_way_steps_back_or_stands_still() -> None:
     memory, site = Memory(), Site((0, 3), 0, "food")
     assert give_way(memory, site, frozenset({(1, 0), (-1, 0)}), 5) == "LEFT"
     assert give_way(memory, site, frozenset({(1, 0), (-1, 0), (0, -1)}), 5) == "STAY"
@@ -126,7 +126,7 @@ def test_one_who_gives_way_steps_back_or_stands_still():
 
 
 @pytest.mark.parametrize("seed", range(10_500, 10_512))
-def test_a_carrier_walks_to_the_other_end_nearly_without_detour(seed):
+def test_a_carrier_walks_to_the_other_end_nearly_without_detour(seed: int) -> None:
     world = alone(seed)
     terrain = world.scene.world.terrain
     for _ in range(300):
@@ -144,7 +144,7 @@ def test_a_carrier_walks_to_the_other_end_nearly_without_detour(seed):
 
 @pytest.mark.parametrize("seed", range(10_500, 10_506))
 @pytest.mark.parametrize("kind", ["food", "nest"])
-def test_word_of_either_site_leads_to_the_food(seed, kind):
+def test_word_of_either_site_leads_to_the_food(seed: int, kind: str) -> None:
     world = alone(seed)
     terrain = world.scene.world.terrain
     symbol = kind[0].upper()

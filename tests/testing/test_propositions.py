@@ -130,7 +130,7 @@ def test_cancelled_calls_are_relabelled_with_the_rest() -> None:
 def test_no_executed_write_is_unfounded(law: str) -> None:
     case = Case("beacon", "beacon", 12, SEED, shock=True)
     for engine in ("sync", "event"):
-        record = play(Beacon(), plugins.get_law(law), case, engine=engine)  # type: ignore[arg-type]
+        record = play(Beacon(), plugins.get_law(law), case, engine=engine)
         assert unfounded(record) is None
 
 

@@ -8,7 +8,8 @@ out, so it stands in one of six stages. Pure functions; nothing here knows a glo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from waggle.substrates.swarmbench.compass import OUTSIDE, STEP, sub
@@ -97,21 +98,27 @@ def stage_now(exit: Exit, window: Sequence[str], here: Cell, last: int) -> int:
 
 def stages(exit: Exit, window: Sequence[str], here: Cell) -> list[int]:
     """Return the stages of the box that agree with everything a window shows of the exit."""
-    shown = list(_near(exit, window, here))
-    return [
-        stage
-        for stage in range(OPEN + 1)
-        if all(expected(place, stage) == symbol for place, symbol in shown)
-    ]
-
-
-def _near(exit: Exit, window: Sequence[str], here: Cell) -> Iterator[tuple[Cell, str]]:
     half = len(window) // 2
+    possible = _ANY
     for i, row in enumerate(window):
         for j, symbol in enumerate(row):
-            place = exit.place((here[0] + i - half, here[1] + j - half))
-            if max(place) < _KNOWN:
-                yield place, symbol if symbol in "WB*" else "."
+            offset, line = exit.place((here[0] + i - half, here[1] + j - half))
+            if offset < _KNOWN and line < _KNOWN:
+                seen = symbol if symbol in "WB*" else "."
+                possible &= _agreeing(max(offset, -1), max(line, -1), seen)
+        if not possible:
+            break
+    return [stage for stage in range(OPEN + 1) if possible >> stage & 1]
+
+
+_ANY = (1 << OPEN + 1) - 1
+
+
+@cache
+def _agreeing(offset: int, line: int, symbol: str) -> int:
+    """Return the stages in which a place shows a symbol, one bit each; all outside is alike."""
+    shown = (expected((offset, line), stage) for stage in range(OPEN + 1))
+    return sum(1 << stage for stage, each in enumerate(shown) if each == symbol)
 
 
 def exits(box: Cell) -> set[Exit]:

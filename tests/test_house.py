@@ -125,20 +125,21 @@ def test_layers_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("where", "what"),
-    [
-        ("laws", "import waggle.runtime.sync"),
-        ("substrates", "def f() -> None:\n    import waggle.laws.heuristic"),
-        ("core", "from waggle import plugins"),
-    ],
-)
-def test_a_planted_import_across_layers_is_caught(tmp_path: Path, where: str, what: str) -> None:
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+def test_planted_imports_across_layers_are_caught(tmp_path: Path) -> None:
+    planted = {
+        "laws": "import waggle.runtime.sync",
+        "substrates": "def f() -> None:\n    import waggle.laws.heuristic",
+        "core": "from waggle import plugins",
+    }
+    no_code = shutil.ignore_patterns("__pycache__", "*.safetensors")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=no_code)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / "src" / "waggle" / where / "planted.py").write_text(f"{what}\n")
+    for where, what in planted.items():
+        (tmp_path / "src" / "waggle" / where / "planted.py").write_text(f"{what}\n")
     done = lint_imports(tmp_path)
-    assert done.returncode == 1 and f"waggle.{where}.planted" in done.stdout, done.stdout
+    assert done.returncode == 1
+    for where in planted:
+        assert f"waggle.{where}.planted" in done.stdout, done.stdout
 
 
 def test_torch_is_pinned_for_every_install() -> None:

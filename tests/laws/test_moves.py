@@ -25,26 +25,26 @@ def decided(law: Law, view: View, entropy: int = 3) -> Decision:
     return output
 
 
-@pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=150, deadline=None)
+# To make a view up takes longer than to decide on it: every law gets the same ones.
+@settings(max_examples=200, deadline=None)
 @given(view=views(), entropy=st.integers(0, 2**64 - 1))
-def test_the_image_of_a_view_gets_the_image_of_the_decision(
-    name: str, view: View, entropy: int
-) -> None:
-    law, g = plugins.get_law(name), orbit.sample(view, entropy)
-    assert decided(law, g.view(view)) == g.decision(decided(law, view))
+def test_the_image_of_a_view_gets_the_image_of_the_decision(view: View, entropy: int) -> None:
+    g = orbit.sample(view, entropy)
+    for name in EXACT:
+        law = plugins.get_law(name)
+        assert decided(law, g.view(view)) == g.decision(decided(law, view)), name
 
 
-@pytest.mark.parametrize("name", [*EXACT, "first-listed", "random-legal"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(view=views(), entropy=st.integers(0, 2**64 - 1))
-def test_whatever_they_decide_is_admissible(name: str, view: View, entropy: int) -> None:
+def test_whatever_they_decide_is_admissible(view: View, entropy: int) -> None:
     # A substrate that proposes what its contract forbids fails its own conformance check.
     assume(violations(view, private_decision(view)) == ())
     # The expert's rules for a substrate may rely on that substrate's own contract.
     strange = msgspec.structs.replace(view.contract, task="unknown/task")
     view = msgspec.structs.replace(view, contract=strange)
-    assert violations(view, decided(plugins.get_law(name), view, entropy)) == ()
+    for name in (*EXACT, "first-listed", "random-legal"):
+        assert violations(view, decided(plugins.get_law(name), view, entropy)) == (), name
 
 
 def test_the_property_catches_a_law_that_reads_names() -> None:

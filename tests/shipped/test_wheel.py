@@ -15,11 +15,19 @@ from waggle import shipped
 ROOT = Path(__file__).parent.parent.parent
 
 
+def _stand_in(source: str, target: str) -> None:
+    """Copy a file, weights by name alone: to compress them takes longer than all the rest."""
+    if source.endswith(".safetensors"):
+        Path(target).write_bytes(b"x")
+    else:
+        shutil.copy2(source, target)
+
+
 def test_the_wheel_holds_every_file_of_the_shipped_laws(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="needs hatchling to build a wheel")
     tree = tmp_path / "tree"
     skip = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", tree / "src", ignore=skip)
+    shutil.copytree(ROOT / "src", tree / "src", ignore=skip, copy_function=_stand_in)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     # A planted law stands for those whose weights are not in the checkout.

@@ -48,7 +48,8 @@ def seeing(world: SwarmEpisode, symbol: str) -> int:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_substrate_is_sound(task: str) -> None:
-    report = check_substrate(SwarmBench(), task=task, n=6)
+    # That trajectories are relabelled is asked of every task and law in tests/testing.
+    report = check_substrate(SwarmBench(), task=task, n=6, trajectories=False)
     failed = [check for check in report.checks if not check.passed]
     assert failed == []
 

@@ -1,5 +1,6 @@
 """Flocking and Transport: what agents find out, what they tell, and what comes of it."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ def scene_of(world: SwarmEpisode) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(world.scene.world.physics.cell(c) for c in world.scene.world.physics.box))
 
 
+@cache
 def one_seed_per_scene() -> list[int]:
     seeds: dict[object, int] = {}
     seed = 10_020

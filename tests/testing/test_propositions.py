@@ -71,7 +71,7 @@ def test_they_do_in_canonical_order_too(task: plugins.Task, law: str) -> None:
     assert found is None
 
 
-@pytest.mark.parametrize("seed", range(10_010, 10_016))
+@pytest.mark.parametrize("seed", range(10_010, 10_015))
 def test_they_do_for_other_seeds_sizes_and_relabellings(seed: int) -> None:
     case = Case("beacon", "beacon", 13 + seed % 5, seed, rounds=12, shock=True)
     assert relabelling(Beacon(), Heuristic(), case) is None

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tests.engine.test_exactness import prompts, reference
 from tests.engine.test_graphs import row_engine
-from waggle.engine import flash, mixing
+from waggle.core.errors import ConfigError
+from waggle.engine import choice, flash, mixing
 from waggle.engine.backend import LeanBackend
 from waggle.engine.mixing import Spin, Steps
 from waggle.engine.row_store import RowStore
@@ -118,7 +119,23 @@ def test_rows_of_one_prefix_read_one_copy(tiny: Any) -> None:
 
 def test_no_kernels_away_from_cuda() -> None:
     given = spin(6, 2, 16, torch.bfloat16, False)
-    assert mixing.kernels(torch.device("cpu"), torch.bfloat16, given) is None
+    assert mixing.kernels(torch.device("cpu"), torch.bfloat16, given, (64, 160)) is None
+
+
+def test_plain_kernels_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wish, may in (("plain", ()), ("torch", ("torch",)), ("auto", ("torch", "auto"))):
+        monkeypatch.setenv(choice.VARIABLE, wish)
+        assert tuple(kind for kind in ("torch", "auto") if choice.allowed(kind)) == may
+    monkeypatch.setenv(choice.VARIABLE, "fast")
+    with pytest.raises(ConfigError, match="set it to plain, torch, auto"):
+        choice.allowed("torch")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_near_is_a_few_roundings(dtype: torch.dtype) -> None:
+    exact = torch.linspace(-4, 4, 1000)
+    assert choice.near(exact.to(dtype), exact)
+    assert not choice.near((exact * (1 + 24 * torch.finfo(dtype).eps) + 1e-3).to(dtype), exact)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -127,6 +144,8 @@ def test_no_kernels_away_from_cuda() -> None:
 def test_the_kernels_compute_what_they_must(
     sizes: tuple[int, int, int, bool], dtype: torch.dtype
 ) -> None:
+    # Not in bfloat16: the interpreter multiplies matrices of it by their bits (kernels without a
+    # product agree in it), so a GPU's own check at load decides there.
     if find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("needs triton and its interpreter (TRITON_INTERPRET=1)")
     heads, kv, width, normed = sizes

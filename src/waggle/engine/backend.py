@@ -33,6 +33,8 @@ CPU_BUDGET = 384
 LEAST_SHARE = 24
 """Tokens that are worth a lane of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
+MOST_LOGITS = 4096
+"""States that pass the output layer at a time: expected answers ask everywhere."""
 LAYER_SECONDS = 45e-6
 """Time of one layer's short kernels in a step, on a large GPU."""
 READING = 3.5e12
@@ -252,10 +254,14 @@ class LeanBackend:
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
         """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
-            logits = self.decoder.head(hidden)
-            for token in banned:
-                logits[:, token] = float("-inf")
-            return _later(logits.argmax(-1))
+            found = [self._likeliest(part, banned) for part in torch.split(hidden, MOST_LOGITS)]
+            return _later(found[0] if len(found) == 1 else torch.cat(found))
+
+    def _likeliest(self, hidden: Tensor, banned: Sequence[int]) -> Tensor:
+        logits = self.decoder.head(hidden)
+        for token in banned:
+            logits[:, token] = float("-inf")
+        return logits.argmax(-1)
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Ask for each state's most likely token among those allowed to it."""

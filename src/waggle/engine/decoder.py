@@ -74,7 +74,8 @@ class Decoder:
         self._weights = _weights(self.layers) + self.head.weight.numel()
         self._rotary = body.rotary_emb
         self._cos, self._sin = self._tables(512)
-        self.kernels = mixing.kernels(self.device, self.dtype, self.spin(self.layers[0]))
+        widths = config.hidden_size, config.intermediate_size
+        self.kernels = mixing.kernels(self.device, self.dtype, self.spin(self.layers[0]), widths)
         """Kernels of our own, where there are any; the compiler is not needed then."""
         self._parts = PLAIN
         if self.kernels is None:

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from waggle.engine.choice import allowed
+
 Rotate = Callable[[Tensor, Tensor, Tensor, int, int], tuple[Tensor, Tensor]]
 Gate = Callable[[Tensor], Tensor]
 
@@ -52,7 +54,7 @@ WORTH_COMPILING = 50_000_000
 
 def pointwise(device: torch.device, dtype: torch.dtype, weights: int) -> Pointwise:
     """Return the parts for a device, compiled on CUDA if it pays and the compiler works there."""
-    if device.type != "cuda" or weights < WORTH_COMPILING:
+    if device.type != "cuda" or weights < WORTH_COMPILING or not allowed("auto"):
         return PLAIN
     try:
         fast = compiled()

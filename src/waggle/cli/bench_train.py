@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,9 @@ from cyclopts import Parameter
 
 from waggle.cli import console
 from waggle.core.errors import ConfigError
+
+TOLD = 50
+"""Updates of a whole stage between two lines of progress."""
 
 
 def train(
@@ -22,6 +26,7 @@ def train(
     order: str | None = None,
     first: Annotated[bool, Parameter(negative="")] = False,
     flat: bool | None = None,
+    tree: bool | None = None,
     capture: bool | None = None,
     profile: Annotated[bool, Parameter(negative="")] = False,
     stage: Path | None = None,
@@ -42,6 +47,7 @@ def train(
         order: Another canon order than the recipe's.
         first: Measure stage one, on the decision records of the corpus.
         flat: Flat passes or packed ones, whatever the recipe says.
+        tree: In flat passes, compute what only some sequences begin with once as well, or not.
         capture: Replay flat updates as CUDA graphs or not, whatever the recipe says.
         profile: Also say how busy the GPU is, and which functions take this process's time.
         stage: Run the whole stage instead, with its validation and checkpoints, in this folder;
@@ -56,11 +62,11 @@ def train(
         raise ConfigError("--updates must be at least 1")
     data = read_recipe(recipe).model_dump()
     data |= {k: v for k, v in (("backbone", backbone), ("order", order)) if v is not None}
-    run = {"tokens_per_pass": tokens_per_pass, "flat": flat, "capture": capture}
+    run = {"tokens_per_pass": tokens_per_pass, "flat": flat, "tree": tree, "capture": capture}
     data["run"] |= {k: v for k, v in run.items() if v is not None}
     chosen = Recipe.model_validate(data)
     if stage is not None:
-        spent = bench_stage(chosen, corpus, stage, until)._asdict()
+        spent = bench_stage(chosen, corpus, stage, until, _tell)._asdict()
     else:
         number: Literal[1, 2] = 1 if first else 2
         spent = bench_train(chosen, corpus, updates, stage=number, profile=profile)._asdict()
@@ -71,3 +77,11 @@ def train(
     console.table("Stage one" if first else "Stage two", ("measure", "value"), list(spent.items()))
     for line in lines:
         console.say(line)
+
+
+def _tell(update: int, updates: int, values: Mapping[str, float]) -> None:
+    """Print a line now and then, and wherever validation was measured."""
+    if values and (update % TOLD == 0 or "validation.nll" in values):
+        shown = ("nll", "orbit", "field", "validation.nll", "seconds", "tokens_per_second")
+        told = " ".join(f"{name} {values[name]:.4g}" for name in shown if name in values)
+        console.note(f"{update + 1}/{updates} {told}")

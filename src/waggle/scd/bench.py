@@ -31,10 +31,12 @@ from waggle.scd.speller import Tokens
 from waggle.scd.sprint import Sprint
 from waggle.scd.stages import second
 from waggle.scd.stored import Stored
-from waggle.scd.trainer import Plan, Trainer
+from waggle.scd.trainer import Plan, Trainer, Watch, nobody
 
 WARM = 8
 """First updates, which compile and record, and are not counted."""
+WRITTEN = 10
+"""A running call of a stage writes its time down this often."""
 READ = 5
 """Losses are read at least this often, to know what updates cost."""
 
@@ -46,7 +48,7 @@ class Speed(NamedTuple):
     order: str
     adaptation: str
     passes: str
-    """`packed`, `flat`, or `flat, replayed`."""
+    """`packed`, `flat`, `flat, tree`, or `flat, replayed`."""
     updates: int
     start: float
     """Seconds of the updates that do not count."""
@@ -84,29 +86,49 @@ class Spent(NamedTuple):
     """The sum, once the stage is whole; before that 0."""
 
 
-def bench_stage(recipe: Recipe, corpus: Path, folder: Path, until: int | None) -> Spent:
+def bench_stage(
+    recipe: Recipe, corpus: Path, folder: Path, until: int | None, watch: Watch = nobody
+) -> Spent:
     """Run stage two for real, from untrained heads and the backbone as it is, up to an update.
 
     The folder keeps checkpoints and the time of every call, so that the next call goes on.
     """
-    start = time.perf_counter()
+    clock = _Clock(folder, watch)
     student = Student(recipe, 0)
     with _prepared(recipe, student, corpus) as prepared:
         held = prepared.decisions("validation", recipe.run.validation_records)
         every = _lessons(recipe, prepared)
     trainer = second(student, Heads(student.width, 0), _plan(recipe, recipe.run), every, held,
-                     folder)  # fmt: skip
+                     folder, watch=clock)  # fmt: skip
     progress = trainer.train(until)
-    path = folder / "calls.jsonl"
-    told = {"updates": progress.update, "seconds": time.perf_counter() - start}
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(told) + "\n")
-    calls = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    calls = clock.write(progress.update)
     seconds = sum(call["seconds"] for call in calls)
     return Spent(
         recipe.backbone, progress.update, len(calls), seconds,
         seconds / max(1, progress.update), seconds if trainer.finished else 0.0,
     )  # fmt: skip
+
+
+class _Clock:
+    """Keeps the time of every call in a file; that of a killed one up to its last tenth update."""
+
+    def __init__(self, folder: Path, watch: Watch) -> None:
+        self._start, self._path, self._watch = time.perf_counter(), folder / "calls.json", watch
+        known = self._path.exists()
+        self._before = json.loads(self._path.read_text(encoding="utf-8")) if known else []
+
+    def __call__(self, update: int, updates: int, values: Mapping[str, float]) -> None:
+        if (update + 1) % WRITTEN == 0:
+            self.write(update + 1)
+        self._watch(update, updates, values)
+
+    def write(self, done: int) -> list[dict[str, float]]:
+        """Write down how long this call has taken; return all calls."""
+        told = {"updates": done, "seconds": time.perf_counter() - self._start}
+        calls = [*self._before, told]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(calls), encoding="utf-8")
+        return calls
 
 
 def _plan(recipe: Recipe, run: Run) -> Plan:
@@ -181,7 +203,7 @@ def _measured(recipe: Recipe, trainer: Trainer, updates: int, *, profile: bool) 
 
     return Speed(
         recipe.backbone, recipe.order, recipe.adaptation.kind,
-        "flat, replayed" if replayed else "flat" if run.flat else "packed",
+        "packed" if not run.flat else f"flat{', replayed' if replayed else ', tree' * run.tree}",
         updates, started - begun, seconds, mean("tokens"), mean("tokens.run"),
         mean("tokens") / seconds, mean("padding"), mean("passes"), seconds * 648,
         torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0,

@@ -100,8 +100,10 @@ def _random_shape(name: str, device: str, dtype: str) -> Any:
     library: Any = import_module("transformers")
     kind = library.Qwen3Config if name.startswith("qwen3") else library.LlamaConfig
     config = kind(vocab_size=_VOCABULARY[name], **SHAPES[name])
-    with torch.device(device), warnings.catch_warnings():
+    # The same weights in every call: a stage that is measured in parts goes on with them.
+    with torch.random.fork_rng(), torch.device(device), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        torch.manual_seed(0)
         return library.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from waggle.core.errors import ConfigError, suggest
@@ -79,9 +80,9 @@ def _pooled(
 
 
 class Ray:
-    """Tasks on a Ray cluster, or on this machine if none is running."""
+    """Tasks on a Ray cluster, or on this machine if none is running; so many at a time."""
 
-    def __init__(self, address: str | None = None) -> None:
+    def __init__(self, workers: int | None = None) -> None:
         try:
             import ray
         except ImportError:
@@ -90,18 +91,34 @@ class Ray:
             ) from None
         self._ray = ray
         if not ray.is_initialized():
-            ray.init(address=address, log_to_driver=False, include_dashboard=False)
+            ray.init(logging_level="warning", log_to_driver=False, include_dashboard=False)
+        self._most = workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def __repr__(self) -> str:
         return "ray"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job."""
-        remote = self._ray.remote(work)
-        waiting = [remote.remote(job) for job in jobs]
-        while waiting:
-            ready, waiting = self._ray.wait(waiting)
-            yield from self._ray.get(ready)
+        """Do every job; Ray itself tries a job again whose worker died.
+
+        Raises:
+            ConfigError: if its workers die again and again, or the cluster is lost; what was
+                yielded is done.
+        """
+        remote, left = self._ray.remote(work), iter(jobs)
+        running = [remote.remote(job) for job in islice(left, self._most)]
+        while running:
+            ready, running = self._ray.wait(running)
+            try:
+                results = self._ray.get(ready)
+            except self._ray.exceptions.RayTaskError:
+                raise  # a bug in the work itself
+            except self._ray.exceptions.RayError as error:
+                reason = str(error).splitlines()[0]
+                raise ConfigError(
+                    f"Ray lost a cell ({reason}); run the same command again with fewer --workers"
+                ) from None
+            running += [remote.remote(job) for job in islice(left, len(ready))]
+            yield from results
 
 
 def make(name: str, workers: int | None = None) -> Executor:
@@ -115,6 +132,6 @@ def make(name: str, workers: int | None = None) -> Executor:
     if name == "process":
         return Processes(workers)
     if name == "ray":
-        return Ray()
+        return Ray(workers)
     hint = suggest(name, ["inline", "process", "ray"])
     raise ConfigError(f"executor {name!r} is unknown{hint}; use inline, process or ray")

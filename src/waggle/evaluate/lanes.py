@@ -124,7 +124,11 @@ def in_lanes(
         width: requests per batch.
         lanes: how many processes.
         tell: told, once, of every law that cannot be loaded; its cells give no rows.
+
+    Raises:
+        ConfigError: for a share of the GPU that is none.
     """
+    sharing.share()  # a lane could only die of it
     context: Any = get_context(START)
     results = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // lanes)

@@ -86,7 +86,8 @@ def run_plan(
     done = set() if again else finished(folder)
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
     groups = _groups(todo, width)
-    kept = Kept(folder / RECORDS, keep == "measures") if keep else None
+    # Absolute: workers elsewhere need not stand in this folder.
+    kept = Kept((folder / RECORDS).resolve(), keep == "measures") if keep else None
     ways = Ways(executor, width or WIDTH, processes, kept)
     rows, played, failed = RowFile(folder), 0, 0
     absent = _absence(left_out)

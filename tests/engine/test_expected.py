@@ -117,3 +117,41 @@ def test_who_foretells_nothing_is_not_listened_to(tiny: Any) -> None:
     steps = [d.usage.drafted_tokens for d in engine.generate(batch[:4])]
     engine.speculate = False
     assert not engine.expects and steps != [0]
+
+
+class Knowing:
+    """Somebody who knows whether the grammar has what is expected."""
+
+    def __init__(self, tokens: tuple[int, ...], fits: bool) -> None:
+        self._tokens, self._fits = tokens, fits
+
+    def tokens(self) -> tuple[int, ...]:
+        return self._tokens
+
+    def fits(self) -> bool:
+        return self._fits
+
+
+def test_who_knows_the_grammar_spares_the_walk(tiny: Any, record_grammar: Any) -> None:
+    batch = prompts(tiny[1], 12)
+    for engine in engines(tiny, 5):
+        made: list[int] = []
+
+        def make(made: list[int] = made) -> Any:
+            made.append(1)
+            return record_grammar
+
+        asked = [given(p, (), grammar=engine.constraint(make), max_new_tokens=200) for p in batch]
+        want = [masked_greedy(tiny[0], p, engine.constraint(record_grammar)) for p in asked]
+        free = engine.generate(prompts(tiny[1], 12))
+        agreeing = [f.tokens == w for f, w in zip(free, want, strict=True)]
+        for draft in (want, [w[:-3] for w in want]):
+            made.clear()
+            drafts = [Knowing(d, d in want) for d in draft]
+            pairs = zip(asked, drafts, strict=True)
+            found = [
+                given(p, d, grammar=engine.constraint(make), max_new_tokens=200)  # type: ignore[arg-type]
+                for p, d in pairs
+            ]
+            assert [d.tokens for d in engine.generate(found)] == want
+            assert len(made) >= 12 - sum(agreeing), "a model that says something else is followed"

@@ -8,19 +8,19 @@ teacher would say, found while decoding is timed. Invariant: no prompt comes twi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from waggle import plugins, shipped
-from waggle.core.canon import encode_decision
 from waggle.core.protocols import Case, Law, Request
-from waggle.core.schema import Decision, View
+from waggle.core.schema import View
 from waggle.core.seeds import Split
 from waggle.corpus.specimens import Listening
 from waggle.engine.bench_setup import Ask, Setup, place
 from waggle.laws.dialogue import Dialogue
+from waggle.laws.foretell import Teacher
 from waggle.laws.origin import Origin, origin
 from waggle.laws.shipped import ADAPTER, is_folder
 from waggle.laws.spelling import view_grammar
@@ -105,10 +105,10 @@ def gather(tokenizer: Any, said: Origin, count: int, tail: int) -> list[Ask]:
             break
     nearest = sorted(found, key=lambda key: (abs(len(key[1]) - tail), key))[:count]
     mixed = sorted(nearest, key=lambda key: hash(key[1]))
-    foretell = Teacher(teacher, dialogue)
+    foretold = Teacher(teacher, dialogue).of
     return [
         Ask(own, shared, partial(view_grammar, found[shared, own]),
-            partial(foretell, found[shared, own]))
+            partial(foretold, found[shared, own]))
         for shared, own in mixed
     ]  # fmt: skip
 
@@ -123,17 +123,3 @@ def _played(teacher: Law, order: Any) -> Iterator[list[View]]:
                 heard = Listening(teacher)
                 Engine(world.open(case), heard, case, order=order).play()
                 yield [view for view, _ in heard.heard]
-
-
-class Teacher:
-    """Says in tokens what a law decides that is asked for nothing else."""
-
-    def __init__(self, law: Law, dialogue: Dialogue) -> None:
-        self._law = law
-        self._spell: Callable[[list[str]], list[list[int]]] = dialogue.spell
-
-    def __call__(self, view: View) -> tuple[int, ...]:
-        """Return the record of a view."""
-        output = self._law.decide([Request(view)])[0].output
-        assert isinstance(output, Decision)
-        return tuple(self._spell([encode_decision(output).decode()])[0])

@@ -69,7 +69,7 @@ def free(engine: Engine, setup: Setup, work: list[Ask], expected: bool = False) 
                 tail=ask.tail,
                 prefix=ask.prefix,
                 skeleton=engine.constraint(ask.grammar),
-                draft=(ask.draft or ()) if expected else (),
+                draft=ask.draft() if expected and ask.draft else (),
                 max_new_tokens=setup.new_tokens,
                 ignore_end=setup.forced,
             )
@@ -86,7 +86,7 @@ def constrained(
     for ask in work:
         bound = engine.constraint(ask.grammar)
         room = setup.bound or bound.grammar.longest()
-        draft = (ask.draft or ()) if expected else ()
+        draft = ask.draft() if expected and ask.draft else ()
         prompts.append(Prompt(ask.tail, ask.prefix, bound, draft=draft, max_new_tokens=room))
     return engine.generate(prompts)
 
@@ -116,10 +116,7 @@ def compare(
     say("warming up transformers generate")
     variants = rivals.ready(setup, fastest, say)
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.batch)
-    for mode in modes(setup):
-        say(f"warming up {mode.name}")
-        engine.speculate = mode.speculate
-        mode.decode(engine, setup, setup.warm)
+    chosen = [mode for mode in modes(setup) if _warmed(engine, setup, mode, say)]
     engine.backend.prime(16 * setup.batch)
     gc.collect()
     gc.freeze()  # as laws do once they are loaded
@@ -128,12 +125,29 @@ def compare(
         report.engine = engine.backend.describe()
         say("measuring transformers generate")
         baseline, answers = _baseline(setup, report, variants)
-        for mode in modes(setup):
-            say(f"measuring {mode.name}")
+        for mode in chosen:
             engine.speculate = mode.speculate
-            done = _measure(engine, setup, report, mode, baseline)
-            _judge(setup, report, mode, done, answers)
+            try:
+                done = _measure(engine, setup, report, mode, baseline)
+                _judge(setup, report, mode, done, answers)
+            except Exception as error:  # what was measured before is not lost
+                say(f"{mode.name}: failed ({type(error).__name__}: {str(error)[:300]})")
+                continue
+            last = report.cells[-1]
+            say(f"{mode.name}: {last.decisions_per_s:.1f} decisions/s, {last.speedup:.2f}x")
     return report
+
+
+def _warmed(engine: Engine, setup: Setup, mode: Mode, say: Say) -> bool:
+    """Decode other prompts in some way; whether that works here."""
+    say(f"warming up {mode.name}")
+    engine.speculate = mode.speculate
+    try:
+        mode.decode(engine, setup, setup.warm)
+    except Exception as error:
+        say(f"{mode.name}: not available here ({type(error).__name__}: {str(error)[:300]})")
+        return False
+    return True
 
 
 def _report(setup: Setup, model: str, dtype: str) -> BenchReport:

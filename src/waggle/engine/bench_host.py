@@ -109,7 +109,7 @@ def _recited(
 ) -> tuple[float, list[Completion]]:
     """Decode prompts with an oracle; return the host's processor time and the answers."""
     end = min(engine.ends)
-    said = {ask.tail: [*(ask.draft() if ask.draft else ()), end] for ask in asks}
+    said = {ask.tail: [*(ask.draft().tokens() if ask.draft else ()), end] for ask in asks}
     for number, ask in enumerate(asks):
         bound = engine.constraint(ask.grammar)
         if number % 10 == 0:

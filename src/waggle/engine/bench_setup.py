@@ -10,6 +10,7 @@ from typing import Any
 
 from waggle.engine import workload
 from waggle.engine.grammar import Grammar
+from waggle.engine.request import Expectation
 from waggle.engine.shapes import SHAPES, shaped
 
 WARM_UP = 9_999
@@ -24,7 +25,7 @@ class Ask:
     prefix: tuple[int, ...]
     grammar: Callable[[], Grammar]
     """Called while decoding is timed: a grammar is part of the work."""
-    draft: Callable[[], tuple[int, ...]] | None = None
+    draft: Callable[[], Expectation] | None = None
     """Likewise."""
 
 

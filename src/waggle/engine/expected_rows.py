@@ -1,8 +1,9 @@
 """Rows that follow a grammar and whose answer somebody expects: one pass verifies all of it.
 
 The prompt is run with the expected answer behind it before the grammar is looked at, so that the
-grammar is made and walked while the model runs. Where the model's own choice is the expected token
-and the grammar offers that token, it is the masked choice too; forced tokens are not asked for.
+grammar is made and walked while the model runs, if it has to be at all. Where the model's own
+choice is the expected token and the grammar offers that token, it is the masked choice too; forced
+tokens are not asked for.
 Invariant: from the first other choice on, the row is a `ConstrainedRow` like any other.
 """
 
@@ -44,6 +45,7 @@ class ExpectedRow(ConstrainedRow):
     ) -> None:
         super().__init__(prompt, ends, habits, pace)
         self._way: _Way | None = None
+        self._fits: bool | None = None
 
     def open(self) -> None:
         """Run the expected answer behind the prompt; its last token need not be run."""
@@ -57,11 +59,17 @@ class ExpectedRow(ConstrainedRow):
         self.asked = list(range(first, len(self.pending)))
 
     def prepare(self) -> None:
-        """Walk the expected answer through the grammar while the model runs."""
+        """Find out while the model runs whether the grammar has the expected answer.
+
+        Who expects it may know; otherwise it is walked through the grammar.
+        """
         if not self.expected:
             super().prepare()
-        elif self._way is None:
-            self._way = self._walk()
+        elif self._fits is None:
+            whole = len(self.expected) < self.prompt.max_new_tokens
+            self._fits = whole and self.prompt.fits()
+            if not self._fits:
+                self._way = self._walk()
 
     def _walk(self) -> _Way:
         constraint, expected = self._constraint, self.expected
@@ -87,10 +95,16 @@ class ExpectedRow(ConstrainedRow):
             super().answered(tokens)
             return
         self.prepare()
-        way, expected, self.expected = self._way, self.expected, ()
-        assert way is not None
-        self._way, self.kind, self._pace = None, "choice", self._drafting
+        expected = self.expected
         self.drafted += len(expected)
+        if self._fits and tuple(tokens) == expected:
+            self.accepted += len(expected)
+            self._append(expected)
+            self.finish = "stop"
+            return
+        way = self._way or self._walk()
+        self.expected, self._way = (), None
+        self.kind, self._pace = "choice", self._drafting
         for turn in way.turns:
             said = tokens[turn.at]
             if said != expected[turn.at] or said not in turn.offered:

@@ -5,10 +5,23 @@ Invariant: a completion depends on its own prompt alone; what else shares the ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from waggle.engine.constraint import Constraint
+
+
+class Expectation(Protocol):
+    """Somebody who will say, when the prompt is run, what the answer will probably be."""
+
+    def tokens(self) -> tuple[int, ...]:
+        """Return it, end token aside; nothing where nothing is expected."""
+        ...
+
+    def fits(self) -> bool:
+        """Whether the prompt's grammar spells it with just these tokens; no where unknown."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +36,21 @@ class Prompt:
     prefix: tuple[int, ...] = ()
     grammar: Constraint | None = None
     skeleton: Constraint | None = None
-    draft: tuple[int, ...] | Callable[[], tuple[int, ...]] = ()
-    """What the answer will probably be, end token aside, or what says so when the prompt is run:
-    run behind the prompt and verified by the model, token by token; never changes an answer."""
+    draft: tuple[int, ...] | Expectation = ()
+    """What the answer will probably be: run behind the prompt and verified by the model, token by
+    token; never changes an answer."""
     max_new_tokens: int = 256
     ignore_end: bool = False
     """Ban the end tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
 
     def expected(self) -> tuple[int, ...]:
         """Return what the answer will probably be, at most as long as it may be."""
-        found = self.draft() if callable(self.draft) else self.draft
+        found = self.draft if isinstance(self.draft, tuple) else self.draft.tokens()
         return found[: self.max_new_tokens]
+
+    def fits(self) -> bool:
+        """Whether the expected answer is known to be one of the grammar."""
+        return not isinstance(self.draft, tuple) and self.draft.fits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,11 @@ class Wordwise:
         if encode is None:
             return self._whole(texts)
         found = [list(encode(text)) if text.isascii() else self._whole([text])[0] for text in texts]
-        checked = [*range(max(0, SAMPLE - self._met)), *range(0, len(texts), SAMPLE)]
+        first, self._met = self._met, self._met + len(texts)
+        checked = [*range(max(0, SAMPLE - first)), *range(-first % SAMPLE, len(texts), SAMPLE)]
         checked = [index for index in checked if index < len(texts)]
-        self._met += len(texts)
+        if not checked:
+            return found
         if self._whole([texts[index] for index in checked]) != [found[index] for index in checked]:
             self._encode = None
             return self._whole(texts)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from waggle.core.errors import ConfigError
@@ -19,8 +20,9 @@ from waggle.laws.origin import origin
 
 if TYPE_CHECKING:
     from waggle.engine.engine import Engine
-    from waggle.engine.request import Completion, Prompt
+    from waggle.engine.request import Completion, Expectation, Prompt
     from waggle.laws.dialogue import Dialogue
+    from waggle.laws.foretell import Teacher
 
 DEFAULT = "smollm2-135m-instruct"
 """The pretrained backbone that installs from the package index."""
@@ -76,6 +78,7 @@ class LocalLaw:
         self._max_rows, self._speculate = max_rows, speculate
         self._lock = threading.Lock()
         self._loaded: tuple[Engine, Dialogue] | None = None
+        self._teacher: Teacher | None = None
 
     @classmethod
     def over(cls, model: Any, tokenizer: Any, **options: Any) -> LocalLaw:
@@ -87,10 +90,13 @@ class LocalLaw:
     def _open(self, model: Any, tokenizer: Any) -> tuple[Engine, Dialogue]:
         from waggle.engine.engine import Engine
         from waggle.laws.dialogue import Dialogue
+        from waggle.laws.foretell import teacher
 
         rows = self._max_rows or ROWS[model.device.type]
         engine = Engine(model, tokenizer, max_rows=rows, speculate=self._speculate)
-        return engine, Dialogue(tokenizer)
+        dialogue = Dialogue(tokenizer)
+        self._teacher = teacher(self.teacher, dialogue)
+        return engine, dialogue
 
     def load(self) -> None:
         """Load the weights now instead of at the first decision."""
@@ -135,16 +141,19 @@ class LocalLaw:
     ) -> Prompt:
         from waggle.engine.request import Prompt
 
-        if self.mode == "free" and not engine.drafts:
+        draft: Expectation | tuple[int, ...] = ()
+        if self._teacher is not None and engine.expects and not request.feedback:
+            draft = self._teacher.of(request.view)
+        elif self.mode == "free" and not engine.drafts:
             return Prompt(own, shared, max_new_tokens=self.max_new_tokens)
         from waggle.laws.spelling import view_grammar
 
-        grammar = view_grammar(request.view)
-        bound = engine.constraint(grammar)
+        bound = engine.constraint(partial(view_grammar, request.view))
         if self.mode == "constrained":
-            room = min(grammar.longest(), MAX_RECORD_TOKENS)
-            return Prompt(own, shared, grammar=bound, max_new_tokens=room)
-        return Prompt(own, shared, skeleton=bound, max_new_tokens=self.max_new_tokens)
+            room = min(bound.grammar.longest(), MAX_RECORD_TOKENS)
+            return Prompt(own, shared, grammar=bound, draft=draft, max_new_tokens=room)
+        room = self.max_new_tokens
+        return Prompt(own, shared, skeleton=bound, draft=draft, max_new_tokens=room)
 
 
 def zero_shot(

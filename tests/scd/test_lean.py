@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
@@ -38,6 +39,28 @@ def test_fused_norms_and_adapters_change_nothing_but_rounding() -> None:
     found = dict(model.named_parameters())
     for name, gradient in gradients.items():
         assert torch.allclose(found[name].grad, gradient, rtol=1e-3, atol=1e-4), name
+
+
+@pytest.mark.parametrize("kept", [torch.float32, torch.bfloat16])
+def test_fused_adapters_compute_in_the_arithmetic_of_autocast(kept: torch.dtype) -> None:
+    model = adapted()
+    for name, weight in model.named_parameters():
+        if "lora_" not in name:
+            weight.data = weight.data.to(kept)
+    ids = torch.arange(10, 40)[None]
+    found = []
+    for fused in (False, True):
+        if fused:
+            lean.install(model)
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(input_ids=ids).logits
+        logits.float().square().mean().backward()
+        grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        found.append((logits.detach().float(), torch.cat([g.flatten() for g in grads])))
+    for one, other in zip(*found, strict=True):
+        assert float((one - other).norm() / one.norm()) < 0.03
+    assert {p.dtype for n, p in model.named_parameters() if "lora_" in n} == {torch.float32}
 
 
 def test_fused_adapters_can_be_switched_off() -> None:

@@ -45,12 +45,16 @@ def _lora(module: Any, states: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
     base = module.base_layer
     if module.merged or module.disable_adapters:
         return F.linear(states, base.weight, base.bias)
-    dtype = base.weight.dtype
-    down = module.lora_A["default"].weight.to(dtype)
-    up = module.lora_B["default"].weight.to(dtype)
-    flat = states.to(dtype).reshape(-1, states.shape[-1])
+    flat = states.reshape(-1, states.shape[-1])
+    down = module.lora_A["default"].weight.to(states.dtype)
     inner = F.linear(module.lora_dropout["default"](flat), down)
-    found: Tensor = _adapted(flat, base.weight, base.bias, inner, up, module.scaling["default"])
+    # Autocast has chosen the arithmetic of this product; all of it is done in that.
+    dtype, scaling = inner.dtype, module.scaling["default"]
+    up, bias = module.lora_B["default"].weight.to(dtype), base.bias
+    found: Tensor = _adapted(
+        flat.to(dtype), base.weight.to(dtype), None if bias is None else bias.to(dtype), inner, up,
+        scaling,
+    )  # fmt: skip
     return found.view(*states.shape[:-1], -1)
 
 

@@ -24,6 +24,7 @@ from waggle.report.reading import (
     reference,
     unit,
 )
+from waggle.report.settings import RECOVERIES
 from waggle.report.tables import Table, interval, number
 
 __all__ = ["contrasts", "family", "labels", "mechanism", "ranks", "recovery", "scores"]
@@ -158,10 +159,7 @@ def recovery(rows: Sequence[Row], recipe: Recipe) -> Table:
         found = [row for row in rows if row.method == method and row.shock]
         if not found:
             continue
-        hits = {
-            name: sum(row.metrics.get(name) == 1.0 for row in found)
-            for name in ("recovery", "event_recovery", "outcome_recovery")
-        }
+        hits = {name: sum(row.metrics.get(name) == 1.0 for row in found) for name in RECOVERIES}
         recovered = [row for row in found if row.metrics.get("recovery") == 1.0]
         body.append(
             (

@@ -18,12 +18,18 @@ from waggle.evaluate.stats import Interval, paired
 from waggle.report.tables import Group
 
 Value: TypeAlias = Callable[[Row], "float | None"]
+Name: TypeAlias = Callable[[Row], str]
 Unit: TypeAlias = tuple[str, str, str, int, int, int]
 
 
 def options_of(options: Mapping[str, Any]) -> str:
     """Write options down in one way."""
     return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
+
+
+def task_of(row: Row) -> str:
+    """Name the task of a row."""
+    return f"{row.substrate}/{row.task}"
 
 
 def unit(row: Row) -> Unit:
@@ -52,36 +58,39 @@ def mean(rows: Iterable[Row], value: Value) -> float | None:
     return fmean(found) if found else None
 
 
-def macro(rows: Iterable[Row], value: Value) -> float | None:
+def macro(rows: Iterable[Row], value: Value, by: Name = task_of) -> float | None:
     """Return the mean over tasks of a value's mean, so that tasks weigh the same."""
-    groups = by_task(rows, value)
+    groups = _grouped(((row, value(row)) for row in rows), by)
     return fmean(fmean(values) for values in groups.values()) if groups else None
 
 
-def by_task(rows: Iterable[Row], value: Value) -> dict[str, list[float]]:
-    """Gather a value by task."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        if (found := value(row)) is not None:
-            groups[f"{row.substrate}/{row.task}"].append(found)
-    return groups
-
-
-def spread(rows: Iterable[Row], value: Value) -> Interval | None:
+def spread(rows: Iterable[Row], value: Value, by: Name = task_of) -> Interval | None:
     """Return the macro mean with its bootstrap interval over seeds within tasks."""
-    groups = by_task(rows, value)
+    groups = _grouped(((row, value(row)) for row in rows), by)
     return paired(groups) if groups else None
 
 
-def difference(mine: Iterable[Row], theirs: Iterable[Row], value: Value) -> Interval | None:
+def difference(
+    mine: Iterable[Row], theirs: Iterable[Row], value: Value, by: Name = task_of
+) -> Interval | None:
     """Return the paired difference of a value over matched units, tasks weighing the same."""
     other = {unit(row): value(row) for row in theirs}
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row in mine:
+
+    def gain(row: Row) -> float | None:
         one, two = value(row), other.get(unit(row))
-        if one is not None and two is not None:
-            groups[f"{row.substrate}/{row.task}"].append(one - two)
+        return None if one is None or two is None else one - two
+
+    groups = _grouped(((row, gain(row)) for row in mine), by)
     return paired(groups) if groups else None
+
+
+def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, list[float]]:
+    """Gather the values that there are by task, or by what else weighs the same."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for row, value in found:
+        if value is not None:
+            groups[by(row)].append(value)
+    return groups
 
 
 def normalized(rows: Iterable[Row], tasks: Sequence[str] = anchors.NORMALIZED) -> list[Row]:

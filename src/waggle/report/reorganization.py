@@ -13,7 +13,16 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.reorganization import takeover
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.reading import Value, label, mean, methods_of, metric, provenance, reference
+from waggle.report.reading import (
+    Value,
+    label,
+    mean,
+    methods_of,
+    metric,
+    provenance,
+    reference,
+    task_of,
+)
 from waggle.report.settings import effect, flag, hits, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
@@ -27,9 +36,9 @@ def lead(row: Row) -> float | None:
 
 def _scopes(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
     """Yield (task, N, rows) for every cell, every task and all of it."""
-    tasks = sorted({settings.task_of(row) for row in rows}, reverse=True)
+    tasks = sorted({task_of(row) for row in rows}, reverse=True)
     for task in tasks:
-        own = [row for row in rows if settings.task_of(row) == task]
+        own = [row for row in rows if task_of(row) == task]
         sizes = sorted({row.n for row in own})
         for n in sizes:
             yield task, str(n), [row for row in own if row.n == n]
@@ -47,7 +56,7 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
             body.append(
                 (
                     label(recipe, method), task, n,
-                    *(hits(found, f"{kind}recovery") for kind in ("", "event_", "outcome_")),
+                    *settings.recoveries(found),
                     number(mean(found, recovered(LATENCY)), 2),
                     number(mean(found, lead), 1),
                     number(mean(found, STALE), 2),
@@ -83,7 +92,7 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
         body.append(
             (
                 label(recipe, method),
-                *(hits(late, f"{kind}recovery") for kind in ("", "event_", "outcome_")),
+                *settings.recoveries(late),
                 number(mean(late, recovered(LATENCY)), 1),
                 settings.ratio(mean(late, recovered(STALE)), base),
                 settings.ratio(macro(late, STALE), base_all),
@@ -114,8 +123,8 @@ def components(rows: Sequence[Row], recipe: Recipe) -> Table:
         for task, n, mine in _scopes(of(rows, method)):
             if n != "all":
                 continue
-            same = {settings.task_of(row) for row in mine}
-            other = [row for row in of(rows, whole) if settings.task_of(row) in same]
+            same = {task_of(row) for row in mine}
+            other = [row for row in of(rows, whole) if task_of(row) in same]
             body.append((label(recipe, method), task, *_component(mine, other, method == whole)))
     columns = (
         "variant", "task", "recovery", "Δ recovery (pp)", "outcome recovery", "Δ outcome (pp)",
@@ -164,8 +173,8 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
             continue
         for task, n, mine in _scopes(of(rows, method)):
             if n == "all":
-                same = {settings.task_of(row) for row in mine}
-                other = [row for row in of(rows, base) if settings.task_of(row) in same]
+                same = {task_of(row) for row in mine}
+                other = [row for row in of(rows, base) if task_of(row) in same]
                 against = f"{label(recipe, base)} − {label(recipe, method)}"
                 body.append((against, task, *_effects(other, mine)))
     columns = (
@@ -180,10 +189,9 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
 
 
 def _effects(mine: Sequence[Row], other: Sequence[Row]) -> tuple[str, ...]:
-    kinds = ("recovery", "event_recovery", "outcome_recovery")
     matched = effect(mine, other, flag("recovery"))
     return (
-        *(settings.points(effect(mine, other, flag(kind))) for kind in kinds),
+        *(settings.points(effect(mine, other, flag(kind))) for kind in settings.RECOVERIES),
         *(
             settings.signed(effect(mine, other, value))
             for value in (recovered(LATENCY), STALE, metric("post_messages"))

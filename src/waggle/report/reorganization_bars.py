@@ -14,7 +14,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.reading import Value, label, methods_of, metric
+from waggle.report.reading import Value, label, methods_of, metric, task_of
 from waggle.report.reorganization import LATENCY, STALE
 from waggle.report.reorganization_runtime import completed, relative
 from waggle.report.settings import flag, of, rate, recovered
@@ -80,10 +80,10 @@ def _three(rows: Sequence[Row], recipe: Recipe, name: str, title: str, by_task: 
     """Draw recovery, latency and stale AUC, by kind of recovery or by task."""
     methods, names = _named(rows, recipe)
     axes = canvas(1, 3, width=3.3, height=1.0 + 0.4 * len(methods))
-    tasks = sorted({settings.task_of(row) for row in rows if row.shock}, reverse=True)
+    tasks = sorted({task_of(row) for row in rows if row.shock}, reverse=True)
 
     def bars(task: str | None, make: Callable[[list[Row]], Bar]) -> list[Bar]:
-        own = ([r for r in of(rows, m) if task in (None, settings.task_of(r))] for m in methods)
+        own = ([r for r in of(rows, m) if task in (None, task_of(r))] for m in methods)
         return [make(some) for some in own]
 
     scopes: list[tuple[str, str | None]] = (

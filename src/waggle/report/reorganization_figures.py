@@ -16,7 +16,7 @@ from waggle.evaluate.reorganization import around
 from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.reading import label, methods_of
+from waggle.report.reading import label, methods_of, task_of
 from waggle.report.settings import of
 from waggle.report.story import told
 
@@ -32,7 +32,7 @@ def _late(rows: Sequence[Row], recipe: Recipe) -> tuple[list[str], list[str], li
     late = [row for row in rows if row.course]
     if not late:
         raise ConfigError("no episode with late counterevidence to draw; set `shock = true`")
-    tasks = sorted({settings.task_of(row) for row in late}, reverse=True)
+    tasks = sorted({task_of(row) for row in late}, reverse=True)
     return methods_of(late, recipe), tasks, late
 
 
@@ -76,7 +76,7 @@ def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
         if method >= len(methods):
             axis.set_axis_off()
             continue
-        own = [r for r in of(late, methods[method]) if settings.task_of(r) == tasks[task]]
+        own = [r for r in of(late, methods[method]) if task_of(r) == tasks[task]]
         if not own:
             axis.set_axis_off()
             continue
@@ -97,7 +97,7 @@ def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
 def _counts(rows: Sequence[Row]) -> str:
     sizes: dict[tuple[str, str], int] = {}
     for row in rows:
-        key = (row.method, settings.task_of(row))
+        key = (row.method, task_of(row))
         sizes[key] = sizes.get(key, 0) + 1
     low, high = min(sizes.values()), max(sizes.values())
     return str(low) if low == high else f"{low} to {high}"
@@ -119,7 +119,7 @@ def activity(rows: Sequence[Row], recipe: Recipe) -> Figure:
     for place, axis in enumerate(axes):
         task, (name, text) = tasks[place // len(_ACTIVITY)], _ACTIVITY[place % len(_ACTIVITY)]
         for number, method in enumerate(methods):
-            own = [r for r in of(late, method) if settings.task_of(r) == task]
+            own = [r for r in of(late, method) if task_of(r) == task]
             if own:
                 color = PALETTE[number % len(PALETTE)]
                 dashes = "-" if number < len(PALETTE) else "--"

@@ -15,7 +15,7 @@ from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.reading import Value, label, mean, methods_of, metric, provenance
 from waggle.report.reorganization import LATENCY, STALE
-from waggle.report.settings import cell_of, effect, flag, hits, macro, of, recovered, since
+from waggle.report.settings import cell_of, effect, flag, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
 
@@ -50,7 +50,7 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
             (
                 label(recipe, method),
                 number(relative(mine, other, metric("score")), 3),
-                *(hits(mine, f"{kind}recovery") for kind in ("", "event_", "outcome_")),
+                *settings.recoveries(mine),
                 settings.points(lost),
                 number(mean(mine, recovered(LATENCY)), 1),
                 settings.ratio(mean(mine, STALE), mean(other, STALE)),
@@ -88,7 +88,7 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
                 label(recipe, method),
                 number(relative(plain, base, metric("score")), 3),
                 number(relative(plain, base, metric("messages")), 3),
-                *(hits(late, f"{kind}recovery") for kind in ("", "event_", "outcome_")),
+                *settings.recoveries(late),
                 number(mean(late, recovered(LATENCY)), 1),
                 number(mean(late, STALE), 2),
                 settings.ratio(macro(late, STALE), macro(before, STALE)),

@@ -7,23 +7,19 @@ runtime.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from statistics import fmean
 
 from waggle.evaluate.plan import MethodSpec, Recipe
 from waggle.evaluate.reorganization import after
 from waggle.evaluate.rows import Row
-from waggle.evaluate.stats import Interval, paired
-from waggle.report.reading import Value, mean, unit
+from waggle.evaluate.stats import Interval
+from waggle.report import reading
+from waggle.report.reading import Value, task_of
 from waggle.report.tables import bracketed, number
 
 POOLED = "pooled"
-
-
-def task_of(row: Row) -> str:
-    """Name the task of a row."""
-    return f"{row.substrate}/{row.task}"
+RECOVERIES = ("recovery", "event_recovery", "outcome_recovery")
+"""The metrics of late counterevidence that are zero or one (see `evaluate.shocks`)."""
 
 
 def cell_of(row: Row) -> str:
@@ -68,31 +64,17 @@ def reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None:
 
 def macro(rows: Sequence[Row], value: Value) -> float | None:
     """Return the mean over cells of a value's mean, so that every cell weighs the same."""
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[cell_of(row)].append(row)
-    means = [m for some in groups.values() if (m := mean(some, value)) is not None]
-    return fmean(means) if means else None
+    return reading.macro(rows, value, cell_of)
 
 
 def rate(rows: Sequence[Row], value: Value) -> Interval | None:
     """Return the mean of a value with its interval over settings within cells."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        if (found := value(row)) is not None:
-            groups[cell_of(row)].append(found)
-    return paired(groups) if groups else None
+    return reading.spread(rows, value, cell_of)
 
 
 def effect(mine: Sequence[Row], other: Sequence[Row], value: Value) -> Interval | None:
     """Return the paired difference mine - other of a value over matched settings within cells."""
-    theirs = {unit(row): value(row) for row in other}
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row in mine:
-        left, right = value(row), theirs.get(unit(row))
-        if left is not None and right is not None:
-            groups[cell_of(row)].append(left - right)
-    return paired(groups) if groups else None
+    return reading.difference(mine, other, value, cell_of)
 
 
 def flag(name: str) -> Value:
@@ -106,6 +88,11 @@ def hits(rows: Sequence[Row], name: str) -> str:
         return number(None)
     count = sum(flag(name)(row) == 1.0 for row in rows)
     return f"{count}/{len(rows)} ({100 * count / len(rows):.1f} %)"
+
+
+def recoveries(rows: Sequence[Row]) -> list[str]:
+    """Format in how many settings each kind of recovery holds."""
+    return [hits(rows, kind) for kind in RECOVERIES]
 
 
 def ratio(mine: float | None, other: float | None, digits: int = 2) -> str:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from waggle.cli import console
+from waggle.cli.flags import Flag, Size
 from waggle.core.errors import ConfigError
-
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 def runtime(
@@ -60,7 +56,7 @@ def runtime(
 def silo(
     *tasks: str,
     law: str = "heuristic",
-    n: Annotated[int, Parameter(name=("-n", "--n"))] = 64,
+    n: Size = 64,
     repeats: int = 1,
     json: Flag = False,
 ) -> None:

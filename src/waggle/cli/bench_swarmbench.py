@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
 
 
-def swarmbench(
-    *, seconds: float = 1.0, json: Annotated[bool, Parameter(negative="")] = False
-) -> None:
+def swarmbench(*, seconds: float = 1.0, json: Flag = False) -> None:
     """Rounds per second of the five worlds.
 
     Random actions, one core, world step and scoring; beside it the rate with every agent's view

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from waggle.cli import console
+from waggle.cli.flags import Flag, Sizes
 from waggle.core.errors import ConfigError
 
 DEVELOPMENT_SEED = 10_000
@@ -14,11 +11,11 @@ DEVELOPMENT_SEED = 10_000
 
 def silo(
     *tasks: str,
-    n: Annotated[tuple[int, ...], Parameter(name=("-n", "--n"), negative="")] = (16, 32, 64, 128),
+    n: Sizes = (16, 32, 64, 128),
     rounds: int = 9,
     seed: int = DEVELOPMENT_SEED,
     seeds: int = 5,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """What information flow allows on Silo.
 
@@ -57,10 +54,10 @@ def silo(
 
 def swarmbench(
     *tasks: str,
-    n: Annotated[tuple[int, ...], Parameter(name=("-n", "--n"), negative="")] = (16, 32),
+    n: Sizes = (16, 32),
     seed: int = DEVELOPMENT_SEED,
     seeds: int = 20,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """What free telling brings on SwarmBench.
 

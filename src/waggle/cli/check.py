@@ -9,19 +9,18 @@ from cyclopts import Parameter
 
 from waggle import plugins
 from waggle.cli import console, options
+from waggle.cli.flags import Flag, Size
 from waggle.core.errors import ConfigError
 from waggle.runtime.records import read
 
 if TYPE_CHECKING:
     from waggle.testing import Report
 
-Flag = Annotated[bool, Parameter(negative="")]
-N = Annotated[int, Parameter(name=("-n", "--n"))]
 DEVELOPMENT_SEED = 10_000
 
 
 def substrate(
-    name: str, /, *, task: str | None = None, n: N = 8, seed: int = DEVELOPMENT_SEED,
+    name: str, /, *, task: str | None = None, n: Size = 8, seed: int = DEVELOPMENT_SEED,
     json: Flag = False,
 ) -> int:  # fmt: skip
     """Prove that a substrate is sound.
@@ -52,7 +51,7 @@ def law(
     law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
     substrate: str = "beacon",
     task: str | None = None,
-    n: N = 8,
+    n: Size = 8,
     seed: int = DEVELOPMENT_SEED,
     order: Literal["shuffled", "canonical"] | None = None,
     json: Flag = False,
@@ -65,7 +64,7 @@ def law(
     any check fails. The law's own options follow as `--law.KEY VALUE`.
 
     Args:
-        name: A law of `waggle list laws`.
+        name: A law of `waggle list laws`, or a law's folder.
         law_options: The law's own options.
         substrate: Where the views come from.
         task: One of its tasks; the first if unset.

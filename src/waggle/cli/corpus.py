@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from waggle.cli import console, options
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
 from waggle.corpus.curriculum import Curriculum, quiet
 from waggle.corpus.curriculum import Progress as Tell
@@ -20,7 +21,6 @@ from waggle.corpus.datasheet import datasheet
 from waggle.corpus.settings import CorpusSettings, TransitionSettings, one_line
 from waggle.corpus.store import Store
 
-Flag = Annotated[bool, Parameter(negative="")]
 LawOptions = Annotated[dict[str, str] | None, Parameter(name="--law", show=False)]
 
 

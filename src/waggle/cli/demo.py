@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-from cyclopts import Parameter
+from typing import Any, NamedTuple
 
 from waggle import plugins
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.cli.options import make_law
 from waggle.core.protocols import Case, Law, World
 from waggle.core.record import Footer, RoundRecord
@@ -45,7 +44,7 @@ def demo(
     *,
     law: str = "nano",
     out: Path = Path("runs/demo"),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> int:
     """Watch a law organise a swarm of sixteen.
 

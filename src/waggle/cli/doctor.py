@@ -9,13 +9,12 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-from cyclopts import Parameter
+from typing import NamedTuple
 
 from waggle import __version__, plugins
 from waggle.cli import console
 from waggle.cli.faults import EXTRAS
+from waggle.cli.flags import Flag
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
 
@@ -29,7 +28,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def doctor(*, json: Flag = False) -> int:
     """Examine the installation.
 
     Shows versions, optional parts, accelerators, substrates and laws that fail to load, and free

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from waggle.cli import console
+from waggle.cli.flags import Chosen, ChosenSizes, Flag
 from waggle.core.errors import ConfigError
 from waggle.evaluate import costs, executors, plan
 from waggle.evaluate.merge import merge as merge_rows
@@ -22,7 +22,6 @@ from waggle.report import page
 
 RECIPE = "recipe.json"
 """The recipe in a run directory, with everything settled that it left open."""
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 def evaluate(
@@ -30,9 +29,9 @@ def evaluate(
     /,
     *,
     out: Path | None = None,
-    methods: str = "",
-    tasks: str = "",
-    n: str = "",
+    methods: Chosen = "",
+    tasks: Chosen = "",
+    n: ChosenSizes = "",
     seeds: int | None = None,
     executor: Literal["inline", "process", "ray"] = "process",
     workers: int | None = None,
@@ -60,7 +59,7 @@ def evaluate(
         seeds: Play only so many seeds of every setting, the smallest first.
         executor: inline plays here, process in worker processes, ray on a Ray cluster. Laws that
             want large batches are played many episodes side by side instead (see --processes).
-        workers: Worker processes; one per core if unset.
+        workers: Worker processes, one per core if unset; on Ray, cells that run at a time.
         processes: Processes for a law that wants large batches, each with its own engine; several
             may share one GPU (WAGGLE_GPU_SHARE=0.5 keeps them to half of its memory).
         width: Requests per batch for laws that want large batches, in each process; 256 in
@@ -205,6 +204,7 @@ def report(
 ) -> int:
     """Write the report of a run: one HTML page, Markdown and LaTeX, from its rows alone.
 
+    The files are `report.*` in the run directory; the Markdown is printed as well.
     Results of `waggle diagnose --out` that lie in the folder `diagnoses` of the run become its
     table of held-out decisions.
 

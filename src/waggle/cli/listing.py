@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from operator import attrgetter
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import Any, Literal
 
 from waggle import plugins
 from waggle.cli import console
+from waggle.cli.flags import Flag
 
 Kind = Literal["substrates", "tasks", "laws", "metrics"]
 Row = Mapping[str, Any]
 
 
-def show(
-    kind: Kind | None = None, /, *, json: Annotated[bool, Parameter(negative="")] = False
-) -> None:
+def show(kind: Kind | None = None, /, *, json: Flag = False) -> None:
     """List substrates, tasks, laws and metrics, built in and installed.
 
     `waggle run` takes the names under Tasks; the part behind the slash alone works where it is

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from waggle import __version__
 from waggle.cli.argv import spell_out
@@ -97,6 +97,7 @@ def build(tokens: Sequence[str] = ()) -> App:
         help_epilogue=EPILOGUE,
         help_format="markdown",
         version=__version__,
+        default_parameter=Parameter(negative_iterable=()),
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from waggle.cli import console
-
-Flag = Annotated[bool, Parameter(negative="")]
+from waggle.cli.flags import Flag
 
 
 def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
 from waggle import plugins
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.core.errors import RecordError
 from waggle.core.protocols import World
 from waggle.core.record import Header
@@ -17,7 +16,7 @@ from waggle.runtime import replay as replaying
 from waggle.runtime.records import read
 
 
-def replay(record: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def replay(record: Path, /, *, json: Flag = False) -> int:
     """Recompute a record and compare.
 
     The world is opened anew, the recorded decodes go through validator, transport and compiler

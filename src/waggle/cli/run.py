@@ -14,6 +14,7 @@ from cyclopts import Group, Parameter
 
 from waggle import plugins
 from waggle.cli import console, options
+from waggle.cli.flags import Flag, Size
 from waggle.cli.outcome import Summary
 from waggle.cli.progress import watching
 from waggle.core.errors import ConfigError
@@ -27,14 +28,12 @@ from waggle.runtime.sync import Engine, native_order, native_switches
 MAX_N = 1_000_000
 """More agents than this is taken for a slip of the keyboard."""
 
-Flag = Annotated[bool, Parameter(negative="")]
-
 
 def run(
     task: str,
     /,
     *,
-    n: Annotated[int, Parameter(name=("-n", "--n"))] = 16,
+    n: Size = 16,
     seed: int = 0,
     law: str = "heuristic",
     law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
@@ -64,8 +63,8 @@ def run(
         n: Agents in the swarm.
         seed: Names the episode. 0 to 9,999 are for training, 10,000 to 10,999 for development,
             20,000 and up for evaluation.
-        law: The decision source, a name of `waggle list laws`. Its own options follow as
-            `--law.KEY VALUE`.
+        law: The decision source, a name of `waggle list laws` or a law's folder. Its own options
+            follow as `--law.KEY VALUE`.
         law_options: The law's own options.
         rounds: Local updates per agent; the task's own horizon if unset.
         engine: sync forms all views of a round from one state; event runs calls, deliveries and

@@ -8,9 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from waggle.cli import console, options
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
-
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 def serve(

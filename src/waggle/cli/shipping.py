@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from waggle import shipped
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
 from waggle.laws.origin import origin
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_JSON = 64 << 20
 MAX_RANK = 4096
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Protocol
-
-from cyclopts import Parameter
+from typing import Any, Protocol
 
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError, suggest
 
 _SUBSTRATES = ("agentsnet", "silo", "swarmbench")
@@ -31,7 +30,7 @@ def vectors(
     /,
     *,
     graphs: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> int:
     """Replay every recorded vector of a folder and compare.
 
@@ -40,7 +39,7 @@ def vectors(
 
     Args:
         substrate: swarmbench, silo or agentsnet.
-        folder: Folder with the recorded vectors; files that are optional may be missing.
+        folder: Folder with the recorded vectors.
         graphs: For agentsnet: where graph ids resolve (the folder `graphs` beside FOLDER if unset).
         json: Print one JSON object instead of text.
     """
@@ -56,7 +55,7 @@ def vectors(
     return _tell(f"{substrate} vectors", where, report, json)
 
 
-def graphs(folder: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def graphs(folder: Path, /, *, json: Flag = False) -> int:
     """Check the AgentsNet graph files of a folder.
 
     Each graph must be connected and simple, with diameter, maximum degree and names as recorded.

@@ -27,15 +27,15 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     churn_rounds: int = 2
     """How long the suspended nodes are away."""
     churn_at: int | None = None
-    """Round of the suspension; None: when counterevidence is injected, else at half time."""
+    """Round of the suspension; if unset, when counterevidence is injected, else at half time."""
     departures: float = 0.0
     """Share of nodes that leave for good."""
     departures_at: int | None = None
-    """Round of the departures; None: at half time."""
+    """Round of the departures; half time if unset."""
     arrivals: float = 0.0
-    """Share of nodes that are absent until `arrivals_at`."""
+    """Share of nodes that are absent at first."""
     arrivals_at: int | None = None
-    """Round of the arrivals; None: at a quarter of the horizon."""
+    """Round of the arrivals; a quarter of the horizon if unset."""
     call_delay: int = 0
     """Event-driven engine: extra rounds a call takes, uniform on 0 to this many."""
 

@@ -9,13 +9,13 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One frozen setting of the fixed runtime."""
 
     conflict: bool = True
-    """False (NoConflict): verified conflict is hidden and conflicting writes carry nothing."""
+    """Off (NoConflict): verified conflict is hidden and conflicting writes carry nothing."""
     decay: bool = True
-    """False (NoDecay): held traces lose neither novelty, support nor lifetime."""
+    """Off (NoDecay): held traces lose neither novelty, support nor lifetime."""
     reversible: bool = True
-    """False (irreversible quorum): a commitment, once made, is never cleared."""
+    """Off (irreversible quorum): a commitment, once made, is never cleared."""
     repeats: bool = False
-    """True: repeated writes are sent again; the transient exchange of the native control."""
+    """On: repeated writes are sent again; the transient exchange of the native control."""
     support: int = 8
     """Total support the readiness gate asks for."""
     coherence: float = 0.6
@@ -23,4 +23,4 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     channels: int = 2
     """Incident channels that must carry the claim."""
     refresh: int | None = None
-    """Rounds after which a repeated write counts as a refresh; None takes the task's own."""
+    """Rounds after which a repeated write counts as a refresh; the task's own if unset."""

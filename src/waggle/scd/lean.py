@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from waggle.scd import hashed
 from waggle.scd.forward import decoder_of
 
 _NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "MistralRMSNorm")
@@ -47,7 +48,8 @@ def _lora(module: Any, states: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
         return F.linear(states, base.weight, base.bias)
     flat = states.reshape(-1, states.shape[-1])
     down = module.lora_A["default"].weight.to(states.dtype)
-    inner = F.linear(module.lora_dropout["default"](flat), down)
+    words = getattr(module, "words", None)
+    inner = F.linear(hashed.drop(module.lora_dropout["default"], flat, words), down)
     # Autocast has chosen the arithmetic of this product; all of it is done in that.
     dtype, scaling = inner.dtype, module.scaling["default"]
     up, bias = module.lora_B["default"].weight.to(dtype), base.bias
@@ -91,5 +93,6 @@ _adapted.register_autograd(_back, setup_context=_remember)
 
 def compile_layers(model: Any) -> None:
     """Compile every layer of the backbone; only packed attention stays outside the graphs."""
+    hashed.install(decoder_of(model), [m for m in model.modules() if _plain_lora(m)])
     for layer in decoder_of(model).layers:
         layer.compile(dynamic=True)

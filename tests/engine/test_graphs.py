@@ -224,3 +224,18 @@ def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any
     assert [done.tokens for done in engine.generate(batch)] == want
     assert sent[:4] == [(True, 20), (True, 20), (False, 20), (False, 20)], "halves wait for another"
     assert engine._seats.free == 40
+
+
+def test_rows_go_where_their_prefix_lies(tiny: Any) -> None:
+    engine = row_engine(tiny, 6)
+    heads = [ids(tiny[1], text) for text in (PREFIX, "Another beginning. " * 3)]
+    batch = [
+        Prompt(p.tail, heads[i % 2], max_new_tokens=3) for i, p in enumerate(prompts(tiny[1], 6))
+    ]
+    assert isinstance(engine.backend, LeanBackend)
+    store = engine.backend.store
+    assert isinstance(store, RowStore)
+    want = [done.tokens for done in engine.generate(batch)]
+    held = list(store._held)
+    assert [done.tokens for done in engine.generate(batch[::-1])] == want[::-1]
+    assert all(a is b for a, b in zip(held, store._held, strict=True)), "a prefix was copied again"

@@ -24,7 +24,7 @@ from waggle.engine.offers import Offers
 from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
-from waggle.engine.stores import Piece, PrefixKV, Store, indices
+from waggle.engine.stores import Piece, PrefixKV, Store, indices, sent
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -270,9 +270,9 @@ class LeanBackend:
 
     def _pick(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply everything and look at what is offered: one transfer and few launches."""
-        sent = torch.from_numpy(self._offers.lists(allowed)).to(self.device, non_blocking=True)
-        best = self.decoder.head(hidden).gather(1, sent).argmax(-1, keepdim=True)
-        return _later(sent.gather(1, best).squeeze(1))
+        offered = sent(torch.from_numpy(self._offers.lists(allowed)), self.device)
+        best = self.decoder.head(hidden).gather(1, offered).argmax(-1, keepdim=True)
+        return _later(offered.gather(1, best).squeeze(1))
 
     def _few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply only the offered rows of the output matrix."""

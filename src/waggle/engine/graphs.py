@@ -18,7 +18,7 @@ from torch import Tensor
 
 from waggle.engine.decoder import Decoder
 from waggle.engine.row_store import Layout, RowStore
-from waggle.engine.stores import Piece, PrefixKV
+from waggle.engine.stores import Piece, PrefixKV, lying, sent
 
 LONGEST = 128
 """Longest chunk of one row in a graph; longer ones run eagerly."""
@@ -92,13 +92,14 @@ class StepGraphs:
             if met < OFTEN:
                 return self._once(plan, key.single)
             graph = self._graphs[key] = self._capture(plan, key.single)
-        graph.inbox.copy_(torch.from_numpy(plan.values), non_blocking=True)
+        given = lying(torch.from_numpy(plan.values), self._decoder.device)
+        graph.inbox.copy_(given, non_blocking=True)
         return graph.replay()
 
     def _once(self, plan: Layout, single: bool) -> Tensor:
         """Run a step eagerly: a shape that hardly comes up is not worth recording."""
-        sent = torch.from_numpy(plan.values).to(self._decoder.device, non_blocking=True)
-        chunk = self._store.unpack(sent, plan.tokens, plan.rows, 1 if single else LONGEST)
+        given = sent(torch.from_numpy(plan.values), self._decoder.device)
+        chunk = self._store.unpack(given, plan.tokens, plan.rows, 1 if single else LONGEST)
         return self._decoder.forward(chunk, self._store)
 
     def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:

@@ -22,6 +22,7 @@ from waggle.engine.graphs import Recorder, Step, bucket
 from waggle.engine.mixing import Steps
 from waggle.engine.passes import Rolling
 from waggle.engine.row_store import Array, RowChunk, RowStore
+from waggle.engine.stores import lying
 
 STRETCH = 16
 """Steps between two looks at what was said; more waste steps of rows that are done."""
@@ -74,7 +75,8 @@ class GreedyLoop:
         if stretch is None:
             stretch = self._stretches[size] = self._capture(size)
         sent = self._lanes(rows, size)
-        stretch.inbox.copy_(torch.from_numpy(sent), non_blocking=True)
+        given = lying(torch.from_numpy(sent), self._decoder.device)
+        stretch.inbox.copy_(given, non_blocking=True)
         steps = min(STRETCH, int(sent[ROOM].max()))
         for _ in range(steps):
             stretch.replay()

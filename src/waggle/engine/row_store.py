@@ -29,6 +29,7 @@ from waggle.engine.stores import (
     memory_limit,
     position_bytes,
     round_up,
+    sent,
 )
 
 FEW = 128
@@ -144,8 +145,8 @@ class RowStore:
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
         """Lay out a batch and send it to the device."""
         plan = self.layout(pieces, prefixes)
-        sent = torch.from_numpy(plan.values).to(self._device, non_blocking=True)
-        return self.unpack(sent, plan.tokens, plan.rows, plan.longest)
+        given = sent(torch.from_numpy(plan.values), self._device)
+        return self.unpack(given, plan.tokens, plan.rows, plan.longest)
 
     def layout(
         self,

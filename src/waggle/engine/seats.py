@@ -54,6 +54,8 @@ class Seats:
         self.count = rows
         self._queue: deque[Seat] = deque()
         self._free = sorted(range(rows), reverse=True)
+        self._last = [0] * rows
+        """Which prefix a slot had last, by identity: a row of the same one need not copy it."""
         self._taken: list[Seat] = []
         self._door = threading.Lock()
 
@@ -84,14 +86,19 @@ class Seats:
 
     def _enter(self, seat: Seat, backend: Backend) -> bool:
         """Give a row a slot and room; whether it could be."""
-        prompt = seat.row.prompt
+        prompt, slot = seat.row.prompt, self._free[-1]
         size = len(prompt.prefix), len(prompt.tail) + prompt.max_new_tokens
         held = backend.room(*size)
         if held < self.count:
             taken = max((row.slot for row in self.rows()), default=-1)
-            if max(taken, self._free[-1]) >= held:
+            if max(taken, slot) >= held:
                 return False
-        seat.row.slot = self._free.pop()
+        else:
+            mine = id(prompt.prefix)
+            slot = next((free for free in reversed(self._free) if self._last[free] == mine), slot)
+        self._free.remove(slot)
+        self._last[slot] = id(prompt.prefix)
+        seat.row.slot = slot
         self._taken.append(seat)
         backend.reserve(*size)
         return True

@@ -125,4 +125,17 @@ def round_up(value: int, step: int) -> int:
 
 def indices(values: Sequence[int], device: torch.device) -> Tensor:
     """Return integers as an index tensor, without waiting for the device."""
-    return torch.tensor(values, dtype=torch.long).to(device, non_blocking=True)
+    return sent(torch.tensor(values, dtype=torch.long), device)
+
+
+def lying(values: Tensor, device: torch.device) -> Tensor:
+    """Return values where a device can fetch them by itself.
+
+    From any other memory a GPU is waited for until all it was given before is done.
+    """
+    return values.pin_memory() if device.type == "cuda" else values
+
+
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """Return values on a device, without waiting for it."""
+    return lying(values, device).to(device, non_blocking=True)

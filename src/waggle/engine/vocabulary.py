@@ -50,6 +50,8 @@ class Vocabulary:
         self._plain = self._spell is _spell_byte_level and not tidies
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
         self._spellings: dict[int, bytes] = {}
+        self._said: dict[int, bytes] = {}
+        """Spellings of tokens as answers have them: special ones say nothing."""
         self.looks: dict[Any, Any] = {}
         """What constraints have found out about shapes of text (see `waggle.engine.looks`)."""
         self.kept = 0
@@ -75,7 +77,13 @@ class Vocabulary:
     def text(self, tokens: Sequence[int]) -> str:
         """Return what an answer says, end markers and other special tokens left out."""
         if self._plain:
-            parts = [self.spelling(token) for token in tokens if token not in self._special]
+            known = self._said
+            try:
+                parts = [known[token] for token in tokens]
+            except KeyError:
+                for token in tokens:
+                    known[token] = b"" if token in self._special else self.spelling(token)
+                parts = [known[token] for token in tokens]
             if UNSPELLED not in parts:
                 return b"".join(parts).decode(errors="replace")
         found: str = self.tokenizer.decode(tokens, skip_special_tokens=True)

@@ -69,6 +69,7 @@ def test_horizons_multiply(tmp_path: Path) -> None:
         ("n = [4, 6]", "n = [0]", "n.0"),
         ("count = 3", "count = 0", "count"),
         ('title = "Small"', "title =", "not TOML"),
+        ('title = "Small"', 'backbone = "nano"', "a recipe of training; use `waggle train"),
     ],
 )
 def test_bad_recipes_are_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> None:

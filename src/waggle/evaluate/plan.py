@@ -152,6 +152,8 @@ def load(path: Path) -> Recipe:
         ConfigError: one line that names the field and the fix.
     """
     data = _read(path)
+    if "backbone" in data:
+        raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
     shared = data.pop("methods_from", None)
     if shared is not None:
         theirs = _read(path.parent / str(shared)).get("methods", {})

@@ -2,16 +2,22 @@
 
 For constrained decoding; independent of any tokenizer. Every text of the grammar is an admissible
 decision in canonical JSON, and every template of `templates` is in it. Nodes are shared where their
-text is, so the tree stays small: walk it as a graph.
+text is, so the tree stays small: walk it as a graph. Views allow much the same writes and
+commitments, so what is made of one is kept for the next.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import msgspec
 
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
 from waggle.core.options import Commit, Range, Write, actions, channels, commits, responses, writes
 from waggle.core.schema import MAX_RESPONSE, WAIT, View
+
+KEPT = 4096
+"""Pieces of each kind that are kept."""
 
 
 def grammar(view: View) -> GrammarNode:
@@ -47,21 +53,25 @@ def _one_of(options: list[GrammarNode]) -> GrammarNode:
     return options[0] if len(options) == 1 else Alternatives(tuple(options))
 
 
+@lru_cache(KEPT)
 def _bins(name: str, bins: Range) -> GrammarNode:
     return Sequence((Literal(f',"{name}":'), IntRange(bins.low, bins.high)))
 
 
+@lru_cache(KEPT)
 def _intent(*names: str) -> GrammarNode:
     given = [Literal(f',"execution_intent":"{name}"') for name in names]
     return Alternatives((Literal(""), *given))
 
 
+@lru_cache(1)
 def _waiting() -> GrammarNode:
     text = Literal(f'{WAIT}","response":null,"deposits":[],"commit":null')
     return Sequence((text, _intent("PRIVATE", "FIELD", "WAIT")))
 
 
-def _commit(options: list[Commit], optional: bool) -> GrammarNode:
+@lru_cache(KEPT)
+def _commit(options: tuple[Commit, ...], optional: bool) -> GrammarNode:
     found: list[GrammarNode] = [Literal("null")] if optional else []
     for claim, bins in options:
         head = Literal(f'{{"claim":"{claim}"')
@@ -73,28 +83,36 @@ def _social(view: View) -> list[GrammarNode]:
     """What may follow an act that is not a wait, other than nothing at all."""
     found: list[GrammarNode] = []
     intent = _intent("PRIVATE", "FIELD")
-    alone = commits(view, None)
+    alone = tuple(commits(view, None))
     if alone:
         found.append(Sequence((Literal('[],"commit":'), _commit(alone, False), intent)))
     backed, targets = writes(view), channels(view)
     if not backed or not targets:
         return found
-    ends = [_end(commits(view, write), intent) for write in backed]
-    bodies = [_body(write) for write in backed]
-    single = [Sequence((body, end)) for body, end in zip(bodies, ends, strict=True)]
+    offered = [tuple(commits(view, write)) for write in backed]
+    single = [_single(write, commit) for write, commit in zip(backed, offered, strict=True)]
     head = Sequence((Literal('[{"channel":"'), _texts(targets)))
-    found.append(Sequence((head, _one_of(list(single)))))
+    found.append(Sequence((head, _one_of(single))))
     everyone = [port.channel for port in view.private.channels]
     if 1 < len(everyone) <= view.contract.deposits:
-        fan = [_fan(everyone, body, end) for body, end in zip(bodies, ends, strict=True)]
-        found.append(_one_of(list(fan)))
+        pairs = zip(backed, offered, strict=True)
+        found.append(_one_of([_fan(everyone, _body(w), _end(commit)) for w, commit in pairs]))
     return found
 
 
-def _end(options: list[Commit], intent: GrammarNode) -> GrammarNode:
-    return Sequence((Literal('],"commit":'), _commit(options, True), intent))
+@lru_cache(KEPT)
+def _single(write: Write, options: tuple[Commit, ...]) -> GrammarNode:
+    """One deposit behind its channel, and what may follow it."""
+    return Sequence((_body(write), _end(options)))
 
 
+@lru_cache(KEPT)
+def _end(options: tuple[Commit, ...]) -> GrammarNode:
+    commit = _commit(options, True)
+    return Sequence((Literal('],"commit":'), commit, _intent("PRIVATE", "FIELD")))
+
+
+@lru_cache(KEPT)
 def _body(write: Write) -> GrammarNode:
     """One deposit behind its channel."""
     direction = "" if write.direction is None else f',"direction":"{write.direction}"'

@@ -38,7 +38,8 @@ class Shared:
 
     def spread(self, states: Tensor) -> Tensor:
         """Return the keys (or values) of all sequences, one after another."""
-        return spread(states, self.keys, self.own, self.copies, self.prefix)
+        found: Tensor = spread(states, self.keys, self.own, self.copies, self.prefix)
+        return found
 
 
 @dataclass

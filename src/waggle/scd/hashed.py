@@ -16,9 +16,12 @@ from torch import Tensor, nn
 _SPREAD, _FIRST, _SECOND = -1640531527, -2048144789, -1028477387
 """Golden ratio, and the multipliers of a well-known 32-bit finalizer, as signed numbers."""
 
+WORDS = 4
+"""Words of a module: the first two are used, all four keep those of every module aligned."""
+
 
 def dropped(states: Tensor, share: float, words: Tensor) -> Tensor:
-    """Drop a share of some states (rows, width) and scale the others up; two words name the mask.
+    """Drop a share of some states (rows, width), scale the others up; two words name the mask.
 
     Numbers of 32 bits wrap around, and shifts fill with the sign: it is cut off.
     """
@@ -37,13 +40,13 @@ def install(decoder: Any, modules: list[Any]) -> None:
     def draw(_decoder: Any, _args: Any, _kwargs: Any) -> None:
         if decoder.training:
             device = next(decoder.parameters()).device
-            shape = (len(modules), 2)
+            shape = (len(modules), WORDS)
             words = torch.randint(-(2**31), 2**31 - 1, shape, dtype=torch.int32, device=device)
             for module, own in zip(modules, words, strict=True):
                 module.words = own
 
     for module in modules:
-        module.register_buffer("words", torch.zeros(2, dtype=torch.int32), persistent=False)
+        module.register_buffer("words", torch.zeros(WORDS, dtype=torch.int32), persistent=False)
     decoder.register_forward_pre_hook(draw, with_kwargs=True)
 
 

@@ -115,7 +115,28 @@ def test_thousands_of_records_stay_small() -> None:
         for t in range(13)
     ]
     grammar = Grammar.of_strings(bins)
-    assert len(grammar._rests) < 4, "nothing is unfolded before it is walked"
+    assert len(grammar._own.rests) < 4, "nothing is unfolded before it is walked"
     language(grammar)
-    assert len(grammar._rests) < 80
+    assert len(grammar._own.rests) < 80
     assert all(grammar.accepts(text) for text in bins)
+
+
+def test_what_views_share_is_unfolded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces that are kept serve every grammar, and a grammar outlives their being forgotten."""
+    from waggle.core import grammar as pieces
+    from waggle.core.options import Commit, Range, Write
+
+    write = Write("z77", None, Range(0, 2), Range(0, 1), Range(0, 0), Range(1, 3))
+
+    def made(*actions: str) -> Grammar:
+        single = pieces._single(write, (Commit("z77", Range(0, 1)),))
+        return Grammar.of(chain('{"a":"', choice(*actions), single, pieces._close()))
+
+    first, second = made("UP", "DOWN"), made("LEFT", "DOWN", "STAY")
+    words = language(first)
+    assert len(language(second)) == 3 * len(words) // 2
+    assert {w.replace("UP", "STAY") for w in words} <= set(language(second))
+    assert len(second._own.rests) < 6 < len(second._common.rests)
+    monkeypatch.setattr(pieces, "KEPT", 0)
+    pieces._keep(pieces._CLOSE)
+    assert set(language(made("UP", "DOWN"))) == set(words) == set(language(first))

@@ -12,12 +12,31 @@ from functools import lru_cache
 
 import msgspec
 
-from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
+from waggle.core.forms import (
+    Alternatives,
+    GrammarNode,
+    IntRange,
+    Literal,
+    Sequence,
+    Text,
+    kept,
+)
 from waggle.core.options import Commit, Range, Write, actions, channels, commits, responses, writes
 from waggle.core.schema import MAX_RESPONSE, WAIT, View
 
 KEPT = 4096
 """Pieces of each kind that are kept."""
+_CLOSE = Literal("}")
+
+
+def _keep(node: GrammarNode) -> GrammarNode:
+    """Note a node that other views will have, too; where there are too many, begin anew."""
+    if len(kept) > KEPT:
+        kept.clear()
+        _single.cache_clear()
+        _fan.cache_clear()
+    kept.add(node)
+    return node
 
 
 def grammar(view: View) -> GrammarNode:
@@ -37,7 +56,14 @@ def grammar(view: View) -> GrammarNode:
         body = _one_of([*offered, Text(MAX_RESPONSE)])
         tail = _one_of([idle, *social])
         branches.append(Sequence((head, body, Literal('","deposits":'), tail)))
-    return Sequence((Literal('{"task_action":"'), _one_of(branches), Literal("}")))
+    return Sequence((Literal('{"task_action":"'), _one_of(branches), _close()))
+
+
+def _close() -> GrammarNode:
+    """Return the end of every record, one for all."""
+    if _CLOSE not in kept:
+        _keep(_CLOSE)
+    return _CLOSE
 
 
 def _inside(text: str) -> str:
@@ -93,17 +119,17 @@ def _social(view: View) -> list[GrammarNode]:
     single = [_single(write, commit) for write, commit in zip(backed, offered, strict=True)]
     head = Sequence((Literal('[{"channel":"'), _texts(targets)))
     found.append(Sequence((head, _one_of(single))))
-    everyone = [port.channel for port in view.private.channels]
+    everyone = tuple(port.channel for port in view.private.channels)
     if 1 < len(everyone) <= view.contract.deposits:
         pairs = zip(backed, offered, strict=True)
-        found.append(_one_of([_fan(everyone, _body(w), _end(commit)) for w, commit in pairs]))
+        found.append(_one_of([_fan(everyone, write, commit) for write, commit in pairs]))
     return found
 
 
 @lru_cache(KEPT)
 def _single(write: Write, options: tuple[Commit, ...]) -> GrammarNode:
     """One deposit behind its channel, and what may follow it."""
-    return Sequence((_body(write), _end(options)))
+    return _keep(Sequence((_body(write), _end(options))))
 
 
 @lru_cache(KEPT)
@@ -128,9 +154,10 @@ def _body(write: Write) -> GrammarNode:
     )
 
 
-def _fan(everyone: list[str], body: GrammarNode, end: GrammarNode) -> GrammarNode:
+@lru_cache(KEPT)
+def _fan(everyone: tuple[str, ...], write: Write, options: tuple[Commit, ...]) -> GrammarNode:
     """One write to every channel; a text may give each channel its own bins within the ranges."""
     parts: list[GrammarNode] = []
     for i, channel in enumerate(everyone):
-        parts += [Literal(("," if i else "[") + f'{{"channel":"{channel}'), body]
-    return Sequence((*parts, end))
+        parts += [Literal(("," if i else "[") + f'{{"channel":"{channel}'), _body(write)]
+    return _keep(Sequence((*parts, _end(options))))

@@ -17,10 +17,20 @@ from collections.abc import Iterable
 from typing import Any, AnyStr
 
 from waggle.core.errors import ConfigError
-from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
+from waggle.core.forms import (
+    Alternatives,
+    GrammarNode,
+    IntRange,
+    Literal,
+    Sequence,
+    Text,
+    kept,
+)
 
 MAX_FORMS = 200_000
 """Bound on the size of a grammar; one beyond it is refused rather than walked slowly."""
+MAX_COMMON = 40_000
+"""Rests and states that grammars have in common, of about a kilobyte each."""
 MAX_INTEGERS = 10_000
 """Bound on the width of one integer range."""
 
@@ -70,26 +80,57 @@ END = State((), True)
 class Rest:
     """A form still to be spelled and what follows it; told apart by identity."""
 
-    __slots__ = ("after", "forced", "form", "state")
+    __slots__ = ("after", "forced", "form", "shared", "state")
 
-    def __init__(self, form: GrammarNode, after: Rest | None) -> None:
+    def __init__(self, form: GrammarNode, after: Rest | None, shared: bool) -> None:
         self.form = form
         self.after = after
+        self.shared = shared
+        """Whether other grammars have this very rest."""
         self.state: State | None = None
         self.forced: tuple[bytes, Rest | None] | None = None
 
 
-class Grammar:
-    """A language of byte strings, unfolded while it is walked."""
+class Found:
+    """What has been unfolded: rests by form and what follows, and states within labels."""
 
-    __slots__ = ("_behind", "_form", "_rests", "_root", "_size")
+    __slots__ = ("behind", "rests")
+
+    def __init__(self) -> None:
+        self.rests: dict[tuple[int, int], Rest] = {}
+        self.behind: dict[Item, State] = {}
+
+
+class _Common:
+    """What grammars have in common: forms that many views share are unfolded once."""
+
+    def __init__(self) -> None:
+        self._found = Found()
+
+    def __call__(self) -> Found:
+        """Return it; a new one where it has grown too large: grammars keep what they began with."""
+        if len(self._found.rests) + len(self._found.behind) > MAX_COMMON:
+            self._found = Found()
+        return self._found
+
+
+_common = _Common()
+
+
+class Grammar:
+    """A language of byte strings, unfolded while it is walked.
+
+    Forms that are kept for other views (see `waggle.core.forms.kept`), with nothing but such
+    forms behind them, are unfolded for all grammars at once.
+    """
+
+    __slots__ = ("_common", "_form", "_own", "_root", "_size")
 
     def __init__(self, form: GrammarNode, size: int | None = None) -> None:
         """Take a form that is known to be sound; its size is measured when it is asked for."""
         self._form, self._size = form, size
-        self._rests: dict[tuple[int, int], Rest] = {}
-        self._behind: dict[Item, State] = {}
-        self._root: Rest | None = self._rest(form, None)
+        self._own, self._common = Found(), _common()
+        self._root: Rest | None = self._rest(form, None, False)
 
     @staticmethod
     def of(form: GrammarNode | str) -> Grammar:
@@ -123,24 +164,30 @@ class Grammar:
             return target
         if target.state is None:
             items: dict[Item, None] = {}
-            accepting = self._unfold(target.form, target.after, items)
+            accepting = self._unfold(target.form, target.after, items, target.shared)
             target.state = State(tuple(items), accepting)
         return target.state
 
-    def _rest(self, form: GrammarNode, after: Rest | None) -> Rest:
+    def _rest(self, form: GrammarNode, after: Rest | None, shared: bool) -> Rest:
         """Return the rest of a form and what follows, the same one for the same two."""
+        found = (self._common if shared else self._own).rests
         key = (id(form), id(after))
-        known = self._rests.get(key)
+        known = found.get(key)
         if known is None:
-            known = self._rests[key] = Rest(form, after)
+            known = found[key] = Rest(form, after, shared)
         return known
 
-    def _chain(self, parts: tuple[GrammarNode, ...], after: Rest | None) -> Rest | None:
+    def _chain(
+        self, parts: tuple[GrammarNode, ...], after: Rest | None, shared: bool
+    ) -> Rest | None:
         for part in reversed(parts):
-            after = self._rest(part, after)
+            common = shared or ((after is None or after.shared) and part in kept)
+            after = self._rest(part, after, common)
         return after
 
-    def _unfold(self, form: GrammarNode, after: Rest | None, items: dict[Item, None]) -> bool:
+    def _unfold(
+        self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
+    ) -> bool:
         """Add what a form may begin with; whether all of it may also be nothing."""
         if isinstance(form, Literal):
             return self._label(_spell(form.text), after, items)
@@ -148,12 +195,13 @@ class Grammar:
             for value in range(form.low, form.high + 1):
                 self._label(b"%d" % value, after, items)
             return False
-        if isinstance(form, Sequence):
-            first = self._chain(form.parts, after)
-            return first is None or self._unfold(first.form, first.after, items)
         if isinstance(form, Text):
             return self._label(b"", after, items)
-        empty = [self._unfold(option, after, items) for option in _listed(form)]
+        shared = shared or ((after is None or after.shared) and form in kept)
+        if isinstance(form, Sequence):
+            first = self._chain(form.parts, after, shared)
+            return first is None or self._unfold(first.form, first.after, items, first.shared)
+        empty = [self._unfold(option, after, items, shared) for option in _listed(form)]
         return any(empty)
 
     def _label(self, text: bytes, after: Rest | None, items: dict[Item, None]) -> bool:
@@ -162,7 +210,7 @@ class Grammar:
         if text or forced:
             items[(text + forced, target)] = None
             return False
-        return target is None or self._unfold(target.form, target.after, items)
+        return target is None or self._unfold(target.form, target.after, items, target.shared)
 
     def _forced(self, rest: Rest | None) -> tuple[bytes, Rest | None]:
         """Return the literal text a rest begins with, and what is left behind it."""
@@ -174,7 +222,7 @@ class Grammar:
                 text, target = self._forced(rest.after)
                 rest.forced = _spell(rest.form.text) + text, target
             elif isinstance(rest.form, Sequence):
-                rest.forced = self._forced(self._chain(rest.form.parts, rest.after))
+                rest.forced = self._forced(self._chain(rest.form.parts, rest.after, rest.shared))
         return rest.forced
 
     def advance(self, state: State, data: bytes) -> State | None:
@@ -191,9 +239,11 @@ class Grammar:
     def _within(self, label: bytes, data: bytes, target: Rest | State | None) -> State:
         """Return the state within a label; whichever option led to it, it is the same one."""
         item = (label[len(data) :], target)
-        known = self._behind.get(item)
+        common = isinstance(target, Rest) and target.shared
+        found = (self._common if common else self._own).behind
+        known = found.get(item)
         if known is None:
-            known = self._behind[item] = State((item,), False)
+            known = found[item] = State((item,), False)
         return known
 
     def _advance_all(self, state: State, data: bytes) -> State | None:

@@ -11,6 +11,7 @@ EXTRAS = {
     "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf"),
     "chat": ("openai",),
     "serve": ("starlette", "uvicorn"),
+    "report": ("matplotlib",),
     "symmetry": ("igraph",),
     "dataset": ("pyarrow",),
 }

@@ -47,7 +47,7 @@ class BeaconOptions(BaseModel):
 
 
 class Beacon:
-    """The beacon substrate."""
+    """A few see the colour of a beacon, all should commit to it: the teaching substrate."""
 
     name: ClassVar[str] = "beacon"
     tasks: ClassVar[tuple[str, ...]] = ("beacon",)

@@ -33,7 +33,7 @@ class SwarmBenchOptions(BaseModel):
 
 
 class SwarmBench:
-    """The SwarmBench substrate."""
+    """The five SwarmBench tasks: agents on a grid who see five by five cells and can push."""
 
     name: ClassVar[str] = "swarmbench"
     tasks: ClassVar[tuple[str, ...]] = tuple(_TASK_KEYS)

@@ -10,11 +10,11 @@ WORKERS ?= 2
 # One thread per worker: workers that each take every core only wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo test test-all lint format bench clean
+.PHONY: help demo test test-all suite lint style types format bench clean
 
 help:
 	@echo "make demo      set up and watch the shipped law organise a swarm of 16"
-	@echo "make test      set up, lint, run the standard suite (WORKERS=$(WORKERS))"
+	@echo "make test      set up, lint, run the standard suite (WORKERS=$(WORKERS)); make suite: without lint"
 	@echo "make test-all  the same with the slow tests"
 	@echo "make lint      ruff, mypy --strict (sources and tests), import-linter"
 	@echo "make format    let ruff rewrite what it can"
@@ -44,17 +44,22 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 demo: $(VENV)/.installed-law
 	@$(BIN)/waggle demo
 
-test: $(VENV)/.installed-dev lint
-	$(PYTEST)
+# What takes seconds comes first; types, which take a core for a minute, beside the suite.
+test test-all: style
+	@$(MAKE) --no-print-directory -j 2 types suite SUITE=$@
 
-test-all: $(VENV)/.installed-dev lint
-	$(PYTEST) --runslow
+suite: $(VENV)/.installed-dev
+	$(PYTEST) $(if $(filter test-all,$(SUITE)),--runslow)
 
-lint: $(VENV)/.installed-dev
+lint: style types
+
+style: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix

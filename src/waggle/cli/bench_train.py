@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from cyclopts import Parameter
 from waggle.cli import console
 from waggle.core.errors import ConfigError
 
-TOLD = 50
+TOLD = 10
 """Updates of a whole stage between two lines of progress."""
 
 
@@ -66,22 +67,35 @@ def train(
     data["run"] |= {k: v for k, v in run.items() if v is not None}
     chosen = Recipe.model_validate(data)
     if stage is not None:
-        spent = bench_stage(chosen, corpus, stage, until, _tell)._asdict()
+        lines = _Lines()
+        spent = bench_stage(
+            chosen, corpus, stage, until, watch=lines.update, tell=lines.tell
+        )._asdict()
     else:
         number: Literal[1, 2] = 1 if first else 2
         spent = bench_train(chosen, corpus, updates, stage=number, profile=profile)._asdict()
     if json:
         console.dump(spent)
         return
-    lines = spent.pop("host", [])
+    host = spent.pop("host", [])
     console.table("Stage one" if first else "Stage two", ("measure", "value"), list(spent.items()))
-    for line in lines:
+    for line in host:
         console.say(line)
 
 
-def _tell(update: int, updates: int, values: Mapping[str, float]) -> None:
-    """Print a line now and then, and wherever validation was measured."""
-    if values and (update % TOLD == 0 or "validation.nll" in values):
-        shown = ("nll", "orbit", "field", "validation.nll", "seconds", "tokens_per_second")
-        told = " ".join(f"{name} {values[name]:.4g}" for name in shown if name in values)
-        console.note(f"{update + 1}/{updates} {told}")
+class _Lines:
+    """Says how far a stage is, with the seconds since the call."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def tell(self, what: str) -> None:
+        """Print a line."""
+        console.note(f"{time.perf_counter() - self._start:.0f} s: {what}")
+
+    def update(self, update: int, updates: int, values: Mapping[str, float]) -> None:
+        """Print a line now and then, and wherever validation was measured."""
+        if values and (update % TOLD == 0 or "validation.nll" in values):
+            shown = ("nll", "orbit", "field", "validation.nll", "seconds", "tokens_per_second")
+            told = " ".join(f"{name} {values[name]:.4g}" for name in shown if name in values)
+            self.tell(f"{update + 1}/{updates} {told}")

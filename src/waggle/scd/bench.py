@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -87,17 +87,21 @@ class Spent(NamedTuple):
 
 
 def bench_stage(
-    recipe: Recipe, corpus: Path, folder: Path, until: int | None, watch: Watch = nobody
-) -> Spent:
+    recipe: Recipe, corpus: Path, folder: Path, until: int | None, *, watch: Watch = nobody,
+    tell: Callable[[str], None] = lambda _what: None,
+) -> Spent:  # fmt: skip
     """Run stage two for real, from untrained heads and the backbone as it is, up to an update.
 
     The folder keeps checkpoints and the time of every call, so that the next call goes on.
     """
     clock = _Clock(folder, watch)
     student = Student(recipe, 0)
+    _wait()
+    tell("weights are there")
     with _prepared(recipe, student, corpus) as prepared:
         held = prepared.decisions("validation", recipe.run.validation_records)
         every = _lessons(recipe, prepared)
+    tell("records are prepared")
     trainer = second(student, Heads(student.width, 0), _plan(recipe, recipe.run), every, held,
                      folder, watch=clock)  # fmt: skip
     progress = trainer.train(until)

@@ -16,6 +16,7 @@ from torch import Tensor
 from waggle.corpus.store import Store
 from waggle.engine.nano import nano_tokenizer
 from waggle.scd import model as models
+from waggle.scd import tree as tree_module
 from waggle.scd.chains import chain, grown
 from waggle.scd.config import Adaptation, Recipe, Run, StageTwo
 from waggle.scd.heads import Heads
@@ -62,7 +63,12 @@ def test_what_one_other_sequence_has_is_computed_once() -> None:
     assert found.order.tolist() == [0, 2, 3, 1] and found.skip.tolist() == [0, 1, 3, 2]
 
 
-def test_the_gradient_of_a_row_is_the_sum_over_its_copies() -> None:
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_gradient_of_a_row_is_the_sum_over_its_copies(
+    monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    assert tree_module._adds("cpu")
+    monkeypatch.setattr(tree_module, "_adds", lambda _kind: ordered)
     drawn = np.random.Generator(np.random.PCG64(0))
     rows = [np.concatenate(([1] * 5, [i % 2] * 3, drawn.integers(0, 9, 4))) for i in range(6)]
     fed = np.array([12] * 6)

@@ -9,6 +9,7 @@ Invariant: every sequence gets the states it would get alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -57,9 +58,32 @@ def _branch_back(
     if not copies.numel():
         return rows
     each = gradient.index_select(0, copies).flatten(1).float()
-    sums: Tensor = torch.segment_reduce(each, "sum", offsets=ends, axis=0, unsafe=True)
+    sums = _sums(each, ends) if _adds(gradient.device.type) else _added(each, ends)
     more = sums.view(-1, *rows.shape[1:]) + rows.index_select(0, shared)
     return rows.index_copy_(0, shared, more.to(rows.dtype))
+
+
+def _sums(each: Tensor, ends: Tensor) -> Tensor:
+    """Sum stretches of rows, each in its order."""
+    found: Tensor = torch.segment_reduce(each, "sum", offsets=ends, axis=0, unsafe=True)
+    return found
+
+
+def _added(each: Tensor, ends: Tensor) -> Tensor:
+    """Sum stretches of rows in any order."""
+    stretch = torch.repeat_interleave(ends.diff(), output_size=each.shape[0])
+    return each.new_zeros(len(ends) - 1, each.shape[1]).index_add_(0, stretch, each)
+
+
+@lru_cache(maxsize=4)
+def _adds(kind: str) -> bool:
+    """Whether sums in order work on a kind of device; they are young there."""
+    each = torch.arange(12.0, device=kind).view(6, 2)
+    ends = torch.tensor([0, 2, 3, 6], device=kind)
+    try:
+        return torch.equal(_sums(each, ends), _added(each, ends))
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
 
 
 @_branch_back.register_fake

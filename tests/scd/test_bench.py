@@ -51,3 +51,45 @@ def test_the_command_takes_both_ways_and_prints_json(
     assert main([*asked, "--flat", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["passes"] == "flat" and told["busy"] == 0.0 and told["host"] == []
+
+
+def test_a_killed_call_of_a_stage_counts_and_the_next_goes_on(
+    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "WRITTEN", 1)
+    said: list[str] = []
+
+    def killed(update: int, _updates: int, _values: object) -> None:
+        if update == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.bench_stage(recipe, corpus, tmp_path, None, watch=killed, tell=said.append)
+    assert said == ["weights are there", "records are prepared"]
+    before = json.loads((tmp_path / "calls.json").read_text(encoding="utf-8"))
+    assert [call["updates"] for call in before] == [2] and before[0]["seconds"] > 0
+    whole = bench.bench_stage(recipe, corpus, tmp_path, None)
+    assert (whole.updates, whole.calls) == (recipe.stage_two.updates, 2)
+    assert whole.seconds > before[0]["seconds"]
+
+
+def test_a_stage_says_how_far_it_is(
+    recipe: Recipe, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from waggle.cli.main import main
+
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        f'backbone = "{recipe.backbone}"\nmax_context = 4000\n[stage_two]\nbatch = 2\n'
+        'transition_batch = 2\nupdates = 3\n[run]\ndevice = "cpu"\ndtype = "float32"\nflat = true\n'
+        "validation_records = 2\n",
+        encoding="utf-8",
+    )
+    stage = str(tmp_path / "stage")
+    asked = ["bench", "train", str(path), "--corpus", str(corpus), "--stage", stage, "--tree"]
+    assert main([*asked, "--json"]) == 0
+    seen = capsys.readouterr()
+    assert json.loads(seen.out)["updates"] == 3
+    lines = [line.split(": ", 1)[1] for line in seen.err.splitlines() if " s: " in line]
+    assert lines[:2] == ["weights are there", "records are prepared"]
+    assert lines[2].startswith("1/3 nll") and "validation.nll" in lines[-1]

@@ -45,13 +45,23 @@ def test_parts_add_up_to_less_than_the_device(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_engine_counts_on_its_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, device = Gpu(monkeypatch), torch.device("cuda")
-    assert memory_limit(device, 7) == 7 + TOTAL // 2
+    assert memory_limit(device, 8) == 4 + TOTAL // 2
     sharing.keep_to(4)
     assert memory_limit(device, 0) <= TOTAL // 8
     gpu.reserved = TOTAL // 4  # its part is used up
-    assert memory_limit(device, 7) == 7
+    assert memory_limit(device, 8) == 4
     gpu.reserved, gpu.free = 0, 10
-    assert memory_limit(device, 7) == 12
+    assert memory_limit(device, 8) == 9
+
+
+def test_caches_that_grow_and_grow_leave_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, device = Gpu(monkeypatch), torch.device("cuda")
+    sharing.keep_to(4)
+    held = 0
+    for _ in range(6):
+        held = memory_limit(device, held)
+        gpu.reserved = held
+    assert held < TOTAL // 8
 
 
 def test_without_a_gpu_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,13 @@ HOST_LIMIT = 1 << 30
 
 
 def memory_limit(device: torch.device, held: int) -> int:
-    """Return how many bytes rows may take that have taken some: several engines share a GPU."""
+    """Return how many bytes rows may take that have taken some: half of what they could have.
+
+    The other half is for passes of prompts and for prefixes, however often the caches have grown.
+    """
     if device.type != "cuda":
         return HOST_LIMIT
-    return held + spare(device) // 2
+    return (held + spare(device)) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from waggle.engine import flash
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
-from waggle.engine.loop import GreedyLoop
+from waggle.engine.loop import GreedyLoop, likeliest
 from waggle.engine.offers import Offers
 from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
@@ -261,7 +261,7 @@ class LeanBackend:
         logits = self.decoder.head(hidden)
         for token in banned:
             logits[:, token] = float("-inf")
-        return logits.argmax(-1)
+        return likeliest(logits)
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Ask for each state's most likely token among those allowed to it."""
@@ -271,8 +271,9 @@ class LeanBackend:
     def _pick(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply everything and look at what is offered: one transfer and few launches."""
         offered = sent(torch.from_numpy(self._offers.lists(allowed)), self.device)
-        best = self.decoder.head(hidden).gather(1, offered).argmax(-1, keepdim=True)
-        return _later(offered.gather(1, best).squeeze(1))
+        best = likeliest(self.decoder.head(hidden).gather(1, offered)).unsqueeze(1)
+        said = offered.gather(1, best.clamp_min(0))
+        return _later(torch.where(best < 0, best, said).squeeze(1))
 
     def _few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply only the offered rows of the output matrix."""

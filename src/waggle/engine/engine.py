@@ -203,7 +203,7 @@ class Engine:
     def _land(self, flight: flights.Flight) -> None:
         """Hand each row of a flight what the model said."""
         for part in flight:
-            said, first = part.said(), 0
+            said, first = flights.sound(part.said()), 0
             for row in part.rows:
                 last, known, expected = first + len(row.asked), len(row.answer), bool(row.expected)
                 drafted, foretold = row.drafted, row.accepted
@@ -235,7 +235,7 @@ class Engine:
         self.batches += len(said[0])
         for row, tokens in zip(rows, said, strict=True):
             known = len(row.answer)
-            row.rolled(tokens)
+            row.rolled(flights.sound(tokens))
             self._judge.plain(len(row.answer) - known)
 
     def _close(self, row: Row) -> Completion:

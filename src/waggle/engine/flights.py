@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from waggle.core.errors import WaggleError
 from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.passes import Backend, Rolling, Said
 from waggle.engine.rows import Row
@@ -93,3 +94,21 @@ def rolling(row: Row) -> Rolling:
         row.prompt.max_new_tokens - len(row.answer),
         row.prompt.ignore_end,
     )
+
+
+def sound(said: list[int]) -> list[int]:
+    """Return what the model said, if it said anything.
+
+    Raises:
+        NoNumbers: where its logits were no numbers.
+    """
+    if said and min(said) < 0:
+        raise NoNumbers(
+            "the model's output is not a number: its weights are broken, or the device computes "
+            "wrongly; try another device, or WAGGLE_KERNELS=torch or plain"
+        )
+    return said
+
+
+class NoNumbers(WaggleError):
+    """A model said something that is no token."""

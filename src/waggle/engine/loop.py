@@ -137,7 +137,16 @@ class GreedyLoop:
             closing = logits.index_select(1, ends)
             closing.masked_fill_(forced.bool().unsqueeze(1), float("-inf"))
             logits.index_copy_(1, ends, closing)
-        return logits.argmax(-1)
+        return likeliest(logits)
+
+
+def likeliest(logits: Tensor) -> Tensor:
+    """Return the most likely token of each row, or -1 where there is no telling.
+
+    Logits that are no numbers would make any token as good as another, without a word.
+    """
+    best = logits.max(-1)
+    return best.indices.masked_fill(~best.values.isfinite(), -1)
 
 
 def _move(inbox: Tensor, said: Tensor, ends: Tensor) -> None:
@@ -145,6 +154,6 @@ def _move(inbox: Tensor, said: Tensor, ends: Tensor) -> None:
     going = inbox[ROOM] > 0
     ended = (said.unsqueeze(1) == ends).any(1)
     inbox[PLACE] += going
-    inbox[TOKEN] = torch.where(going, said, inbox[TOKEN])
+    inbox[TOKEN] = torch.where(going, said.clamp_min(0), inbox[TOKEN])
     inbox[ROOM] = torch.where(going & ~ended, inbox[ROOM] - 1, 0)
     inbox[TURN] += 1

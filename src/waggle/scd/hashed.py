@@ -23,10 +23,12 @@ WORDS = 4
 def dropped(states: Tensor, share: float, words: Tensor) -> Tensor:
     """Drop a share of some states (rows, width), scale the others up; two words name the mask.
 
-    Numbers of 32 bits wrap around, and shifts fill with the sign: it is cut off.
+    Numbers of 32 bits wrap around, and shifts fill with the sign: it is cut off. A word is mixed in
+    before the first product: a compiler folds products of bare places into constants too large.
     """
     rows, width = states.shape
-    mixed = torch.arange(rows * width, dtype=torch.int32, device=states.device) * _SPREAD + words[0]
+    places = torch.arange(rows * width, dtype=torch.int32, device=states.device)
+    mixed = (places ^ words[0]) * _SPREAD
     mixed = (mixed ^ ((mixed >> 16) & 0xFFFF)) * _FIRST
     mixed = (mixed ^ ((mixed >> 13) & 0x7FFFF) ^ words[1]) * _SECOND
     mixed = mixed ^ ((mixed >> 16) & 0xFFFF)

@@ -71,6 +71,7 @@ def test_a_killed_call_of_a_stage_counts_and_the_next_goes_on(
     whole = bench.bench_stage(recipe, corpus, tmp_path, None)
     assert (whole.updates, whole.calls) == (recipe.stage_two.updates, 2)
     assert whole.seconds > before[0]["seconds"]
+    assert whole.tokens_per_second > 0 and 0 <= whole.padding < 1
 
 
 def test_a_stage_says_how_far_it_is(

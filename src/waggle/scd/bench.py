@@ -84,6 +84,10 @@ class Spent(NamedTuple):
     seconds_per_update: float
     stage_seconds: float
     """The sum, once the stage is whole; before that 0."""
+    tokens_per_second: float
+    """Median over the updates of `metrics.jsonl`, so that compilation does not count."""
+    padding: float
+    """Mean share of slots without a token over these updates."""
 
 
 def bench_stage(
@@ -110,7 +114,18 @@ def bench_stage(
     return Spent(
         recipe.backbone, progress.update, len(calls), seconds,
         seconds / max(1, progress.update), seconds if trainer.finished else 0.0,
+        *_pace(folder / "metrics.jsonl"),
     )  # fmt: skip
+
+
+def _pace(metrics: Path) -> tuple[float, float]:
+    """Read tokens per second and the share of padding off what a stage has written down."""
+    lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
+    told = [found for found in map(json.loads, lines) if "tokens_per_second" in found]
+    if not told:
+        return 0.0, 0.0
+    rates, padding = ([found[name] for found in told] for name in ("tokens_per_second", "padding"))
+    return float(np.median(rates)), float(np.mean(padding))
 
 
 class _Clock:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from waggle.core.errors import ConfigError
-from waggle.engine import sharing
+from waggle.engine import sharing, weights
 from waggle.engine.stores import memory_limit
 
 TOTAL = 100 << 30
@@ -83,3 +83,14 @@ def test_a_share_that_is_none_says_so(monkeypatch: pytest.MonkeyPatch, text: str
     monkeypatch.setenv(sharing.SHARE, text)
     with pytest.raises(ConfigError, match="WAGGLE_GPU_SHARE"):
         sharing.share()
+
+
+def test_a_part_of_the_processors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    Gpu(monkeypatch)
+    monkeypatch.setenv(sharing.PROCESSORS, "30")
+    for device in ("auto", "cuda", "cuda:0"):
+        with pytest.raises(ConfigError, match="CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='30'"):
+            weights.pick_device(device)
+    assert weights.pick_device("cpu") == "cpu"
+    monkeypatch.setenv(sharing.PROCESSORS, "100")
+    assert weights.pick_device("auto") == "cuda"

@@ -18,6 +18,7 @@ from waggle.core.errors import ConfigError
 from waggle.engine.adapters import adapt
 from waggle.engine.catalog import SOURCES, Source, source
 from waggle.engine.quiet import quiet
+from waggle.engine.sharing import require_all_processors
 from waggle.engine.wheels import convert, publish
 
 
@@ -190,9 +191,11 @@ def _adapt(model: Any, adapter: str | None, merge: bool) -> Any:
 
 
 def pick_device(device: str) -> str:
-    """Resolve `auto` and refuse a device this machine lacks."""
+    """Resolve `auto` and refuse a device this machine lacks or whose results may be wrong."""
     torch: Any = import_module("torch")
     present = bool(torch.cuda.is_available())
+    if present and device.startswith(("auto", "cuda")):
+        require_all_processors()
     if device == "auto":
         return "cuda" if present else "cpu"
     if device.startswith("cuda") and not present:

@@ -12,12 +12,12 @@ Variant = tuple[str, dict[str, Any]]
 """A configuration of `generate`: what it is called, and its options."""
 
 
-def variants(device: str, fastest: bool = False) -> list[Variant]:
+def variants(device: str) -> list[Variant]:
     """Return the configurations of `generate` for a device; the one known as the fastest last."""
     found: list[Variant] = [("generate, dynamic cache", {})]
     if device.startswith("cuda"):
         found.append(("generate, static cache, compiled", {"cache_implementation": "static"}))
-    return found[-1:] if fastest else found
+    return found
 
 
 def ready(setup: Setup, fastest: bool, say: Callable[[str], None]) -> list[Variant]:

@@ -52,6 +52,8 @@ class Student:
         lean.install(base)
         if recipe.run.compile:
             lean.compile_layers(base)
+        # A loaded backbone is in evaluation mode and new adapters are not: all of it trains.
+        self.model.train()
         self.width = int(base.config.hidden_size)
 
     def trainable(self) -> dict[str, nn.Parameter]:

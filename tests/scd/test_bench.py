@@ -94,3 +94,16 @@ def test_a_stage_says_how_far_it_is(
     lines = [line.split(": ", 1)[1] for line in seen.err.splitlines() if " s: " in line]
     assert lines[:2] == ["weights are there", "records are prepared"]
     assert lines[2].startswith("1/3 nll") and "validation.nll" in lines[-1]
+
+
+@pytest.mark.parametrize("text", ["", "[{", "7", '[{"updates": "many"}]'])
+def test_a_broken_file_of_times_is_one_clear_line(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    from waggle.cli.main import main
+
+    (tmp_path / "calls.json").write_text(text, encoding="utf-8")
+    asked = ["bench", "train", "recipes/tiny.toml", "--corpus", str(corpus)]
+    assert main([*asked, "--stage", str(tmp_path)]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "calls.json" in told and "--stage another folder" in told

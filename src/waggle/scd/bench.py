@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import torch
 
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
 from waggle.scd.bench_host import Host, watched
+from waggle.scd.checkpoint import TrainError
 from waggle.scd.config import Recipe, Run, weights
 from waggle.scd.heads import Heads
 from waggle.scd.lessons import Lessons, lessons
@@ -133,8 +135,7 @@ class _Clock:
 
     def __init__(self, folder: Path, watch: Watch) -> None:
         self._start, self._path, self._watch = time.perf_counter(), folder / "calls.json", watch
-        known = self._path.exists()
-        self._before = json.loads(self._path.read_text(encoding="utf-8")) if known else []
+        self._before = _calls(self._path)
 
     def __call__(self, update: int, updates: int, values: Mapping[str, float]) -> None:
         if (update + 1) % WRITTEN == 0:
@@ -146,8 +147,24 @@ class _Clock:
         told = {"updates": done, "seconds": time.perf_counter() - self._start}
         calls = [*self._before, told]
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps(calls), encoding="utf-8")
+        partial = self._path.with_suffix(".partial")
+        partial.write_text(json.dumps(calls), encoding="utf-8")
+        os.replace(partial, self._path)
         return calls
+
+
+def _calls(path: Path) -> list[dict[str, float]]:
+    """Read the times of earlier calls.
+
+    Raises:
+        TrainError: if the file is not one that a call wrote.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[dict[str, float]])
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.DecodeError) as error:
+        raise TrainError(f"cannot read {path} ({error}); give --stage another folder") from error
 
 
 def _plan(recipe: Recipe, run: Run) -> Plan:

@@ -6,17 +6,21 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from waggle.core.protocols import Request
 from waggle.corpus.store import CorpusError, Store
+from waggle.engine.weights import load
 from waggle.scd import checkpoint
 from waggle.scd.checkpoint import TrainError, read_tensors
 from waggle.scd.config import Recipe
 from waggle.scd.data import labelled
 from waggle.scd.diagnose import law_of
-from waggle.scd.findings import Findings, diagnose_folder, diagnose_law
+from waggle.scd.findings import Findings, diagnose_folder, diagnose_law, load_student
+from waggle.scd.flats import laid
+from waggle.scd.forward import flat_states, output_of
 from waggle.scd.stages import Stages
 from waggle.scd.trainer import rate_factor
 
@@ -170,6 +174,24 @@ def test_other_adaptations_ship_what_they_trained(
     assert law_of(law, **options).decide([Request(v) for v in views])[0].usage.calls == 1
     shipped = "adapter_model.safetensors" if kind == "dense" else "model.safetensors"
     assert (law / shipped).exists()
+
+
+def test_rank_stabilised_adapters_are_scaled_alike_in_training_and_decoding(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    chosen = changed(recipe, adaptation={"rslora": True}, stage_one={"updates": 2, "rate": 0.05})
+    law = Stages(chosen, corpus, tmp_path, 0).warm_start()
+    assert json.loads((law / "adapter_config.json").read_text())["use_rslora"] is True
+    student = load_student(law)
+    student.model.eval()
+    ids = np.arange(10, 40)
+    flat = laid(ids, np.array([30]), np.array([20]), device="cpu")
+    loaded = [load(recipe.backbone, "cpu", "float32", on)[0] for on in (str(law), None)]
+    with torch.no_grad():
+        want = output_of(student.model)(flat_states(student.model, flat))[:29]
+        got, base = (m(input_ids=torch.from_numpy(ids)[None]).logits[0, :29] for m in loaded)
+    torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(got, base, atol=1e-2)
 
 
 def test_canonical_order_trains_on_one_text_per_pair(

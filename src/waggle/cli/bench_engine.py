@@ -6,14 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
-
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 def engine(

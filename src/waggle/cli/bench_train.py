@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 from waggle.cli import console
+from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
 
 TOLD = 10
@@ -25,14 +24,14 @@ def train(
     updates: int = 20,
     tokens_per_pass: int | None = None,
     order: str | None = None,
-    first: Annotated[bool, Parameter(negative="")] = False,
+    first: Flag = False,
     flat: bool | None = None,
     tree: bool | None = None,
     capture: bool | None = None,
-    profile: Annotated[bool, Parameter(negative="")] = False,
+    profile: Flag = False,
     stage: Path | None = None,
     until: int | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Speed of training: tokens per second, share of padding, seconds per update.
 

@@ -107,7 +107,11 @@ class StageTwo(Stage):
 
 
 class Run(_Settings):
-    """How the machine is used; nothing here changes what is learned, up to rounding."""
+    """How the machine is used; what is learned changes by rounding and by dropout draws alone.
+
+    Adapters that are compiled drop by a hash of the place, and tokens that are computed once
+    (`flat`, `tree`) are dropped alike in all sequences that share them.
+    """
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, or a torch device."""
@@ -118,7 +122,7 @@ class Run(_Settings):
     checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more arithmetic."""
     compile: bool = False
-    """Compile the layers of the backbone: a minute or two at the start, faster updates."""
+    """Compile the layers of the backbone: up to a minute or two at the start, faster updates."""
     compile_arms: bool = False
     """With `compile`: also in the processes of `--arm all`, where each trains several arms. Worth
     it where an arm takes minutes."""

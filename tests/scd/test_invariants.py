@@ -22,7 +22,7 @@ from waggle.scd.findings import Findings, diagnose_folder, diagnose_law, load_st
 from waggle.scd.flats import laid
 from waggle.scd.forward import flat_states, output_of
 from waggle.scd.stages import Stages
-from waggle.scd.trainer import rate_factor
+from waggle.scd.trainer import Trainer, rate_factor
 
 
 def changed(recipe: Recipe, **parts: dict[str, object]) -> Recipe:
@@ -62,6 +62,25 @@ def test_the_warm_start_learns_and_ships_an_adapter(
     assert [v["update"] for v in values] == [0, 1, 2, 3]
     assert values[-1]["nll"] < values[0]["nll"]
     assert "teacher | expert" in (law / "README.md").read_text()
+
+
+def test_the_least_validation_loss_selects_what_ships(
+    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 1.0])
+    monkeypatch.setattr(Trainer, "_measure", lambda _self: (next(losses), 1.0))
+    often = changed(recipe, run={"evaluate_every": 1, "save_every": 1}, stage_one={"updates": 4})
+    Stages(often, corpus, tmp_path, 0).warm_start(until=2)
+    second = tmp_path / "seed-0/warm-start/checkpoints/update-000002/trainable.safetensors"
+    want = read_tensors(second)
+    losses = iter([2.0, 4.0])
+    law = Stages(often, corpus, tmp_path, 0).warm_start()
+    told = json.loads((law / "waggle.json").read_text())["card"]
+    assert (told["selected update"], told["validation NLL per token"]) == (2, 1.0)
+    best = read_tensors(law.parent / "best" / "trainable.safetensors")
+    last = weights(law.parent)
+    assert all(torch.equal(best[name], want[name]) for name in want)
+    assert any(not torch.equal(best[name], last[name]) for name in want)
 
 
 def test_a_zero_weight_arm_is_decision_only(recipe: Recipe, corpus: Path, started: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from waggle.core.errors import ConfigError
 from waggle.core.forms import IntRange, Text
 from waggle.engine.constraint import Constraint
-from waggle.engine.grammar import Grammar, State, chain, choice
+from waggle.engine.grammar import Common, Grammar, State, chain, choice
 from waggle.engine.nano import byte_tokenizer
 from waggle.engine.vocabulary import Vocabulary
 
@@ -122,21 +122,26 @@ def test_thousands_of_records_stay_small() -> None:
 
 
 def test_what_views_share_is_unfolded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces that are kept serve every grammar, and a grammar outlives their being forgotten."""
+    """Common pieces serve every grammar, and a grammar outlives their being forgotten."""
     from waggle.core import grammar as pieces
     from waggle.core.options import Commit, Range, Write
 
     write = Write("z77", None, Range(0, 2), Range(0, 1), Range(0, 0), Range(1, 3))
 
+    common = Common()
+
     def made(*actions: str) -> Grammar:
         single = pieces._single(write, (Commit("z77", Range(0, 1)),))
-        return Grammar.of(chain('{"a":"', choice(*actions), single, pieces._close()))
+        form = chain('{"a":"', choice(*actions), single, pieces._CLOSE)
+        return Grammar(form, common=common)
 
     first, second = made("UP", "DOWN"), made("LEFT", "DOWN", "STAY")
     words = language(first)
     assert len(language(second)) == 3 * len(words) // 2
     assert {w.replace("UP", "STAY") for w in words} <= set(language(second))
     assert len(second._own.rests) < 6 < len(second._common.rests)
-    monkeypatch.setattr(pieces, "KEPT", 0)
-    pieces._keep(pieces._CLOSE)
+    assert second._common is first._common
+    monkeypatch.setattr("waggle.engine.grammar.MAX_COMMON", 0)
+    pieces._single.cache_clear()
+    assert made("UP")._common is not first._common
     assert set(language(made("UP", "DOWN"))) == set(words) == set(language(first))

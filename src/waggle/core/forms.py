@@ -37,31 +37,9 @@ class Sequence(NamedTuple):
     """All of these, one after the other."""
 
     parts: tuple[GrammarNode, ...]
+    common: bool = False
+    """Whether other trees have this very node: who walks trees need not look at it again for each.
+    It says nothing about the text."""
 
 
 GrammarNode: TypeAlias = Literal | IntRange | Text | Alternatives | Sequence
-
-
-class Kept:
-    """Nodes that are made once and stand in many trees, by identity."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[int, GrammarNode] = {}
-
-    def __contains__(self, node: GrammarNode) -> bool:
-        return id(node) in self._nodes
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def add(self, node: GrammarNode) -> None:
-        """Keep a node, and so its identity."""
-        self._nodes[id(node)] = node
-
-    def clear(self) -> None:
-        """Keep no node any longer."""
-        self._nodes.clear()
-
-
-kept = Kept()
-"""What other trees have, too: who walks trees need not look at it again for each."""

@@ -19,24 +19,14 @@ from waggle.core.forms import (
     Literal,
     Sequence,
     Text,
-    kept,
 )
 from waggle.core.options import Commit, Range, Write, actions, channels, commits, responses, writes
 from waggle.core.schema import MAX_RESPONSE, WAIT, View
 
 KEPT = 4096
 """Pieces of each kind that are kept."""
-_CLOSE = Literal("}")
-
-
-def _keep(node: GrammarNode) -> GrammarNode:
-    """Note a node that other views will have, too; where there are too many, begin anew."""
-    if len(kept) > KEPT:
-        kept.clear()
-        _single.cache_clear()
-        _fan.cache_clear()
-    kept.add(node)
-    return node
+_CLOSE = Sequence((Literal("}"),), common=True)
+"""The end of every record, one for all."""
 
 
 def grammar(view: View) -> GrammarNode:
@@ -56,14 +46,7 @@ def grammar(view: View) -> GrammarNode:
         body = _one_of([*offered, Text(MAX_RESPONSE)])
         tail = _one_of([idle, *social])
         branches.append(Sequence((head, body, Literal('","deposits":'), tail)))
-    return Sequence((Literal('{"task_action":"'), _one_of(branches), _close()))
-
-
-def _close() -> GrammarNode:
-    """Return the end of every record, one for all."""
-    if _CLOSE not in kept:
-        _keep(_CLOSE)
-    return _CLOSE
+    return Sequence((Literal('{"task_action":"'), _one_of(branches), _CLOSE))
 
 
 def _inside(text: str) -> str:
@@ -129,7 +112,7 @@ def _social(view: View) -> list[GrammarNode]:
 @lru_cache(KEPT)
 def _single(write: Write, options: tuple[Commit, ...]) -> GrammarNode:
     """One deposit behind its channel, and what may follow it."""
-    return _keep(Sequence((_body(write), _end(options))))
+    return Sequence((_body(write), _end(options)), common=True)
 
 
 @lru_cache(KEPT)
@@ -160,4 +143,4 @@ def _fan(everyone: tuple[str, ...], write: Write, options: tuple[Commit, ...]) -
     parts: list[GrammarNode] = []
     for i, channel in enumerate(everyone):
         parts += [Literal(("," if i else "[") + f'{{"channel":"{channel}'), _body(write)]
-    return _keep(Sequence((*parts, _end(options))))
+    return Sequence((*parts, _end(options)), common=True)

@@ -22,7 +22,7 @@ from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
 from waggle.engine.expected_rows import ExpectedRow
-from waggle.engine.grammar import Grammar
+from waggle.engine.grammar import Common, Grammar
 from waggle.engine.judge import Judge
 from waggle.engine.passes import Backend
 from waggle.engine.plain import PlainBackend
@@ -73,6 +73,8 @@ class Engine:
         )
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
+        self.common = Common()
+        """What the grammars that are bound here have in common; for those who make them."""
         self.batches = 0
         """Passes so far."""
         self._turns = 0

@@ -24,7 +24,6 @@ from waggle.core.forms import (
     Literal,
     Sequence,
     Text,
-    kept,
 )
 
 MAX_FORMS = 200_000
@@ -101,35 +100,37 @@ class Found:
         self.behind: dict[Item, State] = {}
 
 
-class _Common:
-    """What grammars have in common: forms that many views share are unfolded once."""
+class Common:
+    """What the grammars of an engine have in common: forms that many views share, unfolded once.
+
+    Begins anew where it has grown too large. Invariant: it changes speed, never a language.
+    """
 
     def __init__(self) -> None:
         self._found = Found()
 
-    def __call__(self) -> Found:
-        """Return it; a new one where it has grown too large: grammars keep what they began with."""
+    def found(self) -> Found:
+        """Return what has been unfolded so far; grammars keep what they began with."""
         if len(self._found.rests) + len(self._found.behind) > MAX_COMMON:
             self._found = Found()
         return self._found
 
 
-_common = _Common()
-
-
 class Grammar:
     """A language of byte strings, unfolded while it is walked.
 
-    Forms that are kept for other views (see `waggle.core.forms.kept`), with nothing but such
-    forms behind them, are unfolded for all grammars at once.
+    Forms that other trees have, too (see `waggle.core.forms.Sequence.common`), with nothing but
+    such forms behind them, are unfolded for all grammars that are given the same `Common`.
     """
 
     __slots__ = ("_common", "_form", "_own", "_root", "_size")
 
-    def __init__(self, form: GrammarNode, size: int | None = None) -> None:
+    def __init__(
+        self, form: GrammarNode, size: int | None = None, common: Common | None = None
+    ) -> None:
         """Take a form that is known to be sound; its size is measured when it is asked for."""
         self._form, self._size = form, size
-        self._own, self._common = Found(), _common()
+        self._own, self._common = Found(), Found() if common is None else common.found()
         self._root: Rest | None = self._rest(form, None, False)
 
     @staticmethod
@@ -181,7 +182,7 @@ class Grammar:
         self, parts: tuple[GrammarNode, ...], after: Rest | None, shared: bool
     ) -> Rest | None:
         for part in reversed(parts):
-            common = shared or ((after is None or after.shared) and part in kept)
+            common = shared or ((after is None or after.shared) and _is_common(part))
             after = self._rest(part, after, common)
         return after
 
@@ -197,7 +198,7 @@ class Grammar:
             return False
         if isinstance(form, Text):
             return self._label(b"", after, items)
-        shared = shared or ((after is None or after.shared) and form in kept)
+        shared = shared or ((after is None or after.shared) and _is_common(form))
         if isinstance(form, Sequence):
             first = self._chain(form.parts, after, shared)
             return first is None or self._unfold(first.form, first.after, items, first.shared)
@@ -262,6 +263,10 @@ class Grammar:
         """Whether the text is one of the admissible strings."""
         state = self.advance(self.start(), text.encode())
         return state is not None and state.accepting
+
+
+def _is_common(form: GrammarNode) -> bool:
+    return isinstance(form, Sequence) and form.common
 
 
 def common_prefix(labels: list[AnyStr]) -> AnyStr:

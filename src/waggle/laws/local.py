@@ -148,7 +148,7 @@ class LocalLaw:
             return Prompt(own, shared, max_new_tokens=self.max_new_tokens)
         from waggle.laws.spelling import view_grammar
 
-        bound = engine.constraint(partial(view_grammar, request.view))
+        bound = engine.constraint(partial(view_grammar, request.view, engine.common))
         if self.mode == "constrained":
             room = min(bound.grammar.longest(), MAX_RECORD_TOKENS)
             return Prompt(own, shared, grammar=bound, draft=draft, max_new_tokens=room)

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from waggle.core.schema import View
 from waggle.core.templates import grammar
-from waggle.engine.grammar import Grammar
+from waggle.engine.grammar import Common, Grammar
 
 
-def view_grammar(view: View) -> Grammar:
-    """Return the grammar of a view's admissible records, for the engine."""
+def view_grammar(view: View, common: Common | None = None) -> Grammar:
+    """Return the grammar of a view's admissible records, for an engine.
+
+    Args:
+        view: whose records.
+        common: what the grammars of that engine have in common, so that this one begins with it.
+    """
     # Sound as it is made, and drafts never ask for its size, which takes as long as the making.
-    return Grammar(grammar(view))
+    return Grammar(grammar(view), common=common)

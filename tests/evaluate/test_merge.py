@@ -60,9 +60,36 @@ def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:
     forged = msgspec.structs.replace(first, scores={"score": -1.0})
     lines = [msgspec.json.encode(row) + b"\n" for row in (forged, second)]
     (there / FILE).write_bytes(b"".join(lines))
-    with pytest.raises(RecordError, match="came out differently"):
+    with pytest.raises(RecordError, match=r"1 of 1 cells .* came out differently"):
         merge(plan(seeds=2), here, there)
     assert len(read_rows(here)) == 1
+
+
+def rewritten(folder: Path, score: float) -> None:
+    """Give every row of a folder another score, as another law would."""
+    rows = [msgspec.structs.replace(r, scores={"score": score}) for r in read_rows(folder)]
+    (folder / FILE).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+
+
+def test_again_replaces_rows_and_their_records(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=2), here, Inline(), keep=True)
+    run_plan(plan(seeds=3), there, Inline())
+    rewritten(there, -1.0)
+    assert merge(plan(seeds=3), here, there, again=True) == (3, 0, 0)
+    assert [(row.seed, row.scores["score"]) for row in read_rows(here)] == [
+        (10_000, -1.0), (10_001, -1.0), (10_002, -1.0),
+    ]  # fmt: skip
+    # A record of the episode that was replaced would tell `--records` something else.
+    assert rows_from_records(plan(seeds=3), here) == []
+
+
+def test_rows_are_taken_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    run_plan(plan(), tmp_path / "there", Inline())
+    backwards = b"".join((tmp_path / "there" / FILE).read_bytes().splitlines(keepends=True)[::-1])
+    (tmp_path / "there" / FILE).write_bytes(backwards)
+    merge(plan(), tmp_path / "here", tmp_path / "there")
+    assert [row.seed for row in read_rows(tmp_path / "here")] == [10_000, 10_001, 10_002, 10_003]
 
 
 def test_nothing_to_merge_is_one_line(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def evaluate(
             batches of the engine's own size if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
         again: Play finished cells too, after a law has changed; their new rows count.
-        merge: Play nothing; take finished rows of this run directory that the recipe asks for.
-            May be given more than once.
+        merge: Play nothing; take finished rows of this run directory that the recipe asks for; with
+            --again they replace rows here that came out differently. May be given more than once.
         dry_run: Play nothing; print what each method would ask for: cells, decisions, and what of
             them is not finished yet.
         json: Print one JSON object instead of text.
@@ -85,7 +85,7 @@ def evaluate(
         return _count(cells, set() if again else finished(place), json=json)
     folder = _folder(place, chosen)
     if merge:
-        return _merge(cells, folder, merge, json=json)
+        return _merge(cells, folder, merge, again=again, json=json)
     with _progress(chosen.title, len(cells), quiet=json) as tell:
         outcome = run_plan(
             cells,
@@ -137,8 +137,12 @@ def _left_out(methods: Sequence[str], reason: str) -> None:
     console.note(f"left out: {', '.join(methods)} ({reason})")
 
 
-def _merge(cells: Sequence[Cell], folder: Path, others: Sequence[Path], *, json: bool) -> int:
-    found = {str(other): merge_rows(cells, folder, other)._asdict() for other in others}
+def _merge(
+    cells: Sequence[Cell], folder: Path, others: Sequence[Path], *, again: bool, json: bool
+) -> int:
+    found = {
+        str(other): merge_rows(cells, folder, other, again=again)._asdict() for other in others
+    }
     if json:
         console.dump({"folder": str(folder), "merged": found})
         return 0

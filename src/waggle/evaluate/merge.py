@@ -4,7 +4,9 @@
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
 episode where one was kept; rows of other plans are left out. Invariant: a cell that both have must
-have come out alike, else nothing is taken from there.
+have come out alike, else nothing is taken from there, unless what is here is to be replaced:
+
+    waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import record_path
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import FILE, Row, RowFile, read_rows
+from waggle.evaluate.rows import FILE, Row, RowFile, alike, read_rows
 from waggle.evaluate.runner import RECORDS
 
 
@@ -31,8 +33,14 @@ class Merged(NamedTuple):
     """Rows whose cells are not in the plan, or that failed."""
 
 
-def merge(plan: Sequence[Cell], folder: Path, other: Path) -> Merged:
-    """Take the rows of another run directory that the plan asks for.
+def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> Merged:
+    """Take the rows of another run directory that the plan asks for, in the order of the plan.
+
+    Args:
+        plan: the cells.
+        folder: the run directory that takes.
+        other: the run directory that gives.
+        again: whether rows that came out differently replace those that are here.
 
     Raises:
         RecordError: if a cell that both have came out differently, naming it.
@@ -41,17 +49,20 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path) -> Merged:
     here = {} if not (folder / FILE).exists() else _finished(folder)
     theirs = _finished(other)
     mine = {key: row for key, row in theirs.items() if key in wanted}
-    known = mine.keys() & here.keys()
-    for key in sorted(known):
-        if not _alike(here[key], mine[key]):
-            raise RecordError(
-                f"{other}: cell {key[1]} of {key[0]} ({_name(mine[key])}) came out differently "
-                f"here; play the method again with --again, or leave it out"
-            )
+    both = [key for key in wanted if key in mine and key in here]
+    differ = [key for key in both if not alike(here[key], mine[key])]
+    if differ and not again:
+        raise RecordError(
+            f"{other}: {len(differ)} of {len(both)} cells that both have came out differently: "
+            f"{differ[0][1]} of {differ[0][0]} ({_name(mine[differ[0]])}); replace them here with "
+            "--again --merge, or leave the method out with --methods"
+        )
+    known = set(both) - set(differ)
     rows = RowFile(folder)
-    for key in mine.keys() - known:
-        _take_record(wanted[key], folder / RECORDS, other / RECORDS)
-        rows.append(mine[key])
+    for key in wanted:
+        if key in mine and key not in known:
+            _take_record(wanted[key], folder / RECORDS, other / RECORDS)
+            rows.append(mine[key])
     rows.close()
     _take_sessions(folder, other)
     return Merged(len(mine) - len(known), len(known), len(theirs) - len(mine))
@@ -61,21 +72,18 @@ def _finished(folder: Path) -> dict[tuple[str, str], Row]:
     return {(row.method, row.cell): row for row in read_rows(folder) if not row.error}
 
 
-def _alike(one: Row, two: Row) -> bool:
-    """Whether two rows tell of one episode; model steps depend on what shared a batch."""
-    counts = ({k: v for k, v in row.counters.items() if k != "model_steps"} for row in (one, two))
-    return one.scores == two.scores and next(counts) == next(counts)
-
-
 def _name(row: Row) -> str:
     return f"{row.substrate}/{row.task} N={row.n} seed {row.seed}"
 
 
 def _take_record(cell: Cell, here: Path, there: Path) -> None:
+    """Copy the record of an episode; one that is here without it tells of another episode."""
     source, target = record_path(there, cell), record_path(here, cell)
     if source.is_file():
         here.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    else:
+        target.unlink(missing_ok=True)
 
 
 def _take_sessions(folder: Path, other: Path) -> None:

@@ -64,6 +64,19 @@ def course(episode: EpisodeRecord) -> Course:
     }
 
 
+_SERIES = ("old", "new", "none", "challenge", "synthesize", "reopened", "mass", "stale", "conflict",
+           "attempted", "delivered")  # fmt: skip
+
+
+def sound(course: Mapping[str, Sequence[float]]) -> bool:
+    """Whether a course that was read has everything that tables and figures take from one."""
+    single = [course.get(name, ()) for name in ("injection", "holders", "cleared")]
+    series = [course.get(name, ()) for name in _SERIES]
+    rounds = len(series[0])
+    fits = all(len(one) == 1 for one in single) and all(len(one) == rounds for one in series)
+    return fits and single[0][0] in range(rounds)
+
+
 def _reopened(entry: RoundRecord) -> int:
     return sum(update.reopened is not None for update in entry.updates)
 

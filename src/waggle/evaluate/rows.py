@@ -7,9 +7,9 @@ runner measures the same rows from them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -17,9 +17,11 @@ from waggle import plugins
 from waggle.core.errors import ConfigError, RecordError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.reorganization import course
+from waggle.evaluate.reorganization import course, sound
 
 FILE = "rows.jsonl"
+MAX_LINE = 16 << 20
+"""Bytes of the longest row that is read; rows take a few thousand."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,12 @@ def failed_row(cell: Cell, reason: str) -> Row:
     )  # fmt: skip
 
 
+def alike(one: Row, two: Row) -> bool:
+    """Whether two rows tell of one episode; model steps depend on what shared a batch."""
+    counts = ({k: v for k, v in row.counters.items() if k != "model_steps"} for row in (one, two))
+    return one.scores == two.scores and next(counts) == next(counts)
+
+
 class RowFile:
     """The rows of one run directory, to which finished cells are appended."""
 
@@ -99,13 +107,30 @@ class RowFile:
 
 
 def _drop_cut_line(path: Path) -> None:
-    """Remove a last line that an interrupted run left unfinished."""
+    """Remove a last line that an interrupted run left unfinished; end one that only lacks its end.
+
+    Nothing before it is touched, so that no row is lost if this too is interrupted.
+    """
     if not path.exists():
         return
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) != len(data):
-        path.write_bytes(whole)
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        start = max(0, size - MAX_LINE)
+        file.seek(start)
+        tail = file.read()
+        last = tail[tail.rfind(b"\n") + 1 :]
+        if last and _row_of_cut(last) is not None:
+            file.write(b"\n")
+        elif last:
+            file.truncate(size - len(last))
+
+
+def _row_of_cut(line: bytes) -> Row | None:
+    """Return the row of a last line that has no end; None if it was cut."""
+    try:
+        return _decode(line)
+    except ValueError:
+        return None
 
 
 def read_rows(folder: Path) -> list[Row]:
@@ -116,22 +141,49 @@ def read_rows(folder: Path) -> list[Row]:
     """
     path = folder / FILE
     try:
-        lines = path.read_bytes().split(b"\n")
+        with path.open("rb") as file:
+            return list(_latest(path, file).values())
     except OSError as error:
         raise RecordError(
             f"cannot read {path} ({error.strerror}); run `waggle eval` first"
         ) from None
-    return list(_latest(path, lines[:-1]).values())
 
 
-def _latest(path: Path, lines: Iterable[bytes]) -> dict[tuple[str, str], Row]:
-    decode = msgspec.json.Decoder(Row).decode
+def _latest(path: Path, file: IO[bytes]) -> dict[tuple[str, str], Row]:
     found: dict[tuple[str, str], Row] = {}
+    lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        whole = line.endswith(b"\n")
+        if not whole and len(line) <= MAX_LINE and _row_of_cut(line) is None:
+            break  # what an interrupted run was writing
         try:
-            row = decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            reason = str(error).splitlines()[0][:120]
-            raise RecordError(f"{path}: line {number} is no row ({reason}); remove it") from None
+            row = _decode(line)
+        except ValueError as error:
+            raise RecordError(
+                f"{path}: line {number} is no row ({error}); remove that line, and `waggle eval` "
+                "plays its cell again"
+            ) from None
         found[row.method, row.cell] = row
     return found
+
+
+_DECODER = msgspec.json.Decoder(Row)
+
+
+def _decode(line: bytes) -> Row:
+    """Return the row of a line.
+
+    Raises:
+        ValueError: why it is none, in one line.
+    """
+    if len(line) > MAX_LINE:
+        raise ValueError(f"over {MAX_LINE >> 20} MiB long")
+    try:
+        row = _DECODER.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error).splitlines()[0][:120]) from None
+    if row.course and not sound(row.course):
+        raise ValueError("its course does not fit together")
+    return row

@@ -13,13 +13,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from waggle.core.errors import ConfigError, WaggleError
+from waggle.core.errors import ConfigError, RecordError, WaggleError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
 from waggle.evaluate.plan import Cell, Keep
-from waggle.evaluate.rows import Row, RowFile, read_rows, row_of
+from waggle.evaluate.rows import FILE, Row, RowFile, alike, read_rows, row_of
 from waggle.evaluate.selection import by_seed
 from waggle.evaluate.thin import Kept
 from waggle.runtime.records import read
@@ -121,11 +121,14 @@ def _unusable(method: str, error: WaggleError | str) -> ConfigError:
 
 
 def finished(folder: Path) -> set[tuple[str, str]]:
-    """Return method and id of the finished cells of a run directory."""
-    try:
-        return {(row.method, row.cell) for row in read_rows(folder) if not row.error}
-    except WaggleError:
+    """Return method and id of the finished cells of a run directory, none where there are no rows.
+
+    Raises:
+        RecordError: if a line is no row: what was played is then not to be played again unasked.
+    """
+    if not (folder / FILE).exists():
         return set()
+    return {(row.method, row.cell) for row in read_rows(folder) if not row.error}
 
 
 def _groups(todo: Sequence[Cell], width: int | None) -> list[Part]:
@@ -209,10 +212,24 @@ def _play(crowd: Sequence[Part], ways: Ways, absent: Tell) -> Iterator[Row]:
 
 
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
-    """Measure a plan again from its record files alone; no law is called."""
-    paths = {(cell.method, cell.id): record_path(folder / RECORDS, cell) for cell in plan}
-    return [
-        row_of(cell, read(paths[cell.method, cell.id]))
-        for cell in plan
-        if paths[cell.method, cell.id].exists()
-    ]
+    """Measure a plan again from its record files alone; no law is called.
+
+    Raises:
+        RecordError: if a record and the row of its cell tell of two episodes.
+    """
+    there = (
+        {} if not (folder / FILE).exists() else {(r.method, r.cell): r for r in read_rows(folder)}
+    )
+    found = []
+    for cell in plan:
+        path = record_path(folder / RECORDS, cell)
+        if path.exists():
+            row = row_of(cell, read(path))
+            told = there.get((cell.method, cell.id))
+            if told is not None and not told.error and not alike(row, told):
+                raise RecordError(
+                    f"{path} tells of another episode than the row of its cell; remove it, or play "
+                    "the cell with --again --keep"
+                )
+            found.append(row)
+    return found

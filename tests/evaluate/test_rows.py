@@ -1,0 +1,93 @@
+"""The row file: what is cut, doctored, doubled or too long, and that nothing else is lost by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.evaluate.test_runner import plan
+from waggle.core.errors import RecordError
+from waggle.evaluate import rows
+from waggle.evaluate.executors import Inline
+from waggle.evaluate.rows import FILE, read_rows
+from waggle.evaluate.runner import finished, rows_from_records, run_plan
+
+
+def lines_of(folder: Path) -> list[bytes]:
+    return (folder / FILE).read_bytes().splitlines(keepends=True)
+
+
+def test_a_broken_line_stops_a_run_and_costs_one_cell(tmp_path: Path) -> None:
+    """A run that took it for an empty folder would play everything again."""
+    run_plan(plan(), tmp_path, Inline())
+    lines = lines_of(tmp_path)
+    before = b"".join([*lines[:1], b'{"cell": "x", "method\n', *lines[2:]])
+    (tmp_path / FILE).write_bytes(before)
+    with pytest.raises(RecordError, match=r"line 2 is no row .* remove that line") as caught:
+        run_plan(plan(), tmp_path, Inline())
+    assert "\n" not in str(caught.value) and (tmp_path / FILE).read_bytes() == before
+    (tmp_path / FILE).write_bytes(b"".join([*lines[:1], *lines[2:]]))
+    assert run_plan(plan(), tmp_path, Inline()) == (1, 3, 0)
+
+
+def test_a_whole_row_without_its_line_end_is_kept(tmp_path: Path) -> None:
+    run_plan(plan(seeds=3), tmp_path, Inline())
+    whole = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(whole[:-1])
+    assert len(read_rows(tmp_path)) == 3
+    assert run_plan(plan(seeds=3), tmp_path, Inline()) == (0, 3, 0)
+    assert (tmp_path / FILE).read_bytes() == whole
+
+
+def test_the_last_row_of_a_cell_counts_and_blank_lines_do_not(tmp_path: Path) -> None:
+    run_plan(plan(seeds=2), tmp_path, Inline())
+    first, second = read_rows(tmp_path)
+    other = msgspec.json.encode(msgspec.structs.replace(first, scores={"score": 7.0}))
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b"\n  \n" + other + b"\n")
+    found = {row.seed: row.scores["score"] for row in read_rows(tmp_path)}
+    assert found == {first.seed: 7.0, second.seed: second.scores["score"]}
+
+
+def test_a_line_without_end_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_plan(plan(seeds=1), tmp_path, Inline())
+    monkeypatch.setattr(rows, "MAX_LINE", 1 << 20)
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b"[" * (3 << 20))
+    with pytest.raises(RecordError, match=r"line 2 is no row .over 1 MiB long"):
+        read_rows(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"injection": [99.0]}, {"injection": []}, {"old": [0.5]}, {"holders": [0.1, 0.2]}],
+)
+def test_a_course_that_does_not_fit_is_refused(
+    tmp_path: Path, change: dict[str, list[float]]
+) -> None:
+    run_plan(plan(seeds=1), tmp_path, Inline())
+    (row,) = read_rows(tmp_path)
+    assert row.course
+    broken = msgspec.structs.replace(row, course={**row.course, **change})
+    (tmp_path / FILE).write_bytes(msgspec.json.encode(broken) + b"\n")
+    with pytest.raises(RecordError, match=r"line 1 is no row .its course"):
+        read_rows(tmp_path)
+
+
+def test_no_rows_are_nothing_finished(tmp_path: Path) -> None:
+    assert finished(tmp_path) == finished(tmp_path / "nowhere") == set()
+
+
+def test_a_record_of_another_episode_than_its_row_is_refused(tmp_path: Path) -> None:
+    run_plan(plan(seeds=1), tmp_path, Inline(), keep=True)
+    (row,) = read_rows(tmp_path)
+    other = msgspec.structs.replace(row, scores={"score": -1.0})
+    (tmp_path / FILE).write_bytes(msgspec.json.encode(other) + b"\n")
+    with pytest.raises(RecordError, match=r"another episode .* --again --keep"):
+        rows_from_records(plan(seeds=1), tmp_path)
+    (tmp_path / FILE).unlink()
+    assert rows_from_records(plan(seeds=1), tmp_path) == [row]

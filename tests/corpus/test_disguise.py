@@ -14,7 +14,7 @@ from waggle.core import orbit
 from waggle.core.admit import violations
 from waggle.core.canon import check_view, encode_view
 from waggle.core.protocols import Case, Request
-from waggle.core.schema import WAIT, Decision, View
+from waggle.core.schema import MAX_TTL, WAIT, Decision, View
 from waggle.core.seeds import Split
 from waggle.corpus import disguise, harvest, linked, made, vocabulary
 from waggle.corpus.curriculum import Curriculum
@@ -158,3 +158,17 @@ def test_keys_of_the_training_tasks_mean_something_else_in_some_linked_tasks() -
     tasks = [linked.task(Draw(3, "task", number)) for number in range(400)]
     assert {words.stance for words in tasks} >= {"answer", "source"}
     assert all(words.stance != words.order for words in tasks)
+
+
+def test_crowded_views_hold_many_traces_of_every_age_and_leave_linked_ones_alone() -> None:
+    plain, crowded = ([*made.linked(6, 300, crowded=on)] for on in (False, True))
+    assert [*map(encode_view, plain)] == [*map(encode_view, made.linked(6, 300))]
+    shares = [sum(len(view.traces) for view in views) / len(views) for views in (plain, crowded)]
+    assert shares[1] > 1.6 * shares[0]
+    assert {t.ttl for view in crowded for t in view.traces} == set(range(2, MAX_TTL + 1))
+    for view in crowded:
+        check_view(view)
+    jobs = harvest.plan(SETTINGS.model_copy(update={"crowded": 300}), "train")
+    assert jobs[:-1] == harvest.plan(SETTINGS, "train") and jobs[-1].kind == "crowded"
+    pairs = harvest.gather(jobs[-1], SETTINGS, "canonical")
+    assert len(pairs) == 300 and not any(violations(*pair) for pair in pairs)

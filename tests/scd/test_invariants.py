@@ -195,6 +195,21 @@ def test_other_adaptations_ship_what_they_trained(
     assert (law / shipped).exists()
 
 
+def test_weights_that_go_on_from_a_law_have_its_backbone(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    small = changed(recipe, adaptation={"kind": "full"}, stage_one={"updates": 2})
+    first = Stages(small, corpus, tmp_path / "first", 0).warm_start()
+    again = small.model_copy(update={"backbone": str(first)})
+    law = Stages(again, corpus, tmp_path / "second", 0).warm_start()
+    told = json.loads((law / "waggle.json").read_text())
+    assert told["backbone"] == recipe.backbone
+    assert told["card"]["goes on from"] == told["recipe"]["backbone"] == str(first)
+    before, after = (load(str(folder), "cpu", "float32")[0].state_dict() for folder in (first, law))
+    assert before.keys() == after.keys()
+    assert sum(float((before[name] - after[name]).norm()) for name in before) > 0
+
+
 def test_rank_stabilised_adapters_are_scaled_alike_in_training_and_decoding(
     recipe: Recipe, corpus: Path, tmp_path: Path
 ) -> None:

@@ -47,13 +47,13 @@ SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
 FRAMES = 40
 """Native views that the bundles of one job take their task side from."""
-KINDS = ("native", "synthetic", "disguised", "linked", "close", "ports")
+KINDS = ("native", "synthetic", "disguised", "linked", "close", "ports", "crowded")
 """What a harvest is made of, as its settings name it."""
 NOISE = 12
 """Of a hundred choices of `noisy-expert`, how many are any legal decision instead."""
 
 Pair = tuple[View, Decision]
-Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked", "close"]
+Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked", "close", "crowded"]
 
 
 class Job(NamedTuple):
@@ -85,7 +85,8 @@ def plan(settings: HarvestSettings, split: str) -> list[Job]:
     jobs += _bundles(settings, split, tasks, wanted["disguised"] - played, "disguised")
     jobs += _bundles(settings, split, tasks, wanted["linked"], "linked")
     jobs += _bundles(settings, split, tasks, wanted["close"], "close")
-    return [*jobs, *_ports(settings, split, tasks, wanted["ports"])]
+    jobs += _ports(settings, split, tasks, wanted["ports"])
+    return [*jobs, *_bundles(settings, split, tasks, wanted["crowded"], "crowded")]
 
 
 def _episodes(
@@ -127,7 +128,7 @@ def _bundles(
     root = derive(
         settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
     )
-    sizes = {"linked": LINKED, "close": BUNDLES * sum(made.CLOSE.values())}
+    sizes = {"linked": LINKED, "crowded": LINKED, "close": BUNDLES * sum(made.CLOSE.values())}
     size = sizes.get(kind, BUNDLES * made.BUNDLE // 100)
     for number in range(-(-count // size)):
         draw = Draw(root, "job", number)
@@ -143,7 +144,10 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
     if job.kind == "episode":
         pairs = _listen(job, expert, order)
         return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
-    makers = {"bundles": _bundled, "disguised": _disguised, "linked": _linked, "close": _close}
+    makers = {
+        "bundles": _bundled, "disguised": _disguised, "linked": _linked, "crowded": _linked,
+        "close": _close,
+    }  # fmt: skip
     return list(_labelled(makers[job.kind](job, settings, expert), order, expert))
 
 
@@ -246,4 +250,4 @@ def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[V
 
 def _linked(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
     """Make views of tasks in which contacts state their answers."""
-    return made.linked(job.salt, LINKED)
+    return made.linked(job.salt, LINKED, crowded=job.kind == "crowded")

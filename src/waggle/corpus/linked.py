@@ -5,6 +5,8 @@ answers by the stances it sees (`waggle.laws.stances`). Words, keys, the number 
 actions, further facts and traces are drawn; no world is played and no transfer task is read. Half
 of the tasks are plain (common words, few contacts, hardly a further fact), so that the comparison
 is learned there first. In some tasks the answer names a contact; their label is the proposal.
+Crowded views hold many traces of the same few claims by several contacts and of every age, as they
+pile up where all tell all: to pass one on, a law has to keep to the row it chose.
 Invariant: every view is bounded, and the teacher's record follows from the view alone.
 """
 
@@ -38,6 +40,11 @@ from waggle.corpus.draw import Draw
 _CROWDS = (4, 6, 8)
 _FEW = (2, 3, 5)
 """Contacts at most, in one view; of a plain task they are few."""
+_AGES = (0, 0, 0, 1, 2, 3, 5)
+_ALL_AGES = range(MAX_TTL - 1)
+"""Rounds that word has been under way; in a crowded view as often long as short."""
+_TOLD, _MOSTLY_TOLD = 30, 60
+"""Percent of tasks in which claims carry stances; of crowded ones more."""
 _BORROWED = (
     "answer", "answered", "gained", "carrying", "missed", "offer", "sent", "heard", "intent",
     "carries", "kind", "source", "way", "age",
@@ -67,14 +74,19 @@ class Words(NamedTuple):
     """The action that names a contact, without its argument; empty where there is none."""
     common: bool
     """Whether the task is a plain one."""
+    crowded: bool = False
+    """Whether its views are crowded."""
 
 
 def make(draw: Draw, words: Words) -> View:
     """Make up one view of a task."""
-    contacts = draw.between(
-        0 if draw.chance(5) else 1, draw.choice(_FEW if words.common else _CROWDS)
-    )
-    silent = draw.choice((0, 0, 0, 10, 30, 100))
+    if words.crowded:
+        contacts = draw.between(2, draw.choice(_CROWDS))
+    else:
+        contacts = draw.between(
+            0 if draw.chance(5) else 1, draw.choice(_FEW if words.common else _CROWDS)
+        )
+    silent = draw.choice((0, 0, 0, 10, 30, 30 if words.crowded else 100))
     heard = [not draw.chance(silent) for _ in range(contacts)]
     count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
     own, *places = draw.some(range(count), count)
@@ -126,7 +138,7 @@ def _ports(
     return tuple(ports)
 
 
-def task(draw: Draw) -> Words:
+def task(draw: Draw, *, crowded: bool = False) -> Words:
     """Make up a task: its contract, and keys that are all different."""
     common = draw.chance(50)
     drawn: dict[str, None] = {}
@@ -136,7 +148,7 @@ def task(draw: Draw) -> Words:
     if len(set(names)) < len(names):
         names = list(drawn)
     unsaid = draw.choice(_SILENT) if draw.chance(60) else vocabulary.name(draw)
-    points, told = draw.chance(12), draw.chance(30)
+    points, told = draw.chance(12), draw.chance(_MOSTLY_TOLD if crowded else _TOLD)
     few = told or points or draw.chance(45)
     actions = _actions(draw, 2 if few else draw.between(3, 9), unsaid, common)
     spoken = list(actions)
@@ -147,7 +159,9 @@ def task(draw: Draw) -> Words:
     ports, claims = names[2 : 2 + more], names[7 : 7 + draw.between(0, 2) // (1 + common)]
     verb = actions[0].partition(":")[0] if points else ""
     contract = _contract(draw, actions)
-    return Words(contract, names[0], names[1], ports, claims, unsaid, told, spoken, verb, common)
+    return Words(
+        contract, names[0], names[1], ports, claims, unsaid, told, spoken, verb, common, crowded
+    )  # fmt: skip
 
 
 def _actions(draw: Draw, count: int, unsaid: str, common: bool) -> list[str]:
@@ -180,11 +194,11 @@ def _claims(
         rows.append(ClaimRow(f"z{number}", _facts(draw, words, place, said)))
         tellers = {port} - {-1}
         if contacts and (words.told or draw.chance(10)):
-            tellers |= {draw.below(contacts) for _ in range(draw.between(0, 2))}
+            tellers |= {draw.below(contacts) for _ in range(draw.between(0, 2 + words.crowded))}
         told = [teller for teller in sorted(tellers) if draw.chance(85)]
-        traces += [_trace(draw, f"h{teller}", f"z{number}") for teller in told]
+        traces += [_trace(draw, words, f"h{teller}", f"z{number}") for teller in told]
     if contacts and draw.chance(25):
-        traces.append(_trace(draw, f"h{draw.below(contacts)}", "z0"))
+        traces.append(_trace(draw, words, f"h{draw.below(contacts)}", "z0"))
     listed = rows if draw.chance(85) or words.told else []
     return tuple(listed), tuple(draw.some(traces, MAX_TRACES))
 
@@ -197,8 +211,8 @@ def _facts(draw: Draw, words: Words, place: int, said: str | None) -> dict[str, 
     return dict(sorted(facts.items()))
 
 
-def _trace(draw: Draw, channel: str, claim: str) -> Trace:
-    age = draw.choice((0, 0, 0, 1, 2, 3, 5))
+def _trace(draw: Draw, words: Words, channel: str, claim: str) -> Trace:
+    age = draw.choice(_ALL_AGES if words.crowded else _AGES)
     support = draw.choice((1, MAX_BIN, MAX_BIN, draw.between(0, MAX_BIN)))
     return Trace(
         channel, claim, max(0, MAX_BIN - age), max(0, support - age // 2), 0, MAX_TTL - age

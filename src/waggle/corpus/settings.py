@@ -18,7 +18,7 @@ from waggle.core.order import Order
 from waggle.corpus.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(("close", "ports"))
+_LATER = frozenset(("close", "ports", "crowded"))
 """Kinds of harvested views that earlier token corpora knew nothing of."""
 
 
@@ -78,6 +78,8 @@ class HarvestSettings(BaseModel):
     """Close calls: situations in which rows compete and the strongest are often about to die."""
     ports: Count = 0
     """Views that the planned episodes of Silo's regime `ports` show, a frame on every port."""
+    crowded: Count = 0
+    """Views of made-up tasks on graphs with many traces of the same claims, of every age."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from waggle.engine import weights
+from waggle.laws.origin import origin
 from waggle.scd import factors, packing
 from waggle.scd.checkpoint import publishing
 from waggle.scd.config import Recipe
@@ -42,15 +43,23 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
             _factorised(student, folder)
         else:
             _whole(student, folder)
-        about = {"backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind}
+        about: dict[str, Any] = {
+            "backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind,
+        }  # fmt: skip
+        about |= {"card": dict(card), "recipe": recipe.model_dump(mode="json")}
         (folder / "waggle.json").write_text(
-            json.dumps(
-                {**about, "card": dict(card), "recipe": recipe.model_dump(mode="json")}, indent=1
-            ),
-            encoding="utf-8",
+            json.dumps(about | _lineage(recipe, card), indent=1), encoding="utf-8"
         )
         (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
     return target
+
+
+def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what changes for weights that go on from a law: its backbone is theirs."""
+    first = origin(recipe.backbone)
+    if recipe.adaptation.kind != "full" or first.backbone == "none":
+        return {}
+    return {"backbone": first.backbone, "card": {**card, "goes on from": recipe.backbone}}
 
 
 def _whole(student: Student, folder: Path) -> None:

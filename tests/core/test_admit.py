@@ -96,6 +96,7 @@ BROKEN: dict[str, list[tuple[View, Decision]]] = {
     "commit.coverage": [(UNHELD, _committing("z2", 3))],
     "commit.held": [(VIEW, _committing("z1", 4)), (VIEW, _committing("z1", 4, FRESH))],
     "commit.challenged": [(VIEW, _committing("z3", 1, CHALLENGE))],
+    "text.encoding": [(VIEW, Decision("ANSWER", "4\ud8002", (), None))],
     "shape.type": [
         (VIEW, replace(GO, task_action=7)), (VIEW, replace(GO, response=7)),
         (VIEW, _writing(replace(FRESH, ttl=True))), (VIEW, _writing(replace(FRESH, ttl=1.0))),

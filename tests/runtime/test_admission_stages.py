@@ -91,3 +91,14 @@ def test_a_law_that_answers_too_little_is_told_so() -> None:
 
     with pytest.raises(ContractError, match="exactly one per request"):
         play(Toy(), Lazy())
+
+
+def test_a_law_that_returns_bare_texts_is_told_so() -> None:
+    class Bare:
+        name = "bare"
+
+        def decide(self, requests: list[Request]) -> list[str]:
+            return [GO_TEXT for _ in requests]
+
+    with pytest.raises(ContractError, match="wrap each text"):
+        play(Toy(), Bare())

@@ -5,17 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from waggle.core.decode import MAX_TEXT
 from waggle.core.errors import RecordError
-from waggle.core.protocols import Case
+from waggle.core.protocols import Case, Request
+from waggle.core.schema import Commitment, Decision
+from waggle.laws.controls import Scripted
 from waggle.laws.heuristic import Heuristic
 from waggle.laws.random_legal import RandomLegal
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile, read, record_name
 from waggle.runtime.replay import first_difference, replay, view_of
 from waggle.runtime.sync import Engine
+from waggle.runtime.update import MAX_QUOTED
 from waggle.substrates.beacon import Beacon
 
 CASE = Case("beacon", "beacon", 8, 10_000, rounds=6, shock=True)
@@ -74,6 +79,50 @@ def test_replay_of_a_sampling_law_needs_no_law() -> None:
     memory = Memory()
     Engine(Beacon().open(CASE), RandomLegal(), CASE, sinks=[memory]).play()
     assert replay(memory.record(), Beacon().open(CASE)).same
+
+
+RECORD = '{"task_action":"WATCH","response":null,"deposits":[],"commit":null}'
+
+
+@pytest.mark.parametrize(
+    ("output", "stage", "codes"),
+    [
+        ("\ud800" + RECORD, "fallback", ("text.encoding",)),
+        (RECORD + " " * MAX_TEXT, "fallback", ("text.size",)),
+        ("so " * 2_000 + RECORD, "normalized", ()),
+        (None, "fallback", ("shape.type",)),
+        ({"task_action": "WATCH"}, "fallback", ("shape.type",)),
+        (object(), "fallback", ("shape.type",)),
+        (Decision(3, None, (), None), "fallback", ("shape.type",)),  # type: ignore[arg-type]
+        (Decision("WATCH", None, [], None), "fallback", ("shape.type",)),  # type: ignore[arg-type]
+        (Decision("\ud800", None, (), None), "fallback", ("text.encoding",)),
+        (Decision("W" * MAX_TEXT, None, (), None), "fallback", ("text.size",)),
+        (Decision("FLY", None, (), Commitment("z", 10**5000)), "fallback", ("json.number",)),
+        (Decision("FLY", None, (), None), "projected", ("action.unknown",)),
+    ],
+)
+def test_whatever_a_law_returns_is_written_down_and_replays(
+    tmp_path: Path, output: Any, stage: str, codes: tuple[str, ...]
+) -> None:
+    path = tmp_path / "record.jsonl.gz"
+    with RecordFile(path) as sink:
+        Engine(Beacon().open(CASE), Scripted(lambda _: output), CASE, sinks=[sink]).play()
+    record = read(path)
+    for update in record.rounds[0].updates:
+        assert (update.stage, update.codes) == (stage, codes)
+    found = replay(record, Beacon().open(CASE))
+    assert found.same, found.difference
+
+
+def test_a_failed_text_is_quoted_in_part() -> None:
+    asked: list[Request] = []
+
+    def law(request: Request) -> str:
+        asked.append(request)
+        return "so " * 5_000
+
+    Engine(Beacon().open(CASE), Scripted(law), CASE).play()
+    assert {len(r.previous) for r in asked if r.feedback} == {MAX_QUOTED}
 
 
 def tampered_score(lines: list[bytes]) -> list[bytes]:

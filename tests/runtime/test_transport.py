@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.runtime.swarms import CASE, REFUTED, SEEN, Toy, play
+from waggle.core.errors import ContractError
 from waggle.core.protocols import Request, Write
 from waggle.core.record import EpisodeRecord
 from waggle.core.schema import BROADCAST, Commitment, Decision, Trace, View
+from waggle.runtime.names import HANDLES, handle
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.state import Swarm
 from waggle.runtime.switches import Switches
@@ -134,3 +136,10 @@ def test_writes_become_visible_at_the_next_update_only() -> None:
 
     play(Toy(rounds=2, evidence={(0, 0): [SEEN]}), law)
     assert seen == [0, 0, 0, 0, 1, 1]
+
+
+def test_a_node_that_has_used_all_its_handles_is_told_so() -> None:
+    taken = list(HANDLES)
+    assert handle(1, 2, 0, taken[:-1]) == taken[-1]
+    with pytest.raises(ContractError, match="let handles last for a contact"):
+        handle(1, 2, 0, taken)

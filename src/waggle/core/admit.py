@@ -198,6 +198,8 @@ def _act_violations(view: View, decision: Decision) -> list[str]:
             codes.append("response.unexpected")
         if len(response) > MAX_RESPONSE:
             codes.append("response.length")
+        if decode.SURROGATE.search(response):
+            codes.append("text.encoding")
         if waits:
             codes.append("wait.response")
     if waits and decision.deposits:

@@ -44,7 +44,8 @@ CODES: Mapping[str, str] = MappingProxyType(
 _FENCE = re.compile(r"```(.*?)```", re.DOTALL)
 # An unclosed string runs to the end of the text at once, so that scanning stays linear.
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""What no text may hold, though a string can."""
 _WRAPPERS = frozenset(("decision", "record", "output", "result", "answer", "json"))
 
 
@@ -228,7 +229,7 @@ def _keys(
 
 def _text(value: Any, codes: list[str]) -> str | None:
     if isinstance(value, str):
-        if not _SURROGATE.search(value):
+        if not SURROGATE.search(value):
             return value
         codes.append("text.encoding")
     elif "shape.missing" not in codes or value is not None:

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple, overload
 
 from waggle.core.admit import is_typed
+from waggle.core.decode import SURROGATE
 from waggle.core.grammar import grammar
 from waggle.core.options import (
     ActOption,
@@ -68,7 +69,7 @@ class Template(NamedTuple):
         if (decision.task_action, decision.execution_intent) != (act.action, act.intent):
             return False
         if act.free:
-            return response is not None and len(response) <= MAX_RESPONSE
+            return response is not None and _is_response(response)
         return response == act.response
 
     def _matches_write(self, deposits: Sequence[Trace]) -> bool:
@@ -86,6 +87,10 @@ class Template(NamedTuple):
             return self.commit is None and commit is None
         bins = self.commit.confidence
         return commit.claim == self.commit.claim and bins.low <= commit.confidence_bin <= bins.high
+
+
+def _is_response(text: str) -> bool:
+    return len(text) <= MAX_RESPONSE and SURROGATE.search(text) is None
 
 
 def _draw(bins: Range, entropy: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from waggle.core.errors import ContractError
 from waggle.core.schema import View
 from waggle.core.seeds import derive, mix
 
@@ -17,7 +18,15 @@ HANDLES = tuple(f"h{a}{b}" for a in _DIGITS for b in _DIGITS)
 
 
 def handle(seed: int, neighbour_key: int, incarnation: int, taken: Collection[str]) -> str:
-    """Draw one node's handle for one neighbour, other than those it uses now."""
+    """Draw one node's handle for one neighbour, other than those it uses now.
+
+    Raises:
+        ContractError: when all handles are in use.
+    """
+    if len(taken) >= len(HANDLES):
+        raise ContractError(
+            f"a node has met more than {len(HANDLES)} neighbours; let handles last for a contact"
+        )
     draw = mix(seed, neighbour_key * 64 + incarnation % 64)
     name = HANDLES[draw % len(HANDLES)]
     while name in taken:

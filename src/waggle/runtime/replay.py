@@ -7,7 +7,7 @@ record (a view, an admission, a write, a score) is reported with the place where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,15 +15,23 @@ from waggle.core.canon import contract_head, decode_view
 from waggle.core.errors import RecordError
 from waggle.core.protocols import Decode, Request, Usage, World
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
-from waggle.core.schema import Decision, View
+from waggle.core.schema import Commitment, Decision, View
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine
+from waggle.runtime.update import MAX_RAW, UNWRITTEN
 
 UNSEEN = msgspec.Raw(b"null")
 """The view of an update whose record was kept for its measures alone."""
+_LIKE: dict[str, Any] = {
+    "text.encoding": "\udfff",
+    "text.size": Decision(" " * MAX_RAW, None, (), None),
+    "json.number": Decision("", None, (), Commitment("", 10**5000)),
+    "shape.type": None,
+}
+"""By code, another decode that no record can hold and that is refused with it."""
 _HEADER = ("case", "contract", "rounds", "keys", "order", "engine")
 
 
@@ -53,7 +61,10 @@ class RecordedLaw:
         attempt = 1 if request.feedback else 0
         if update is None or len(update.raw) <= attempt:
             return Decode("")
-        return Decode(update.raw[attempt], Usage() if attempt else update.usage)
+        raw: Any = update.raw[attempt]
+        if raw == UNWRITTEN and not attempt:
+            raw = _LIKE.get(update.codes[0] if update.codes else "", UNWRITTEN)
+        return Decode(raw, Usage() if attempt else update.usage)
 
 
 def view_of(header: Header, update: UpdateRecord) -> View:

@@ -2,7 +2,8 @@
 
 Order of repair: as emitted, envelope-normalized, one regeneration that quotes the validator's
 codes, conservative projection, no-communication fallback. Repair may delete content or reuse the
-private proposal; it never originates a claim, a deposit, a commitment or a challenge.
+private proposal; it never originates a claim, a deposit, a commitment or a challenge. Invariant:
+whatever a law returns is data, and what is kept of it can be written down and read to the same end.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from waggle.core.admit import fallback, project, violations
-from waggle.core.decode import parse
+from waggle.core.admit import fallback, is_typed, project, violations
+from waggle.core.canon import encode_decision, to_decision
+from waggle.core.decode import MAX_TEXT, parse
 from waggle.core.errors import ContractError
 from waggle.core.protocols import Decode, Law, Request, Usage
 from waggle.core.record import Stage
 from waggle.core.schema import Decision, View
 
-MAX_RAW = 4_096
-"""Characters of a raw decode that the record and the feedback keep."""
+MAX_RAW = MAX_TEXT + 1
+"""Characters of a raw decode that the record keeps: as long as it is read, and one for too long."""
+MAX_QUOTED = 4_096
+"""Characters of a failed decode that the feedback quotes."""
+UNWRITTEN = ""
+"""Stands for a decode that no record can hold; its code says why."""
 
 
 class Admission(NamedTuple):
@@ -66,11 +72,16 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
             f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "
             "return exactly one per request, in order"
         )
+    if not all(isinstance(decode, Decode) for decode in decodes):
+        raise ContractError(
+            f"law {law.name!r} returned something else than decodes; wrap each text or decision "
+            "in a Decode"
+        )
     return decodes
 
 
 def _with_feedback(request: Request, checked: _Checked) -> Request:
-    previous = checked.raw if isinstance(checked.raw, str) else ""
+    previous = checked.raw[:MAX_QUOTED] if isinstance(checked.raw, str) else ""
     return Request(request.view, request.entropy, checked.codes, previous)
 
 
@@ -78,12 +89,42 @@ def _check(view: View, decode: Decode) -> _Checked:
     output = decode.output
     if isinstance(output, str):
         parsed = parse(output)
-        raw: str | Decision = output[:MAX_RAW]
+        raw = _kept(output)
         if parsed.decision is None:
             return _Checked(parsed.salvage, parsed.codes, parsed.normalized, raw, decode.usage)
         codes = violations(view, parsed.decision)
         return _Checked(parsed.decision, codes, parsed.normalized, raw, decode.usage)
-    return _Checked(output, violations(view, output), False, output, decode.usage)
+    codes = violations(view, output)
+    unwritten = _unwritten(output) if codes else None
+    if unwritten is not None:
+        return _Checked(None, (unwritten,), False, UNWRITTEN, decode.usage)
+    return _Checked(output, codes, False, output, decode.usage)
+
+
+def _kept(text: str) -> str:
+    """Return what the record keeps of a text."""
+    kept = text[:MAX_RAW]
+    try:
+        kept.encode()
+    except UnicodeError:
+        return UNWRITTEN
+    return kept
+
+
+def _unwritten(output: Decision) -> str | None:
+    """Name why a decision that a law made by hand cannot be written down, or return None."""
+    if not is_typed(output):
+        return "shape.type"
+    try:
+        data = encode_decision(output)
+        if len(data) > MAX_TEXT:
+            return "text.size"
+        to_decision(data)
+    except UnicodeError:
+        return "text.encoding"
+    except (ValueError, ContractError):
+        return "json.number"
+    return None
 
 
 def _admit(view: View, first: _Checked, again: _Checked | None) -> Admission:

@@ -87,8 +87,8 @@ def normalized(row: Row) -> float | None:
     """Return a SwarmBench score over its task's anchor; None for anything else."""
     if row.substrate != "swarmbench":
         return None
-    anchor = load().scores.get(row.task)
-    return row.scores["score"] / anchor if anchor else None
+    anchor, score = load().scores.get(row.task), row.scores.get("score")
+    return score / anchor if anchor and score is not None else None
 
 
 def describe() -> str:

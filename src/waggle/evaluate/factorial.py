@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import msgspec
@@ -182,9 +183,8 @@ def _unlike(base: Trained, other: Trained, unit: str) -> ConfigError:
     )
 
 
-def _mean(values: Any) -> float:
-    found = list(values)
-    return float(sum(found) / len(found))
+def _mean(values: Iterable[float]) -> float:
+    return fmean(values)
 
 
 def arm_of(method: str) -> tuple[str, int] | None:

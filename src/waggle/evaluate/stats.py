@@ -29,7 +29,7 @@ class Interval(NamedTuple):
     high: float
     units: int
     single: bool = False
-    """Whether no stratum has a second unit: the interval then says nothing."""
+    """Whether there is no second unit to draw anywhere: the interval then says nothing."""
 
     @property
     def above_zero(self) -> bool:
@@ -88,7 +88,9 @@ def hierarchical(
                 drawn[here] += values[picks].mean(axis=1)
     drawn /= seeds * len(tables)
     mean = float(np.mean([np.mean([v.mean() for v in rows]) for rows in tables]))
-    return _interval(mean, drawn, sum(v.size for rows in tables for v in rows))
+    single = seeds == 1 and max(v.size for rows in tables for v in rows) == 1
+    units = sum(v.size for rows in tables for v in rows)
+    return _interval(mean, drawn, units)._replace(single=single)
 
 
 def _interval(mean: float, drawn: NDArray[np.float64], units: int) -> Interval:

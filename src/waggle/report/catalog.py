@@ -34,6 +34,7 @@ TABLES: Mapping[str, str] = {
     "paired-scaling": "waggle.report.primary:paired_scaling",
     "silo-levels": "waggle.report.primary:silo_levels",
     "silo-ports": "waggle.report.scale:silo_ports",
+    "silo-paired": "waggle.report.scale:silo_paired",
     "flocking-transport": "waggle.report.scale:flocking_transport",
     "swarm-anchor": "waggle.report.scale:swarm_anchor",
     "silo-anchor": "waggle.report.scale:silo_anchor",

@@ -14,7 +14,8 @@ from waggle.core.protocols import Case
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import reading
-from waggle.report.reading import mean, metric, unit
+from waggle.report.matching import shown, unit
+from waggle.report.reading import mean, metric
 from waggle.report.tables import Group, Table, number, percent
 
 _SHOWN = ("flooding", "edge-coloured", "oracle-greedy", "round-robin")
@@ -28,8 +29,9 @@ def ceilings(rows: Sequence[Row], recipe: Recipe) -> Table:
     silo = [row for row in calm if row.substrate == "silo"]
     food = [row for row in calm if (row.substrate, row.task) == ("swarmbench", "foraging")]
     both = [*silo, *food]
-    names = reading.methods_of(both, recipe)
-    body = [(reading.label(recipe, name), *_scores(silo, food, name)) for name in names]
+    called = shown(both, recipe)
+    names = list(called)
+    body = [(text, *_scores(silo, food, name)) for name, text in called.items()]
     if silo:
         body += [(f"Schedule {name}", *_reached(name, silo, food)) for name in _SHOWN]
     if food:

@@ -16,6 +16,7 @@ from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report import reading
 from waggle.report.figure import Figure, canvas, finish, styled
+from waggle.report.matching import shown
 from waggle.report.reading import mean, metric
 
 Rows = Sequence[Row]
@@ -107,12 +108,12 @@ def _legend(axes: Sequence[Any]) -> None:
     axes[0].figure.legend(handles.values(), handles.keys(), loc="outside right center")
 
 
-def _caption(text: str, rows: Rows, recipe: Recipe) -> str:
-    return ". ".join([text, *reading.provenance(rows, recipe)])
-
-
 def _names(panels: Iterable[Panel], recipe: Recipe) -> list[str]:
     return reading.methods_of([row for panel in panels for row in panel.rows], recipe)
+
+
+def _called(panels: Iterable[Panel], recipe: Recipe) -> dict[str, str]:
+    return shown([row for panel in panels for row in panel.rows], recipe)
 
 
 @styled
@@ -120,6 +121,7 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
     """Score against population, by method."""
     panels = _panels(rows)
     names = _names(panels, recipe)
+    called = _called(panels, recipe)
     axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
     for axis, panel in zip(axes, panels, strict=False):
         sizes = sorted({row.n for row in panel.rows})
@@ -127,7 +129,7 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
         for name, pen in pens(recipe, names).items():
             points = _line(panel, name, lambda row: row.n)
             if points:
-                _draw(axis, pen, reading.label(recipe, name), points)
+                _draw(axis, pen, called[name], points)
         axis.set_xticks(sizes, [str(n) for n in sizes])
         axis.minorticks_off()
         axis.set(title=panel.title, xlabel="population N", ylabel=panel.axis)
@@ -136,7 +138,7 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
     shown = [row for panel in panels for row in panel.rows]
     text = "Score against population. Bars: 95 % bootstrap over seeds within tasks. "
     text += anchors.describe()
-    return finish(axes, "scaling", "Population scaling", _caption(text, shown, recipe))
+    return finish(axes, "scaling", "Population scaling", reading.caption(text, shown, recipe))
 
 
 def _line(panel: Panel, name: str, key: Key) -> list[tuple[float, Interval]]:
@@ -155,13 +157,14 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     """Score against delivered messages per agent, at the largest population."""
     panels = [_largest(panel) for panel in _panels(rows)]
     names = _names(panels, recipe)
+    called = _called(panels, recipe)
     axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
     for axis, panel in zip(axes, panels, strict=False):
         for name, pen in pens(recipe, names).items():
             own = [row for row in panel.rows if row.method == name]
             found, traffic = _interval(own, panel), mean(own, metric("messages"))
             if found is not None and traffic is not None:
-                _draw(axis, pen, reading.label(recipe, name), [(traffic, found)])
+                _draw(axis, pen, called[name], [(traffic, found)])
         axis.set(title=panel.title, xlabel="delivered messages per agent", ylabel=panel.axis)
         axis.set_ylim(bottom=0)
         axis.margins(x=0.08)
@@ -170,7 +173,7 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     text = "Quality against communication at the largest population; up and left is better. "
     text += "Bars: 95 % bootstrap over seeds within tasks"
     title = "Quality against communication"
-    return finish(axes, "tradeoff", title, _caption(text, shown, recipe))
+    return finish(axes, "tradeoff", title, reading.caption(text, shown, recipe))
 
 
 def _largest(panel: Panel) -> Panel:
@@ -184,14 +187,13 @@ def horizon(rows: Rows, recipe: Recipe) -> Figure:
     """Silo success against rounds of communication, and against delivered messages."""
     silo = [row for row in rows if row.substrate == "silo" and not row.shock]
     panel = Panel("Silo", "mean S (%)", silo, metric("score"), 100.0)
-    names = _names([panel], recipe)
+    names, called = _names([panel], recipe), _called([panel], recipe)
     left, right = axes = canvas(1, 2, width=3.5, height=2.9)
     for name, pen in pens(recipe, names).items():
         points = _line(panel, name, lambda row: row.rounds - 1)
         traffic = [_traffic(silo, name, int(place)) for place, _ in points]
-        label = reading.label(recipe, name)
-        _draw(left, pen, label, points)
-        _draw(right, pen, label, [(t, p) for t, (_, p) in zip(traffic, points, strict=True)])
+        _draw(left, pen, called[name], points)
+        _draw(right, pen, called[name], [(t, p) for t, (_, p) in zip(traffic, points, strict=True)])
         for axis, places in ((left, [place for place, _ in points]), (right, traffic)):
             _outline(axis, pen, [(x, p) for x, (r, p) in zip(places, points, strict=True)
                                  if r == _PRIMARY_ROUNDS])  # fmt: skip
@@ -203,7 +205,7 @@ def horizon(rows: Rows, recipe: Recipe) -> Figure:
         axis.set_ylim(bottom=0)
     _legend(axes)
     text = "Outlined: R = 9. Bars: 95 % bootstrap over seeds within tasks"
-    return finish(axes, "horizon", "Communication horizon", _caption(text, silo, recipe))
+    return finish(axes, "horizon", "Communication horizon", reading.caption(text, silo, recipe))
 
 
 def _traffic(rows: Rows, name: str, rounds: int) -> float:

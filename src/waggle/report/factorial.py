@@ -10,7 +10,7 @@ Invariant: arms and rows that are not there leave gaps that the notes name, neve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -30,9 +30,11 @@ from waggle.evaluate.factorial import (
 )
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval
 from waggle.report import reorganization
-from waggle.report.reading import Value, mean, metric, provenance
-from waggle.report.settings import cell_of
+from waggle.report.matching import Unit, unit
+from waggle.report.reading import Value, metric, provenance
+from waggle.report.settings import cell_of, macro
 from waggle.report.tables import Span, Table, number
 
 TITLES = {
@@ -136,16 +138,29 @@ def _gaps(found: Sequence[Trained], late: Sequence[Row], recipe: Recipe) -> list
         lines.append(f"not diagnosed: {', '.join(undiagnosed)}")
     if unplayed := [name for name in planned if name not in whole]:
         lines.append(f"not in the closed-loop columns: {', '.join(unplayed)}")
+    counts = {name: sum(row.method == name for row in late) for name in whole}
+    if any(counts[name] > len(own) for name, own in whole.items()):
+        shown = len(next(iter(whole.values())))
+        lines.append(f"closed-loop columns: the {shown} settings that all these laws have played")
     return lines
 
 
 def _whole(late: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the rows of every law that has all cells which any law has."""
-    found: dict[str, list[Row]] = {}
+    """Return the rows of the laws that are compared, on settings that all of them have.
+
+    Of what some law has played, the settings that give the most episodes; laws without all of them
+    are left out, so that an unfinished law cannot be read beside finished ones.
+    """
+    found: dict[str, dict[Unit, Row]] = {}
     for row in late:
-        found.setdefault(row.method, []).append(row)
-    cells = {cell_of(row) for row in late}
-    return {name: own for name, own in found.items() if {cell_of(row) for row in own} == cells}
+        found.setdefault(row.method, {})[unit(row)] = row
+
+    def laws(settings: Collection[Unit]) -> list[str]:
+        return [name for name, own in found.items() if own.keys() >= set(settings)]
+
+    played = sorted({tuple(sorted(own)) for own in found.values()})
+    best = max(played, key=lambda some: (len(some) * len(laws(some)), len(some)), default=())
+    return {name: [found[name][key] for key in best] for name in laws(best)} if best else {}
 
 
 def _order(found: Sequence[Trained]) -> str:
@@ -205,7 +220,7 @@ def _of(rows: Sequence[Row], substrate: str) -> list[Row]:
 def _behaviour(entry: tuple[str, str, float, int, str], played: Sequence[Sequence[Row]]) -> str:
     """Return the spread of a metric over the laws of an arm."""
     _, name, scale, digits, substrate = entry
-    means = [mean(_of(rows, substrate), metric(name)) for rows in played]
+    means = [macro(_of(rows, substrate), metric(name)) for rows in played]
     return _spread([m for m in means if m is not None], scale, digits)
 
 
@@ -224,8 +239,8 @@ def effects(found: Sequence[Trained], late: Sequence[Row]) -> Table:
     """Paired effects of every arm against Decision only, complete SCD first."""
     body = []
     for arm in ("scd", "orbit", "field"):
-        for text, key, unit, scale, digits, relative in _STRUCTURE:
-            made = structural(found, arm, key.format(_order(found)), unit, relative)
+        for text, key, part, scale, digits, relative in _STRUCTURE:
+            made = structural(found, arm, key.format(_order(found)), part, relative)
             body += _effect_row(arm, text, made, scale, digits)
         for text, name, scale, digits, substrate in _BEHAVIOUR:
             made = behavioural(_of(late, substrate), arm, metric(name), cell_of)
@@ -248,13 +263,22 @@ def _effect_row(
     delta = made.delta
     apart = "yes" if delta.low > 0 or delta.high < 0 else "no"
     span = f"[{scale * delta.low:+.{digits}f}, {scale * delta.high:+.{digits}f}]"
+    if delta.single:
+        apart = span = number(None)
     return [
         (
             TITLES[arm], text, number(scale * made.base, digits), number(scale * made.arm, digits),
             f"{scale * delta.mean:+.{digits}f}", span, apart, str(made.seeds),
-            str(made.delta.units), "seeds and units" if made.cases else "seeds only",
+            str(made.delta.units), _resampled(made),
         )
     ]  # fmt: skip
+
+
+def _resampled(made: Effect) -> str:
+    """Say over what the interval of an effect was drawn."""
+    if made.seeds > 1:
+        return "seeds and units" if made.cases else "seeds only"
+    return "nothing" if made.delta.single else "units of one seed"
 
 
 def conventional(plain: Sequence[Row]) -> Table:
@@ -275,8 +299,7 @@ def conventional(plain: Sequence[Row]) -> Table:
             body.append(
                 (
                     text, number(made.base), number(made.arm), f"{made.delta.mean:+.3f}",
-                    f"{made.delta.low:+.3f}", f"{made.delta.high:+.3f}", ratio, str(made.seeds),
-                    str(made.delta.units),
+                    *_bounds(made.delta), ratio, str(made.seeds), str(made.delta.units),
                 )
             )  # fmt: skip
     columns = ("benchmark", "Decision only quality", "SCD quality", "Δ quality", "95 % lower bound",
@@ -286,3 +309,9 @@ def conventional(plain: Sequence[Row]) -> Table:
         "then matched cases within task and population; cells weigh equally",
     )
     return Table("Matched conventional quality", columns, tuple(body), notes)
+
+
+def _bounds(found: Interval) -> tuple[str, str]:
+    if found.single:
+        return number(None), number(None)
+    return f"{found.low:+.3f}", f"{found.high:+.3f}"

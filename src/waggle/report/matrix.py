@@ -13,8 +13,8 @@ from statistics import fmean, stdev
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import average_ranks, paired
+from waggle.report.matching import Unit, shared, unit
 from waggle.report.reading import (
-    Unit,
     family,
     labels,
     mean,
@@ -22,7 +22,6 @@ from waggle.report.reading import (
     metric,
     provenance,
     reference,
-    unit,
 )
 from waggle.report.settings import RECOVERIES
 from waggle.report.tables import Table, interval, number
@@ -74,9 +73,9 @@ def contrasts(rows: Sequence[Row], recipe: Recipe, value: str = "score") -> Tabl
     for other in [name for name in methods if name != mine]:
         for scope, n in scopes:
             strata: dict[str, list[float]] = defaultdict(list)
-            for key, value_mine in by_method[mine].items():
+            for key, value_mine in sorted(by_method[mine].items()):
                 theirs = by_method[other].get(key)
-                inside = scope in (key[0], families[key]) and key[3] == n
+                inside = scope in (key[0], families[key]) and key[4] == n
                 if inside and theirs is not None:
                     strata[key[1]].append(value_mine - theirs)
             if strata:
@@ -94,24 +93,28 @@ def ranks(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Average rank over equally weighted (substrate, task family, N) endpoints, ties averaged."""
     methods = methods_of(rows, recipe)
     groups = sorted({(family(row), row.n) for row in rows})
-    table: dict[str, list[float]] = {}
-    for method in methods:
-        values = [
-            mean(
-                [r for r in rows if r.method == method and family(r) == name and r.n == n],
-                metric("score"),
-            )
-            for name, n in groups
-        ]
-        if all(v is not None for v in values):
-            table[method] = [v for v in values if v is not None]
-    ranked = average_ranks(table, ["higher"] * len(groups)) if table else {}
+    whole = [m for m in methods if len(_endpoints(rows, m, groups)) == len(groups)]
+    same = shared(rows, whole)
+    table = {method: _endpoints(same, method, groups) for method in whole}
+    full = all(len(values) == len(groups) for values in table.values())
+    ranked = average_ranks(table, ["higher"] * len(groups)) if table and full else {}
     body = tuple((m, number(r, 2)) for m, r in sorted(ranked.items(), key=lambda item: item[1]))
     notes = (
-        f"{len(groups)} endpoints; methods without all of them are left out",
+        f"{len(groups)} endpoints; methods without all of them are left out; over the "
+        f"{len(same) // max(1, len(whole)):,} episodes that all who are ranked have",
         *provenance(rows, recipe),
     )
     return Table("Average rank", ("method", "rank"), body, notes)
+
+
+def _endpoints(rows: Sequence[Row], method: str, groups: Sequence[tuple[str, int]]) -> list[float]:
+    """Return the scores that a method has of some (task family, N)."""
+    cells: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.method == method:
+            cells[family(row), row.n].append(row)
+    values = (mean(cells[group], metric("score")) for group in groups)
+    return [value for value in values if value is not None]
 
 
 _MECHANISM = (
@@ -174,5 +177,6 @@ def recovery(rows: Sequence[Row], recipe: Recipe) -> Table:
         "method", "recovery", "event", "outcome", "latency (round-eq.)", "stale AUC",
         "post messages/agent",
     )  # fmt: skip
-    notes = ("latency over recovered settings", *labels(recipe, methods_of(rows, recipe)))
+    late = [row for row in rows if row.shock]
+    notes = ("latency over recovered settings", *provenance(late, recipe))
     return Table("Reorganization after late counterevidence", columns, tuple(body), notes)

@@ -14,6 +14,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, average_ranks
 from waggle.report import reading
+from waggle.report.matching import label, matched, shared, shown
 from waggle.report.reading import macro, mean, metric
 from waggle.report.tables import SPLIT, Span, Table, bracketed, number, percent
 
@@ -40,15 +41,17 @@ def _tasks(rows: Rows) -> list[str]:
 
 def primary(rows: Rows, recipe: Recipe) -> Table:
     """Silo success and messages, SwarmBench raw and normalized scores, and the average rank."""
-    names = reading.methods_of([*_silo(rows), *_swarm(rows)], recipe)
+    both = [*_silo(rows), *_swarm(rows)]
+    called = shown(both, recipe)
+    names = list(called)
     silo, swarm = _sizes(_silo(rows)), _sizes(_swarm(rows))
     tasks, levels = _tasks(_swarm(rows)), reading.levels_of(rows)
     largest = silo[-1] if silo else 0
-    ranks = _ranks(rows, recipe, names)
+    ranks, same = _ranks(rows, recipe, names)
     body = []
     for name in names:
         own = [row for row in rows if row.method == name]
-        line = [reading.label(recipe, name)]
+        line = [called[name]]
         line += [_success(_silo(own, n)) for n in silo]
         line += [percent(mean(_level(own, largest, x), metric("score"))) for x in levels]
         line += [SPLIT.join(_raw(own, n, task) for task in tasks) for n in swarm]
@@ -68,19 +71,26 @@ def primary(rows: Rows, recipe: Recipe) -> Table:
         f"average rank over {len(_values(rows))} endpoints: Silo mean S and raw SwarmBench score "
         "by task at each N, ties averaged, rows shown for reference left out"
     )
+    if len(same) < len([row for row in both if row.method in ranks]):
+        rank_note += f", over the {len(same) // len(ranks):,} episodes that all who are ranked have"
     notes = [anchors.describe(), rank_note] if swarm else [rank_note]
     higher = SPLIT.join(["higher"] * len(tasks))
     return Table(
         "Primary matrix",
         ("method", *sizes[0], *(f"Level {x}" for x in levels), *sizes[1], *sizes[1], "avg. rank"),
         tuple(body),
-        (*notes, *reading.provenance([*_silo(rows), *_swarm(rows)], recipe)),
+        (*notes, *reading.provenance(both, recipe)),
         tuple(span for span in spans if span.columns),
         reading.groups_of(names, recipe),
         ("", *["higher"] * len(silo), *["higher"] * len(levels), *[higher] * len(swarm),
          *["higher"] * len(swarm), "lower"),
-        reading.unranked(names, recipe),
+        reading.unranked(names, recipe, both),
     )  # fmt: skip
+
+
+def _points(row: Row) -> float | None:
+    found = row.scores.get("score")
+    return None if found is None else 100.0 * found
 
 
 def _success(rows: Rows) -> str:
@@ -106,15 +116,17 @@ def _values(rows: Rows) -> dict[tuple[str, int], float]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _ranks(rows: Rows, recipe: Recipe, names: Sequence[str]) -> dict[str, float]:
-    """Rank the methods that have every endpoint."""
+def _ranks(rows: Rows, recipe: Recipe, names: Sequence[str]) -> tuple[dict[str, float], list[Row]]:
+    """Rank the methods that have every endpoint, on the units that all of them have."""
     keys = sorted(_values(rows))
-    table = {}
-    for name in names:
-        own = _values([row for row in rows if row.method == name])
-        if recipe.methods[name].ranked and len(own) == len(keys):
-            table[name] = [own[key] for key in keys]
-    return average_ranks(table, ["higher"] * len(keys)) if len(table) > 1 else {}
+    ranked = [name for name in names if recipe.methods[name].ranked]
+    ranked = [m for m in ranked if len(_values([r for r in rows if r.method == m])) == len(keys)]
+    same = shared([*_silo(rows), *_swarm(rows)], ranked)
+    found = {name: _values([row for row in same if row.method == name]) for name in ranked}
+    if len(ranked) < 2 or any(sorted(own) != keys for own in found.values()):
+        return {}, same
+    table = {name: [own[key] for key in keys] for name, own in found.items()}
+    return average_ranks(table, ["higher"] * len(keys)), same
 
 
 def paired_scaling(rows: Rows, recipe: Recipe) -> Table:
@@ -123,7 +135,7 @@ def paired_scaling(rows: Rows, recipe: Recipe) -> Table:
     own = [row for row in rows if row.method == mine]
     sizes = _sizes([*_silo(rows), *_swarm(rows)])
     endpoints: list[tuple[str, Callable[[Rows, int | None], list[Row]], reading.Value, int]] = [
-        ("Silo mean S (%)", _silo, lambda row: 100.0 * row.scores["score"], 1),
+        ("Silo mean S (%)", _silo, _points, 1),
         ("SwarmBench normalized", _swarm, anchors.normalized, 3),
     ]
     body = []
@@ -132,13 +144,13 @@ def paired_scaling(rows: Rows, recipe: Recipe) -> Table:
             theirs = [row for row in rows if row.method == name]
             cells = [_contrast(pick(own, n), pick(theirs, n), value, digits) for n in sizes]
             if name != mine and any(cell != number(None) for cell in cells):
-                body.append((title, reading.label(recipe, name), *cells))
+                body.append((title, label(recipe, name), *cells))
     notes = (
         "difference [95 % interval] (reference as a share of the other); paired bootstrap over "
         "matched seeds within tasks, tasks weighing the same, 10,000 resamples",
     )
     return Table(
-        f"Paired differences: {reading.label(recipe, mine)} minus the other",
+        f"Paired differences: {label(recipe, mine)} minus the other",
         ("endpoint", "against", *(f"N={n}" for n in sizes)),
         tuple(body),
         (*notes, *reading.provenance([*_silo(rows), *_swarm(rows)], recipe)),
@@ -149,8 +161,7 @@ def _contrast(mine: Rows, theirs: Rows, value: reading.Value, digits: int) -> st
     found = reading.difference(mine, theirs, value)
     if found is None:
         return number(None)
-    shared = {reading.unit(row) for row in theirs}
-    one = macro([row for row in mine if reading.unit(row) in shared], value)
+    one = macro(matched(mine, theirs)[0], value)
     share = f" ({one / (one - found.mean):.1%})" if one and one > found.mean else ""
     return signed(found, digits) + share
 
@@ -164,13 +175,12 @@ def silo_levels(rows: Rows, recipe: Recipe) -> Table:
     """Silo success by method, population and level; strict S, messages and bytes."""
     levels = reading.levels_of(rows)
     body = []
-    names = reading.methods_of(_silo(rows), recipe)
-    for name in names:
+    for name, called in shown(_silo(rows), recipe).items():
         for n in _sizes(_silo(rows)):
             own = _silo([row for row in rows if row.method == name], n)
             if own:
                 shares = [percent(mean(_level(own, n, x), metric("score"))) for x in levels]
-                body.append((reading.label(recipe, name), str(n), *shares, *_overall(own)))
+                body.append((called, str(n), *shares, *_overall(own)))
     columns = ("method", "N", *(f"Level {x}" for x in levels), "mean S", "strict S", "P",
                "delivered / agent", "sent / agent", "kB / episode", "episodes")  # fmt: skip
     notes = ("S and P in per cent; strict: all nodes right; P: official partial correctness; kB: "

@@ -15,26 +15,16 @@ from waggle.evaluate import anchors
 from waggle.evaluate.plan import MethodSpec, Recipe, cells
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, paired
+from waggle.report.matching import described, label, options_of, short, unit
 from waggle.report.tables import Group
 
 Value: TypeAlias = Callable[[Row], "float | None"]
 Name: TypeAlias = Callable[[Row], str]
-Unit: TypeAlias = tuple[str, str, str, int, int, int]
-
-
-def options_of(options: Mapping[str, Any]) -> str:
-    """Write options down in one way."""
-    return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
 
 
 def task_of(row: Row) -> str:
     """Name the task of a row."""
     return f"{row.substrate}/{row.task}"
-
-
-def unit(row: Row) -> Unit:
-    """Return what makes rows of two methods a matched pair."""
-    return (row.substrate, row.task, options_of(row.options), row.n, row.rounds, row.seed)
 
 
 def metric(name: str) -> Value:
@@ -85,9 +75,12 @@ def difference(
 
 
 def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, list[float]]:
-    """Gather the values that there are by task, or by what else weighs the same."""
+    """Gather the values that there are by task, or by what else weighs the same.
+
+    In the order of their units, so that an interval does not depend on who was played first.
+    """
     groups: dict[str, list[float]] = defaultdict(list)
-    for row, value in found:
+    for row, value in sorted(found, key=lambda pair: unit(pair[0])):
         if value is not None:
             groups[by(row)].append(value)
     return groups
@@ -102,11 +95,6 @@ def methods_of(rows: Iterable[Row], recipe: Recipe) -> list[str]:
     """Return the methods that have rows, in the recipe's order."""
     present = {row.method for row in rows}
     return [name for name in recipe.methods if name in present]
-
-
-def label(recipe: Recipe, name: str) -> str:
-    """Return what tables call a method."""
-    return recipe.methods[name].label or name
 
 
 def reference(rows: Iterable[Row], recipe: Recipe) -> str:
@@ -127,9 +115,12 @@ def groups_of(names: Sequence[str], recipe: Recipe) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def unranked(names: Sequence[str], recipe: Recipe) -> frozenset[int]:
-    """Return the rows of methods that are shown for reference."""
-    return frozenset(i for i, name in enumerate(names) if not recipe.methods[name].ranked)
+def unranked(names: Sequence[str], recipe: Recipe, rows: Iterable[Row]) -> frozenset[int]:
+    """Return the lines of methods that are shown for reference or have fewer units than others."""
+    fewer = short(rows)
+    return frozenset(
+        i for i, name in enumerate(names) if name in fewer or not recipe.methods[name].ranked
+    )
 
 
 def levels_of(rows: Iterable[Row]) -> list[str]:
@@ -212,7 +203,12 @@ def provenance(rows: Sequence[Row], recipe: Recipe) -> tuple[str, ...]:
     head = f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)}); {episodes} episodes per method"
     made = f"waggle eval {recipe.source}" if recipe.source else recipe.title
     regimes = "; ".join([made, head, *_regimes(rows)])
-    return (regimes, *labels(recipe, methods_of(rows, recipe)))
+    return (regimes, *described(rows, recipe), *labels(recipe, methods_of(rows, recipe)))
+
+
+def caption(text: str, rows: Sequence[Row], recipe: Recipe) -> str:
+    """Return the caption of a figure: what it shows, then where the numbers come from."""
+    return ". ".join([text.removesuffix("."), *provenance(rows, recipe)])
 
 
 def _regimes(rows: Sequence[Row]) -> list[str]:

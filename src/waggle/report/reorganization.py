@@ -13,16 +13,8 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.reorganization import takeover
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.reading import (
-    Value,
-    label,
-    mean,
-    methods_of,
-    metric,
-    provenance,
-    reference,
-    task_of,
-)
+from waggle.report.matching import label
+from waggle.report.reading import Value, mean, methods_of, metric, provenance, reference, task_of
 from waggle.report.settings import effect, flag, hits, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
@@ -85,17 +77,17 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Late-counterevidence outcomes of decision sources; process metrics on recovered settings."""
     names = [m for m in methods_of(rows, recipe) if of(rows, m)]
     first = reference([row for row in rows if row.shock], recipe)
-    base, base_all = mean(of(rows, first), recovered(STALE)), macro(of(rows, first), STALE)
     body = []
     for method in names:
         late = of(rows, method)
+        base = of(rows, first)
         body.append(
             (
                 label(recipe, method),
                 *settings.recoveries(late),
                 number(mean(late, recovered(LATENCY)), 1),
-                settings.ratio(mean(late, recovered(STALE)), base),
-                settings.ratio(macro(late, STALE), base_all),
+                settings.against(late, base, lambda some: mean(some, recovered(STALE))),
+                settings.against(late, base, lambda some: macro(some, STALE)),
                 number(mean(late, metric("post_messages")), 1),
             )
         )
@@ -106,7 +98,7 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
     )  # fmt: skip
     notes = (
         "latency and relative stale AUC over recovered settings; over all settings: mean of the "
-        f"cells' means; relative to {label(recipe, first)}",
+        f"cells' means; relative to {label(recipe, first)} on the settings that both have played",
         *provenance(rows, recipe),
     )
     return Table("Late-counterevidence outcomes by decision source", columns, tuple(body), notes)
@@ -184,6 +176,7 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
     notes = (
         "95 % paired bootstrap over matched settings within cells, 10,000 resamples; "
         "Δ latency over settings that both recover",
+        *provenance([row for row in rows if row.shock], recipe),
     )
     return Table("Paired effects on reorganization", columns, tuple(body), notes)
 
@@ -212,7 +205,7 @@ def misses(rows: Sequence[Row], recipe: Recipe) -> Table:
             if missed and n != "all":
                 reasons = [_reasons(row) for row in missed]
                 counts = (str(sum(text in each for each in reasons)) for text in _REASONS)
-                seeds = ", ".join(str(row.seed) for row in missed)
+                seeds = ", ".join(str(seed) for seed in sorted(row.seed for row in missed))
                 share = f"{len(missed)}/{len(found)}"
                 held = mean(missed, lambda row: row.course.get("holders", [None])[0])
                 body.append(
@@ -223,6 +216,7 @@ def misses(rows: Sequence[Row], recipe: Recipe) -> Table:
     notes = (
         "recovery: at least half of those who held the old claim reopen through verified conflict, "
         "a replacement is synthesized, and the new claim ends ahead; a setting may miss several",
+        *provenance([row for row in rows if row.shock], recipe),
     )
     return Table("Settings that did not recover", columns, tuple(body), notes)
 

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report import settings
+from waggle.report import reading, settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.reading import Value, label, methods_of, metric, task_of
+from waggle.report.matching import label
+from waggle.report.reading import Value, methods_of, metric, task_of
 from waggle.report.reorganization import LATENCY, STALE
 from waggle.report.reorganization_runtime import completed, relative
 from waggle.report.settings import flag, of, rate, recovered
@@ -109,7 +110,8 @@ def _three(rows: Sequence[Row], recipe: Recipe, name: str, title: str, by_task: 
         "Rates with 95 % bootstrap intervals over matched settings; latency over recovered "
         "settings and stale AUC over all, mean and 1 s.d.; a cross: undefined, none recovered."
     )
-    return finish(axes, name, title, caption)
+    late = [row for row in rows if row.shock]
+    return finish(axes, name, title, reading.caption(caption, late, recipe))
 
 
 def _reader(kind: str) -> Callable[[list[Row]], Bar]:
@@ -171,4 +173,5 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Figure:
         "Quality and messages within each task and population relative to the default, averaged; "
         f"recovery and stale AUC over {len(late[0])} Pursuit settings; dashed: the default."
     )
-    return finish(axes, "sensitivity", "Runtime-parameter sensitivity", caption)
+    told = reading.caption(caption, rows, recipe)
+    return finish(axes, "sensitivity", "Runtime-parameter sensitivity", told)

@@ -14,9 +14,10 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.reorganization import around
 from waggle.evaluate.rows import Row
-from waggle.report import settings
+from waggle.report import reading, settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.reading import label, methods_of, task_of
+from waggle.report.matching import label
+from waggle.report.reading import methods_of, task_of
 from waggle.report.settings import of
 from waggle.report.story import told
 
@@ -91,7 +92,8 @@ def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
             axis.set_xlabel("rounds from injection")
     _legend(axes)
     caption = f"Mean over the matched settings of each task; {_counts(late)} settings per panel."
-    return finish(axes, "reorganization-course", "Commitment shares around the injection", caption)
+    told_of = reading.caption(caption, late, recipe)
+    return finish(axes, "reorganization-course", "Commitment shares around the injection", told_of)
 
 
 def _counts(rows: Sequence[Row]) -> str:
@@ -132,7 +134,8 @@ def activity(rows: Sequence[Row], recipe: Recipe) -> Figure:
     _legend(axes)
     caption = f"Mean over matched settings, {_counts(late)} per line; dashed: injection."
     title = "Activity and field mass around the injection"
-    return finish(axes, "reorganization-activity", title, caption)
+    told_of = reading.caption(caption, late, recipe)
+    return finish(axes, "reorganization-activity", title, told_of)
 
 
 @styled
@@ -159,4 +162,5 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Figure:
         axis.legend()
     caption = f"{label(recipe, row.method)} on {settings.cell_of(row)}, seed {row.seed}."
     title = "A representative reorganization"
-    return finish(axes, "reorganization-trajectory", title, caption)
+    told_of = reading.caption(caption, [row], recipe)
+    return finish(axes, "reorganization-trajectory", title, told_of)

@@ -13,7 +13,8 @@ from statistics import fmean
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.reading import Value, label, mean, methods_of, metric, provenance
+from waggle.report.matching import label, matched
+from waggle.report.reading import Value, mean, methods_of, metric, provenance
 from waggle.report.reorganization import LATENCY, STALE
 from waggle.report.settings import cell_of, effect, flag, macro, of, recovered, since
 from waggle.report.tables import Table, number
@@ -22,8 +23,10 @@ from waggle.report.tables import Table, number
 def relative(mine: Sequence[Row], other: Sequence[Row], value: Value) -> float | None:
     """Return a value relative to its reference in each cell, averaged over cells.
 
-    A cell in which the reference is zero says nothing about a ratio and is left out.
+    Both are read on the settings that both have played. A cell in which the reference is zero says
+    nothing about a ratio and is left out.
     """
+    mine, other = matched(mine, other)
     groups: dict[str, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, rows in enumerate((mine, other)):
         for row in rows:
@@ -53,7 +56,7 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
                 *settings.recoveries(mine),
                 settings.points(lost),
                 number(mean(mine, recovered(LATENCY)), 1),
-                settings.ratio(mean(mine, STALE), mean(other, STALE)),
+                settings.against(mine, other, lambda some: mean(some, STALE)),
                 f"{number(mean(mine, since('attempted')), 1)} / "
                 f"{number(mean(mine, since('delivered')), 1)}",
             )
@@ -91,7 +94,7 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
                 *settings.recoveries(late),
                 number(mean(late, recovered(LATENCY)), 1),
                 number(mean(late, STALE), 2),
-                settings.ratio(macro(late, STALE), macro(before, STALE)),
+                settings.against(late, before, lambda some: macro(some, STALE)),
                 str(len(plain) + len(late)),
             )
         )

@@ -13,8 +13,9 @@ from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import reading
+from waggle.report.matching import label, options_of, shown
 from waggle.report.reading import macro, mean, metric, per_episode
-from waggle.report.tables import Span, Table, number, percent
+from waggle.report.tables import Span, Table, bracketed, number, percent
 
 Rows = Sequence[Row]
 Cells = Callable[[Rows], Sequence[str]]
@@ -41,10 +42,10 @@ def _by_method(
     notes: Sequence[str] = (),
 ) -> Table:
     """Return a table with one line per method."""
-    names = reading.methods_of(rows, recipe)
+    called = shown(rows, recipe)
+    names = list(called)
     body = tuple(
-        (reading.label(recipe, name), *cells([row for row in rows if row.method == name]))
-        for name in names
+        (text, *cells([row for row in rows if row.method == name])) for name, text in called.items()
     )
     return Table(
         title,
@@ -54,7 +55,7 @@ def _by_method(
         (Span("", 1), *spans) if spans else (),
         reading.groups_of(names, recipe),
         ("", *better),
-        reading.unranked(names, recipe),
+        reading.unranked(names, recipe, rows),
     )
 
 
@@ -117,7 +118,7 @@ def swarm_anchor(rows: Rows, recipe: Recipe) -> Table:
     return _by_method(
         "Lower-scale SwarmBench anchor at N = 8", chosen, recipe,
         [part for _ in tasks for part in ("score", "msg.")], cells,
-        better=["higher", "lower"] * len(tasks),
+        better=["higher", "fewest"] * len(tasks),
         spans=[Span(task.capitalize(), 2) for task in tasks],
         notes=("mean ± sample s.d. per episode; messages delivered in the whole episode",),
     )  # fmt: skip
@@ -149,7 +150,7 @@ def silo_anchor(rows: Rows, recipe: Recipe) -> Table:
     return _by_method(
         "Lower-scale Silo anchor", chosen, recipe,
         parts * (1 + len(sizes)), cells,
-        better=["higher", "lower", "lower"] * (1 + len(sizes)),
+        better=["higher", "fewest", "fewest"] * (1 + len(sizes)),
         spans=[Span("all", 3), *(Span(f"N={n}", 3) for n in sizes)],
         notes=(f"per episode; {len({row.task for row in chosen})} tasks",),
     )  # fmt: skip
@@ -177,6 +178,34 @@ def horizon(rows: Rows, recipe: Recipe) -> Table:
     )  # fmt: skip
 
 
+def silo_paired(rows: Rows, recipe: Recipe) -> Table:
+    """Paired differences of the reference in Silo success, setting by setting (N, R, regime)."""
+    chosen = _silo(rows)
+    keys = sorted({_setting(row) for row in chosen})
+    mine = reading.reference(chosen, recipe)
+    own = {key: [r for r in chosen if r.method == mine and _setting(r) == key] for key in keys}
+    body = []
+    for name in reading.methods_of(chosen, recipe):
+        theirs = [row for row in chosen if row.method == name]
+        found = [reading.difference(own[key], theirs, metric("score")) for key in keys]
+        if name != mine:
+            shown_as = (bracketed(each, "+.1f", scale=100.0) for each in found)
+            units = sum(each.units for each in found if each is not None)
+            body.append((label(recipe, name), *shown_as, str(units)))
+    options = {key: f", {key[2]}" if len({k[2] for k in keys}) > 1 else "" for key in keys}
+    heads = (f"N={n} R={rounds}{options[n, rounds, text]}" for n, rounds, text in keys)
+    notes = ("mean S in percentage points, 95 % paired bootstrap over matched seeds within tasks, "
+             "10,000 resamples",)  # fmt: skip
+    return Table(
+        f"Paired differences in Silo success: {label(recipe, mine)} minus the other",
+        ("against", *heads, "pairs"), tuple(body), (*notes, *reading.provenance(chosen, recipe)),
+    )  # fmt: skip
+
+
+def _setting(row: Row) -> tuple[int, int, str]:
+    return row.n, row.rounds - 1, options_of(row.options)
+
+
 def extension(rows: Rows, recipe: Recipe) -> Table:
     """From one population to a larger one: Silo success retained, SwarmBench P/F normalized."""
     chosen = [*_silo(rows), *(r for r in _swarm(rows) if r.task in PURSUIT_FORAGING)]
@@ -200,7 +229,7 @@ def extension(rows: Rows, recipe: Recipe) -> Table:
     )  # fmt: skip
     return _by_method(
         f"Population extension from N = {small} to N = {large}", chosen, recipe, columns, cells,
-        better=["higher", "higher", "higher", "lower", "higher", "higher"],
+        better=["higher", "higher", "higher", "fewest", "higher", "higher"],
         spans=[Span("Silo", 4), Span("SwarmBench P/F normalized", 2)],
         notes=("retention: mean S at the larger over the smaller population", anchors.describe()),
     )  # fmt: skip

@@ -7,13 +7,14 @@ runtime.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from waggle.evaluate.plan import MethodSpec, Recipe
 from waggle.evaluate.reorganization import after
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report import reading
+from waggle.report.matching import matched
 from waggle.report.reading import Value, task_of
 from waggle.report.tables import bracketed, number
 
@@ -100,6 +101,14 @@ def ratio(mine: float | None, other: float | None, digits: int = 2) -> str:
     if mine is None or not other:
         return number(None)
     return f"{mine / other:.{digits}f}×"
+
+
+def against(
+    mine: Sequence[Row], other: Sequence[Row], read: Callable[[Sequence[Row]], float | None]
+) -> str:
+    """Format what is read of some rows relative to its reference, on settings that both have."""
+    one, two = matched(mine, other)
+    return ratio(read(one), read(two))
 
 
 def points(found: Interval | None) -> str:

@@ -12,6 +12,7 @@ from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import reading
+from waggle.report.matching import label, shown
 from waggle.report.reading import mean, metric
 from waggle.report.scale import PURSUIT_FORAGING
 from waggle.report.tables import Table, bracketed, number, percent
@@ -23,7 +24,8 @@ def same_runtime(rows: Rows, recipe: Recipe) -> Table:
     """Quality, traffic and reorganization of every decision source, at the largest population."""
     plain = [row for row in rows if not row.shock]
     largest = max((row.n for row in plain), default=0)
-    names = reading.methods_of(rows, recipe)
+    called = shown(rows, recipe)
+    names = list(called)
     body = []
     for name in names:
         own = [row for row in plain if row.method == name and row.n == largest]
@@ -31,7 +33,7 @@ def same_runtime(rows: Rows, recipe: Recipe) -> Table:
         swarm = reading.normalized(own, PURSUIT_FORAGING)
         body.append(
             (
-                reading.label(recipe, name),
+                called[name],
                 bracketed(reading.spread(silo, metric("score")), ".3f"),
                 number(mean(silo, metric("messages")), 2),
                 bracketed(reading.spread(swarm, anchors.normalized), ".3f"),
@@ -46,7 +48,7 @@ def same_runtime(rows: Rows, recipe: Recipe) -> Table:
     return Table(
         "Decision sources under one runtime", columns, tuple(body),
         (*notes, *reading.provenance(rows, recipe)), (), reading.groups_of(names, recipe),
-        ("", "higher", "lower", "higher", "", "lower"), reading.unranked(names, recipe),
+        ("", "higher", "fewest", "higher", "", "lower"), reading.unranked(names, recipe, rows),
     )  # fmt: skip
 
 
@@ -63,14 +65,15 @@ def accounting(rows: Rows, recipe: Recipe) -> Table:
     silo = [row for row in rows if row.substrate == "silo" and not row.shock]
     largest = max((row.n for row in silo), default=0)
     chosen = [row for row in silo if row.n == largest]
-    names = reading.methods_of(chosen, recipe)
+    called = shown(chosen, recipe)
+    names = list(called)
     body = []
     for name in names:
         own = [row for row in chosen if row.method == name]
         usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
         body.append(
             (
-                reading.label(recipe, name),
+                called[name],
                 percent(mean(own, metric("score"))),
                 *(number(value, 0) if value else "—" for value in usage),
                 number(mean(own, metric("messages")), 2),
@@ -83,8 +86,8 @@ def accounting(rows: Rows, recipe: Recipe) -> Table:
     return Table(
         f"Deployment inference and communication on Silo, N = {largest}", columns, tuple(body),
         (*notes, *reading.provenance(chosen, recipe)), (), reading.groups_of(names, recipe),
-        ("", "higher", "lower", "lower", "lower", "lower", "lower"),
-        reading.unranked(names, recipe),
+        ("", "higher", "lower", "lower", "lower", "fewest", "fewest"),
+        reading.unranked(names, recipe, chosen),
     )  # fmt: skip
 
 
@@ -100,7 +103,7 @@ def inference(rows: Rows, recipe: Recipe) -> Table:
         first = f"{counts[0] / total:.2%}" if total else "—"
         body.append(
             (
-                reading.label(recipe, name), f"{total:,}", *(number(v, 1) for v in usage),
+                label(recipe, name), f"{total:,}", *(number(v, 1) for v in usage),
                 first, *(f"{count:,}" for count in counts),
             )
         )  # fmt: skip

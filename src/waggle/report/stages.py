@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from waggle.core.record import STAGES
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
+from waggle.report.reading import provenance
 from waggle.report.tables import Table
 
 
@@ -23,7 +24,8 @@ def stages(rows: Sequence[Row], recipe: Recipe) -> Table:
         parts = {name: [r for r in own if r.substrate == name] for name in _substrates(own)}
         body += [(method, name, *_shares(some)) for name, some in {**parts, "all": own}.items()]
     columns = ("method", "substrate", "decisions", *STAGES)
-    return Table("How decodes became executable", columns, tuple(body))
+    notes = provenance(rows, recipe)
+    return Table("How decodes became executable", columns, tuple(body), notes)
 
 
 def _substrates(rows: Sequence[Row]) -> list[str]:

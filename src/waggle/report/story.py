@@ -12,7 +12,8 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.reading import label, reference
+from waggle.report.matching import label
+from waggle.report.reading import provenance, reference
 from waggle.report.tables import Table
 
 _BEFORE, _AFTER = 3, 16
@@ -48,7 +49,13 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Table:
     )  # fmt: skip
     who = label(recipe, row.method)
     title = f"A representative reorganization: {who}, {settings.cell_of(row)}, seed {row.seed}"
-    return Table(title, columns, body, (" ".join(sentences(row)),))
+    chosen = (
+        "chosen by rule: of the recovered settings at the smallest population (Pursuit where there "
+        "is some), the one of median latency"
+    )
+    return Table(
+        title, columns, body, (" ".join(sentences(row)), chosen, *provenance([row], recipe))
+    )
 
 
 def _line(course: Mapping[str, Sequence[float]], k: int, start: int, n: int) -> tuple[str, ...]:

@@ -46,7 +46,8 @@ class Table(NamedTuple):
     """Headings over columns; together as wide as the table, empty texts where there is none."""
     groups: tuple[Group, ...] = ()
     better: tuple[str, ...] = ()
-    """For each column `higher`, `lower` or nothing, in parts like its cells."""
+    """For each column `higher`, `lower`, `fewest` (of what there is: silence takes no mark) or
+    nothing, in parts like its cells."""
     unranked: frozenset[int] = frozenset()
     """Rows that are shown for reference and take no mark."""
 
@@ -91,6 +92,8 @@ def marks(table: Table) -> dict[tuple[int, int, int], Mark]:
     for column, ways in enumerate(table.better):
         for part, way in enumerate(ways.split(SPLIT)):
             values = dict(_values(table, column, part)) if way else {}
+            if way == "fewest":
+                values = {row: value for row, value in values.items() if value > 0}
             counts = Counter(values.values())
             order = sorted(counts, reverse=way == "higher")[:2]
             for row, value in values.items():
@@ -165,7 +168,8 @@ def _row(cells: Sequence[str]) -> str:
 _LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
           "—": "---", "±": r"$\pm$", "≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$",
-          "Δ": r"$\Delta$"}  # fmt: skip
+          "Δ": r"$\Delta$", "−": "$-$", "…": r"\ldots{}", "†": r"$\dagger$", "<": "$<$", ">": "$>$",
+          "|": "$|$"}  # fmt: skip
 
 
 def _latex_text(text: str) -> str:

@@ -5,14 +5,16 @@ The reference protocols are no laws: they know their task and are allowed messag
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import fmean
 
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.evaluate.stats import average_ranks
+from waggle.evaluate.stats import Interval, average_ranks, paired
 from waggle.report import reading
+from waggle.report.matching import label, shared, shown, unit
 from waggle.report.primary import signed
 from waggle.report.reading import macro, mean, metric, score
 from waggle.report.tables import Span, Table, number
@@ -35,10 +37,11 @@ def _with(rows: Rows, *, priority: bool) -> list[Row]:
 def agentsnet(rows: Rows, recipe: Recipe) -> Table:
     """Soft score by task, strict solved fraction by size, retention, messages, average rank."""
     chosen = _with(rows, priority=True)
-    names = reading.methods_of(chosen, recipe)
+    called = shown(chosen, recipe)
+    names = list(called)
     sizes = sorted({row.n for row in chosen}) or [0]
     by_name = {name: [row for row in chosen if row.method == name] for name in names}
-    ranks = _ranks(by_name, recipe, sizes)
+    ranks = _ranks(chosen, recipe, names, sizes)
     body = []
     for name, own in by_name.items():
         soft = [mean([r for r in own if r.task == task], score("soft")) for task in TASKS]
@@ -47,7 +50,7 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
         kept = last / first if first and last is not None else None
         body.append(
             (
-                reading.label(recipe, name),
+                called[name],
                 *(number(value, 2) for value in soft),
                 *(number(value, 2) for value in (*strict, macro(own, score("strict")), kept)),
                 number(mean(own, metric("messages")), 1),
@@ -58,25 +61,35 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
                f"{sizes[-1]}/{sizes[0]}", "msg. / agent", "avg. rank")  # fmt: skip
     spans = (Span("", 1), Span("Soft score", 5), Span("Strict solved fraction", len(sizes) + 1),
              Span("Retention", 1), Span("", 2))  # fmt: skip
-    notes = ("average rank over five soft scores and the strict fraction at each size; strict is "
-             "macro-averaged over tasks",)  # fmt: skip
+    notes = ("average rank over five soft scores and the strict fraction at each size, on what all "
+             "who are ranked have played; strict is macro-averaged over tasks",)  # fmt: skip
     return Table(
         "Frozen AgentsNet transfer", columns, tuple(body),
         (*notes, *reading.provenance(chosen, recipe)), spans, reading.groups_of(names, recipe),
-        ("", *["higher"] * (7 + len(sizes)), "lower", "lower"), reading.unranked(names, recipe),
+        ("", *["higher"] * (7 + len(sizes)), "fewest", "lower"),
+        reading.unranked(names, recipe, chosen),
     )  # fmt: skip
 
 
-def _ranks(by_name: dict[str, list[Row]], recipe: Recipe, sizes: Sequence[int]) -> dict[str, float]:
-    table = {}
-    for name, own in by_name.items():
-        values = [mean([r for r in own if r.task == task], score("soft")) for task in TASKS]
-        values += [macro([r for r in own if r.n == n], score("strict")) for n in sizes]
-        found = [value for value in values if value is not None]
-        if recipe.methods[name].ranked and len(found) == len(values):
-            table[name] = found
+def _ranks(
+    rows: Rows, recipe: Recipe, names: Sequence[str], sizes: Sequence[int]
+) -> dict[str, float]:
+    """Rank the methods that have every endpoint, on the units that all of them have."""
     width = len(TASKS) + len(sizes)
-    return average_ranks(table, ["higher"] * width) if len(table) > 1 else {}
+    ranked = [name for name in names if recipe.methods[name].ranked]
+    ranked = [name for name in ranked if len(_endpoints(rows, name, sizes)) == width]
+    same = shared(rows, ranked)
+    table = {name: _endpoints(same, name, sizes) for name in ranked}
+    if len(ranked) < 2 or any(len(values) < width for values in table.values()):
+        return {}
+    return average_ranks(table, ["higher"] * width)
+
+
+def _endpoints(rows: Rows, method: str, sizes: Sequence[int]) -> list[float]:
+    own = [row for row in rows if row.method == method]
+    values = [mean([r for r in own if r.task == task], score("soft")) for task in TASKS]
+    values += [macro([r for r in own if r.n == n], score("strict")) for n in sizes]
+    return [value for value in values if value is not None]
 
 
 def agentsnet_paired(rows: Rows, recipe: Recipe) -> Table:
@@ -89,16 +102,36 @@ def agentsnet_paired(rows: Rows, recipe: Recipe) -> Table:
     for name in reading.methods_of(chosen, recipe):
         theirs = [row for row in chosen if row.method == name]
         scopes = [*([r for r in own if r.n == n] for n in sizes), own]
-        found = [reading.difference(scope, theirs, score("strict")) for scope in scopes]
+        found = [_over_graphs(scope, theirs) for scope in scopes]
         if name != mine:
             cells = (number(None) if f is None else signed(f, 3) for f in found)
-            body.append((reading.label(recipe, name), *cells))
-    notes = ("95 % paired bootstrap over matched graphs and draws within tasks, 10,000 resamples",)
+            body.append((label(recipe, name), *cells))
+    notes = ("95 % paired bootstrap over matched task-graph settings within size and topology, "
+             "10,000 resamples; the draws of a graph are averaged first",)  # fmt: skip
     return Table(
-        f"AgentsNet strict solved fraction: {reading.label(recipe, mine)} minus the other",
+        f"AgentsNet strict solved fraction: {label(recipe, mine)} minus the other",
         ("against", *(f"N={n}" for n in sizes), "overall"), tuple(body),
         (*notes, *reading.provenance(chosen, recipe)),
     )  # fmt: skip
+
+
+def _over_graphs(mine: Rows, theirs: Rows) -> Interval | None:
+    """Return the paired difference in strict fraction over task-graph settings.
+
+    Draws of one graph are no independent units: they are averaged before anything is resampled.
+    """
+    other = {unit(row): row.scores.get("strict") for row in theirs}
+    gains: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in mine:
+        one, two = row.scores.get("strict"), other.get(unit(row))
+        if one is not None and two is not None:
+            stratum = f"{row.n:06d} {row.options.get('family', 'ws')}"
+            gains[stratum][row.task, str(row.options.get("index", 0))].append(one - two)
+    strata = {
+        stratum: [fmean(draws) for _, draws in sorted(graphs.items())]
+        for stratum, graphs in gains.items()
+    }
+    return paired(strata) if strata else None
 
 
 @cache
@@ -134,7 +167,7 @@ def agentsnet_priority(rows: Rows, recipe: Recipe) -> Table:
         for priority in (False, True):
             own = [row for row in _with(leaders, priority=priority) if row.method == name]
             if own:
-                said = f"{reading.label(recipe, name)}, {'with' if priority else 'without'}"
+                said = f"{label(recipe, name)}, {'with' if priority else 'without'}"
                 body.append((said, *(_both([r for r in own if holds(r)]) for _, holds in strata)))
     columns = tuple(f"{name} ({count})" for (name, _), count in zip(strata, graphs, strict=True))
     notes = ("soft / strict; how many graphs in brackets; an orbit is one of the automorphism "

@@ -40,6 +40,15 @@ def _scopes(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
         yield settings.POOLED, "all", list(rows)
 
 
+def _by_task(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield (task, rows) for every task and all of it, also where a task has one population."""
+    tasks = sorted({task_of(row) for row in rows}, reverse=True)
+    for task in tasks:
+        yield task, [row for row in rows if task_of(row) == task]
+    if len(tasks) > 1:
+        yield settings.POOLED, list(rows)
+
+
 def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Every cell of the late-counterevidence matrix, by method, with task and pooled lines."""
     body = []
@@ -112,9 +121,7 @@ def components(rows: Sequence[Row], recipe: Recipe) -> Table:
         whole = settings.reference(recipe, method, names)
         if whole is None:
             continue
-        for task, n, mine in _scopes(of(rows, method)):
-            if n != "all":
-                continue
+        for task, mine in _by_task(of(rows, method)):
             same = {task_of(row) for row in mine}
             other = [row for row in of(rows, whole) if task_of(row) in same]
             body.append((label(recipe, method), task, *_component(mine, other, method == whole)))
@@ -163,12 +170,11 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
         base = first if whole in (None, method) else whole
         if base is None or base == method:
             continue
-        for task, n, mine in _scopes(of(rows, method)):
-            if n == "all":
-                same = {task_of(row) for row in mine}
-                other = [row for row in of(rows, base) if task_of(row) in same]
-                against = f"{label(recipe, base)} − {label(recipe, method)}"
-                body.append((against, task, *_effects(other, mine)))
+        for task, mine in _by_task(of(rows, method)):
+            same = {task_of(row) for row in mine}
+            other = [row for row in of(rows, base) if task_of(row) in same]
+            against = f"{label(recipe, base)} − {label(recipe, method)}"
+            body.append((against, task, *_effects(other, mine)))
     columns = (
         "contrast", "task", "Δ recovery (pp)", "Δ event recovery (pp)", "Δ outcome recovery (pp)",
         "Δ latency", "Δ stale AUC", "Δ post msg./agent", "settings",

@@ -192,8 +192,10 @@ def silo_paired(rows: Rows, recipe: Recipe) -> Table:
             shown_as = (bracketed(each, "+.1f", scale=100.0) for each in found)
             units = sum(each.units for each in found if each is not None)
             body.append((label(recipe, name), *shown_as, str(units)))
-    options = {key: f", {key[2]}" if len({k[2] for k in keys}) > 1 else "" for key in keys}
-    heads = (f"N={n} R={rounds}{options[n, rounds, text]}" for n, rounds, text in keys)
+    several = len({text for _, _, text in keys}) > 1
+    heads = (
+        f"N={n} R={rounds}{f', {text}' if several and text else ''}" for n, rounds, text in keys
+    )
     notes = ("mean S in percentage points, 95 % paired bootstrap over matched seeds within tasks, "
              "10,000 resamples",)  # fmt: skip
     return Table(

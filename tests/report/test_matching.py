@@ -1,0 +1,187 @@
+"""Unequal runs: who has fewer episodes is marked, and nothing is compared on different cases."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.report import sheets
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.report import catalog, matching, page, tables
+from waggle.report.reading import provenance
+from waggle.report.tables import Table
+
+SILO = {"tasks": ["silo/I-01", "silo/II-11", "silo/III-26"], "n": [16, 32]}
+SWARM = {"tasks": ["swarmbench/pursuit", "swarmbench/foraging"], "n": [16, 32]}
+GRAPHS = {"tasks": ["agentsnet/*"], "n": [8, 16], "options": {"agentsnet": {"priority": True}},
+          "vary": {"agentsnet": {"family": ["ws", "ba"], "index": [0, 1]}}}  # fmt: skip
+SHOCK = {"tasks": ["silo/III-26"], "n": [32], "shock": True, "seeds": [22_000, 22_001]}
+PORTS = {**SILO, "options": {"silo": {"regime": "ports"}}, "vary": {"silo": {"cap": [512, 4096]}}}
+
+
+def noisy(recipe: Recipe, **gains: float) -> list[Row]:
+    """Play a plan: every case has its own difficulty, every method its own gain."""
+
+    def rule(cell: Any) -> float:
+        key = f"{cell.case.task} {cell.case.n} {cell.case.seed} {cell.method}"
+        return gains.get(cell.method, 0.0) + random.Random(key).random() / 2
+
+    return sheets.played(recipe, rule)
+
+
+def without(rows: list[Row], method: str, seed: int) -> list[Row]:
+    return [row for row in rows if not (row.method == method and row.seed >= seed)]
+
+
+def of(table: Table, column: int = 0) -> list[str]:
+    return [row[column] for row in table.rows]
+
+
+@pytest.mark.parametrize(
+    "name", ["paired-scaling", "contrasts", "silo-paired", "same-runtime", "agentsnet-paired"]
+)
+def test_tables_do_not_depend_on_who_was_played_first(name: str) -> None:
+    recipe = sheets.recipe({**SILO, "seeds": {"start": 20_000, "count": 5}}, SWARM, GRAPHS)
+    rows = noisy(recipe, learned=0.3)
+    mixed = random.Random(1).sample(rows, len(rows))
+    assert catalog.table(name)(rows, recipe) == catalog.table(name)(mixed, recipe)
+
+
+def test_fewer_seeds_take_a_dagger_and_no_mark() -> None:
+    recipe = sheets.recipe({**SILO, "n": [64], "rounds": [3, 9]})
+    rows = sheets.played(recipe, sheets.by_method(teacher=0.2, quiet=0.25, learned=0.5))
+    whole = catalog.table("horizon")(rows, recipe)
+    assert of(whole) == ["Expert", "quiet", "Ours"] and tables.marks(whole)[2, 1, 0] == 1
+    table = catalog.table("horizon")(without(rows, "learned", 20_001), recipe)
+    assert of(table) == ["Expert", "quiet", "Ours †"]
+    assert not any(line == 2 for line, _, _ in tables.marks(table))
+    assert "Ours 6 of 12 episodes (1 seeds)" in " ".join(table.notes)
+    assert not any("†" in note for note in whole.notes)
+    assert r"Ours $\dagger$" in tables.latex(table)
+
+
+def test_fewer_tasks_by_plan_are_not_fewer_episodes() -> None:
+    recipe = sheets.recipe(SILO, {**SWARM, "methods": ["teacher", "learned"]})
+    rows = sheets.played(recipe, sheets.by_method(teacher=1.0, quiet=0.25, learned=0.5))
+    assert matching.short(rows) == {}
+    assert of(catalog.table("primary")(rows, recipe)) == ["Expert", "quiet", "Ours"]
+    gone = [row for row in rows if not (row.method == "learned" and row.n == 32)]
+    assert matching.short(gone) == {"learned": (10, 20, 2)}
+
+
+@pytest.mark.parametrize("name", ["primary", "ranks"])
+def test_ranks_rest_on_shared_cases(name: str) -> None:
+    """A method that played the easy seed alone is ranked on that seed, where it comes second."""
+    recipe = sheets.recipe(SILO, SWARM)
+    easy = {"teacher": 0.0, "quiet": 1.0, "learned": 0.9}
+    hard = {"teacher": 0.0, "quiet": 0.1, "learned": 0.9}
+    rows = sheets.played(recipe, lambda c: (easy if c.case.seed == 20_000 else hard)[c.method])
+    ranks = {row[0]: row[-1] for row in catalog.table(name)(rows, recipe).rows}
+    assert ranks[{"primary": "Ours"}.get(name, "learned")] == "1.00"
+    table = catalog.table(name)(without(rows, "learned", 20_001), recipe)
+    ranks = {row[0]: row[-1] for row in table.rows}
+    assert ranks["quiet"] == "1.00"
+    assert ranks[{"primary": "Ours †"}.get(name, "learned")] == "2.00"
+    assert "over the 10 episodes that all who are ranked have" in " ".join(table.notes)
+
+
+def test_agentsnet_ranks_rest_on_shared_cases() -> None:
+    recipe = sheets.recipe(GRAPHS)
+    easy, hard = {"quiet": 1.0, "learned": 0.9}, {"quiet": 0.1, "learned": 0.9}
+    rows = sheets.played(
+        recipe, lambda c: (easy if c.case.seed == 20_000 else hard).get(c.method, 0.0)
+    )
+    table = catalog.table("agentsnet")(without(rows, "learned", 20_001), recipe)
+    assert {row[0]: row[-1] for row in table.rows} == {
+        "Expert": "—", "quiet": "1.00", "Ours †": "2.00",
+    }  # fmt: skip
+
+
+def test_silence_takes_no_mark_for_few_messages() -> None:
+    rows = (("a", "0.00"), ("b", "3.00"), ("c", "2.00"), ("d", "4.00"))
+    table = Table("t", ("m", "messages"), rows, better=("", "fewest"))
+    assert tables.marks(table) == {(2, 1, 0): 1, (1, 1, 0): 2}
+
+
+def test_a_case_with_counterevidence_is_another_unit() -> None:
+    recipe = sheets.recipe(SILO, {**SHOCK, "seeds": {"start": 20_000, "count": 2}})
+    rows = noisy(recipe)
+    assert len({matching.unit(row) for row in rows}) == len(rows) / 3
+    plain, late = ([r for r in rows if r.shock == shock] for shock in (False, True))
+    assert matching.matched(plain, late) == ([], [])
+
+
+def test_draws_of_a_graph_are_no_units_of_their_own() -> None:
+    """Playing every draw twice tells nothing new about graphs, so the interval stays."""
+    recipe = sheets.recipe(GRAPHS, reference=["learned"])
+
+    def rule(cell: Any) -> float:
+        key = f"{cell.case.task} {cell.case.n} {sorted(cell.case.options.items())}"
+        return float(cell.method == "learned" and random.Random(key).random() < 0.5)
+
+    rows = sheets.played(recipe, rule)
+    twice = [msgspec.structs.replace(r, seed=r.seed + 100) for r in rows]
+    name = "agentsnet-paired"
+    one, two = (catalog.table(name)(some, recipe).rows for some in (rows, [*rows, *twice]))
+    assert one == two and "[+0.000" not in one[0][3]
+
+
+def test_paired_differences_by_setting() -> None:
+    recipe = sheets.recipe({**SILO, "rounds": [3, 9]}, PORTS, reference=["learned"])
+    rows = sheets.played(recipe, lambda c: 0.5 + 0.25 * (c.method == "learned"))
+    table = catalog.table("silo-paired")(rows, recipe)
+    assert table.columns[:2] == ("against", "N=16 R=3")
+    assert "N=32 R=9, cap 512, regime ports" in table.columns and len(table.columns) == 10
+    assert table.rows[1] == ("quiet", *["+25.0 [+25.0, +25.0]"] * 8, "48")
+
+
+def everything() -> tuple[Recipe, list[Row]]:
+    """A run that has rows for every table and figure."""
+    from tests.report.test_reorganization import course
+
+    recipe = sheets.recipe(
+        {**SILO, "rounds": [3, 9]}, {**SWARM, "n": [8, 16]}, GRAPHS, SHOCK, PORTS,
+        {"tasks": ["swarmbench/flocking", "swarmbench/transport"], "n": [16]},
+    )  # fmt: skip
+    rows = sheets.played(recipe, sheets.by_method(teacher=1.0, quiet=0.25, learned=0.5))
+    told = {"recovery": 1.0, "resynthesis_latency": 2.0, "stale_auc": 3.0, "post_messages": 4.0}
+    return recipe, [
+        msgspec.structs.replace(row, course=course(), metrics={**row.metrics, **told})
+        if row.shock else row
+        for row in rows
+    ]  # fmt: skip
+
+
+SAID = ("waggle eval recipes/x.toml", "seeds 2", "teacher ", "backbone ")
+
+
+@pytest.mark.parametrize("name", [n for n in catalog.TABLES if n != "agentsnet-protocols"])
+def test_every_table_says_command_seeds_teacher_and_backbone(name: str) -> None:
+    recipe, rows = everything()
+    table = catalog.table(name)(rows, recipe)
+    assert table.rows or name == "reorganization-misses"
+    notes = " ".join(table.notes)
+    assert all(said in notes for said in SAID), notes
+    assert tables.latex(table).isascii()
+
+
+@pytest.mark.parametrize("name", list(catalog.FIGURES))
+def test_every_figure_says_command_seeds_teacher_and_backbone(name: str) -> None:
+    recipe, rows = everything()
+    caption = catalog.figure(name)(rows, recipe).caption
+    assert all(said in caption for said in SAID), caption
+
+
+def test_an_unequal_run_says_so_on_its_page(tmp_path: Path) -> None:
+    recipe = sheets.recipe(SILO, tables=["primary"])
+    rows = without(sheets.played(recipe, sheets.by_method(teacher=1, quiet=0, learned=1)),
+                   "learned", 20_001)  # fmt: skip
+    written = page.write(recipe, tmp_path, rows)
+    assert "Ours: 6 of 12 planned episodes, 1 seeds" in written.markdown.read_text()
+    assert "Ours †" in written.html.read_text()
+    assert provenance([], recipe) == ("no finished episodes yet",)

@@ -81,3 +81,37 @@ def test_one_unit_per_stratum_gives_no_interval() -> None:
     assert bracketed(alone, "+.1f") == "+2.0"
     assert bracketed(some, "+.1f") == "+2.0 [+2.0, +2.0]"
     assert bracketed(some, ".0f", scale=100.0) == "200 [200, 200]" and bracketed(None, "") == "—"
+
+
+def test_hierarchical_of_two_constant_seeds_is_their_range() -> None:
+    """The mean of two drawn seeds is -1, 0 or 1 with chances 1/4, 1/2, 1/4."""
+    found = hierarchical({"s": [[-1.0] * 7, [1.0] * 3]})
+    assert (found.mean, found.low, found.high, found.units) == (0.0, -1.0, 1.0, 10)
+    assert not found.single
+
+
+def test_hierarchical_strata_weigh_equally_whatever_their_units() -> None:
+    found = hierarchical({"a": [[1.0] * 3, [1.0] * 4], "b": [[3.0] * 30, [3.0] * 2]})
+    assert (found.mean, found.low, found.high) == (2.0, 2.0, 2.0)
+
+
+def test_hierarchical_spread_is_of_seeds_and_of_units_within_them() -> None:
+    """The bootstrap variance: between seeds over S, plus within seeds over S and their units."""
+    rng = generator(5, "test")
+    rows = [rng.normal(shift, 1.0, 50) for shift in (-0.5, -0.25, 0.0, 0.25, 0.5, 0.1, -0.1, 0.3)]
+    found = hierarchical({"s": rows})
+    between = np.var([row.mean() for row in rows]) / 8
+    within = np.mean([row.var() / 50 for row in rows]) / 8
+    half = 1.96 * float(np.sqrt(between + within))
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.06)
+
+
+def test_one_seed_with_one_unit_has_no_interval() -> None:
+    assert hierarchical({"a": [[1.0]], "b": [[2.0]]}).single
+    assert not hierarchical({"a": [[1.0]], "b": [[2.0, 2.0]]}).single
+    assert not hierarchical({"a": [[1.0], [1.5]]}).single
+
+
+def test_ranks_of_methods_that_all_tie_are_the_middle() -> None:
+    found = average_ranks({name: [1.0, 0.0] for name in "abcd"}, ["higher", "lower"])
+    assert set(found.values()) == {2.5}

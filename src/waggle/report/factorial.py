@@ -148,8 +148,8 @@ def _gaps(found: Sequence[Trained], late: Sequence[Row], recipe: Recipe) -> list
 def _whole(late: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the rows of the laws that are compared, on settings that all of them have.
 
-    Of what some law has played, the settings that give the most episodes; laws without all of them
-    are left out, so that an unfinished law cannot be read beside finished ones.
+    Of what some law has played, the settings that give the most episodes, then the most laws; laws
+    without all of them are left out, so that an unfinished law cannot be read beside finished ones.
     """
     found: dict[str, dict[Unit, Row]] = {}
     for row in late:
@@ -159,7 +159,7 @@ def _whole(late: Sequence[Row]) -> dict[str, list[Row]]:
         return [name for name, own in found.items() if own.keys() >= set(settings)]
 
     played = sorted({tuple(sorted(own)) for own in found.values()})
-    best = max(played, key=lambda some: (len(some) * len(laws(some)), len(some)), default=())
+    best = max(played, key=lambda some: (len(some) * len(laws(some)), len(laws(some))), default=())
     return {name: [found[name][key] for key in best] for name in laws(best)} if best else {}
 
 

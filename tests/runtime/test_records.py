@@ -139,6 +139,15 @@ def tampered_decision(lines: list[bytes]) -> list[bytes]:
     return [*lines[:2], json.dumps(entry).encode() + b"\n", *lines[3:]]
 
 
+def test_replay_ends_one_round_behind_the_record(path: Path) -> None:
+    def endless(lines: list[bytes]) -> list[bytes]:
+        return [lines[0].replace(b'"rounds":6', b'"rounds":9223372036854775807'), *lines[1:]]
+
+    record = read(rewrite(path, endless))
+    found = replay(record, Beacon().open(record.header.case))
+    assert not found.same and len(found.record.rounds) == len(record.rounds) + 1
+
+
 @pytest.mark.parametrize("change", [tampered_score, tampered_decision])
 def test_replay_finds_what_was_changed(path: Path, change: object) -> None:
     found = replay(read(rewrite(path, change)), Beacon().open(CASE))

@@ -2,6 +2,7 @@
 
 No model runs: the recorded law returns what the law had returned. Whatever then differs from the
 record (a view, an admission, a write, a score) is reported with the place where it first differs.
+Invariant: a replay ends with the record or one round behind it, whatever horizon its header claims.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class Replay(NamedTuple):
     """The record of the replay."""
 
 
+class _Longer(Exception):
+    """A replay that goes on where its record has ended."""
+
+
 class RecordedLaw:
     """A law that returns what a recorded law returned; the node's own draw names the update."""
 
@@ -76,6 +81,11 @@ def replay(record: EpisodeRecord, world: World) -> Replay:
     """Play a record again on a freshly opened world of its case."""
     header = record.header
     memory = Memory()
+
+    def stop(entry: RoundRecord, world: World) -> None:
+        if entry.round >= len(record.rounds):
+            raise _Longer
+
     if any(update.view == UNSEEN for entry in record.rounds for update in entry.updates):
         raise RecordError("the record holds measures only; play its case again with --keep")
     engine_type = {"sync": Engine, "event": EventEngine}.get(header.engine)
@@ -92,8 +102,12 @@ def replay(record: EpisodeRecord, world: World) -> Replay:
         perturbation=msgspec.convert(header.perturbation, Perturbation),
         sinks=[memory],
         salt=header.salt,
+        watch=stop,
     )
-    engine.play()
+    try:
+        engine.play()
+    except _Longer:
+        engine.recorder.footer(len(record.rounds) + 1)
     again = memory.record()
     difference = first_difference(record, again)
     return Replay(not difference, difference, again)

@@ -115,6 +115,15 @@ class Unruly(BaseHTTPRequestHandler):
     def picky(self) -> None:
         self._send(400, b'{"error":{"message":"response_format is not known"}}')
 
+    def no_text(self) -> None:
+        self._send(200, reply("\ud800" + RECORD))
+
+    def boastful(self) -> None:
+        self._send(200, reply(RECORD).replace(b": 7,", b": " + b"7" * 30 + b","))
+
+    def flattering(self) -> None:
+        self._send(200, reply(RECORD).replace(b": 7,", b": true,"))
+
     def half(self) -> None:
         self._send(200, reply(RECORD)[:40])
 

@@ -14,6 +14,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Request
 from waggle.core.schema import private_decision
 from waggle.laws.chat import ChatLaw
+from waggle.runtime.records import RecordFile, read
 from waggle.runtime.sync import Engine
 
 QUICK: dict[str, Any] = {"timeout": 0.5, "retries": 0, "concurrency": 4}
@@ -33,8 +34,12 @@ def test_answers_come_back_in_order_with_their_cost(unruly: Any, beacon_views: A
 
 
 @pytest.mark.parametrize(
-    "fault", ["slow", "broken", "busy", "half", "megabyte", "strange", "hangup", "trickle"]
-)
+    "fault",
+    [
+        "slow", "broken", "busy", "half", "megabyte", "strange", "hangup", "trickle", "boastful",
+        "flattering",
+    ],
+)  # fmt: skip
 def test_a_fault_degrades_to_the_private_proposal_and_is_counted(
     unruly: Any, beacon_views: Any, fault: str
 ) -> None:
@@ -44,6 +49,17 @@ def test_a_fault_degrades_to_the_private_proposal_and_is_counted(
     assert decode.output == private_decision(beacon_views[0])
     assert decode.usage.failures == 1
     assert time.monotonic() - start < 8
+
+
+def test_a_text_that_is_no_unicode_is_a_bad_decode(unruly: Any, tmp_path: Path) -> None:
+    cache, path = str(tmp_path / "replies.sqlite3"), tmp_path / "record.jsonl.gz"
+    law = ChatLaw(unruly("no_text").url, "m", cache=cache, **PATIENT)
+    case = Case("beacon", "beacon", 3, 10_003, 2)
+    with RecordFile(path) as sink:
+        Engine(plugins.get_substrate("beacon").open(case), law, case, sinks=[sink]).play()
+    updates = [update for entry in read(path).rounds for update in entry.updates]
+    assert {update.codes for update in updates} == {("text.encoding",)}
+    assert all(update.usage.calls == 2 for update in updates)
 
 
 def test_a_dead_address_is_counted_too(beacon_views: Any) -> None:

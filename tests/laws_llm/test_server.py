@@ -1,5 +1,6 @@
 """A real client against a real server: the openai package against a served law."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 import openai
 
 from waggle import plugins
+from waggle.compat.batcher import Batcher
 from waggle.compat.openai_server import MAX_BODY, read_request
 from waggle.core import prompt
 from waggle.core.canon import encode_decision, to_decision
@@ -168,6 +170,38 @@ def test_a_view_that_cannot_be_ordered_is_one_line(
         )
 
 
+@pytest.mark.parametrize("law", [Particular, lambda: plugins.get_law("heuristic")])
+def test_a_view_out_of_bounds_is_one_line_and_never_reaches_the_law(
+    client: Any, serve: Any, beacon_views: Any, law: Any
+) -> None:
+    view, replace = beacon_views[0], msgspec.structs.replace
+    private = replace(view.private, observation={"agent_id": 3})
+    api = client(serve(law()))
+    for broken in (replace(view, budget=9), replace(view, private=private)):
+        with pytest.raises(openai.BadRequestError) as caught:
+            api.chat.completions.create(model="x", messages=prompt.messages(broken))
+        assert "\n" not in caught.value.message
+
+
+def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
+    gate = threading.Event()
+
+    class Waiting:
+        name = "waiting"
+
+        def decide(self, requests: Any) -> Any:
+            gate.wait(20)
+            return [Decode("ok") for _ in requests]
+
+    batcher = Batcher(Waiting(), 8, 4)
+    first, *others = [batcher.submit(Request(view)) for view in beacon_views[:4]]
+    for one in others[:2]:
+        one.cancel()
+    gate.set()
+    batcher.close()
+    assert first.result(5).output == others[-1].result(5).output == "ok"
+
+
 def test_a_request_survives_the_journey(beacon_views: Any) -> None:
     for view in beacon_views:
         first = read_request({"messages": prompt.messages(view), "seed": 5})
@@ -205,8 +239,6 @@ def test_large_bodies_are_refused(client: Any, serve: Any) -> None:
 
 
 def test_a_full_queue_says_come_back(client: Any, serve: Any, beacon_views: Any) -> None:
-    import threading
-
     gate = threading.Event()
 
     class Stuck:
@@ -239,6 +271,16 @@ def test_a_failing_law_is_an_error_not_a_crash(client: Any, serve: Any, beacon_v
         def decide(self, requests: Any) -> Any:
             raise ValueError("no")
 
+    class Mumbling:
+        name = "mumbling"
+
+        def decide(self, requests: Any) -> Any:
+            return [Decode("\ud800") for _ in requests]
+
+    with pytest.raises(openai.InternalServerError, match="the law failed"):
+        client(serve(Mumbling())).chat.completions.create(
+            model="x", messages=prompt.messages(beacon_views[0])
+        )
     api = client(serve(Failing()))
     for _ in range(2):
         with pytest.raises(openai.InternalServerError, match="the law failed"):

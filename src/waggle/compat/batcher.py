@@ -1,7 +1,7 @@
 """Collects requests that arrive one by one into the batches a law likes.
 
 One thread owns the law. Invariant: the queue is bounded, and every accepted request is answered,
-with an error if the law failed.
+with an error if the law failed; one whose caller is gone is left out and harms no other.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ class Batcher:
         return False
 
     def _answer(self, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
+        batch = [pair for pair in batch if pair[1].set_running_or_notify_cancel()]
+        if not batch:
+            return
         try:
             decodes = self._law.decide([request for request, _ in batch])
             for (_, future), decode in zip(batch, decodes, strict=True):

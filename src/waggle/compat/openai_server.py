@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from waggle.compat.batcher import Batcher, Full
 from waggle.compat.ordering import answer_in, order_for
-from waggle.core.canon import decode_view, encode_decision
+from waggle.core.canon import check_view, decode_view, encode_decision
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import View
@@ -74,8 +74,11 @@ def _content(turn: Any) -> str:
 
 
 def _view(text: str) -> View:
+    data = text.encode()
     try:
-        return decode_view(text.encode())
+        view = decode_view(data)
+        check_view(view, data)  # what breaks the bounds could break the law, for a whole batch
+        return view
     except (WaggleError, msgspec.MsgspecError, ValueError, UnicodeError) as error:
         raise BadChat(f"the view cannot be read: {str(error)[:200]}") from error
 
@@ -142,14 +145,14 @@ def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
             asked = order_for(law, read_request(msgspec.json.decode(data)))
             future = batcher.submit(asked.request)
         except (WaggleError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return _refuse(400, str(error).splitlines()[0][:300])
+            return _refuse(400, str(error).partition("\n")[0][:300])
         except Full:
             return _refuse(429, "too many requests wait already; try again", Retry_After="1")
         try:
             decode = await asyncio.wrap_future(future)
+            return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
         except Exception as error:
             return _refuse(500, f"the law failed: {type(error).__name__}")
-        return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
 
     async def models(_: HttpRequest) -> Response:
         entry = {"id": law.name, "object": "model", "created": 0, "owned_by": "waggle"}

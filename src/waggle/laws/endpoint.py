@@ -19,6 +19,8 @@ from waggle.laws.replies import Reply
 
 MAX_BODY = 256 * 1024
 """Bytes of a response that are read; a longer one is a babbling endpoint."""
+MAX_COUNT = 10**9
+"""Tokens that one call may claim to have cost."""
 
 
 class Endpoint:
@@ -98,6 +100,10 @@ def _reply(data: Any) -> Reply:
         sent, received = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError("no chat completion") from error
-    if not isinstance(text, str) or not isinstance(sent, int) or not isinstance(received, int):
+    if not isinstance(text, str) or not _is_count(sent) or not _is_count(received):
         raise ValueError("no chat completion")
     return Reply(text, sent, received)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT

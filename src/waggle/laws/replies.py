@@ -61,8 +61,8 @@ class Replies:
         return None
 
     def keep(self, name: str, reply: Reply) -> None:
-        """Keep a reply."""
-        with self._lock, suppress(sqlite3.Error), self._database:
+        """Keep a reply, if it is one that a file can hold: a lone surrogate is not."""
+        with self._lock, suppress(sqlite3.Error, UnicodeError), self._database:
             self._database.execute(
                 "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (name, *reply)
             )

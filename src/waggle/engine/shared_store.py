@@ -1,8 +1,9 @@
 """Caches in which a prefix is kept once for all rows: the store for CPUs.
 
 Queries of every row meet the shared prefix in one product; each row's own keys are attended apart
-and the two results merged (see `waggle.engine.attention`). Rows are packed; only the attention over
-own keys is padded.
+and the two results merged (see `waggle.engine.attention`). A prefix is attended in whole vectors of
+the processor: what is left of it stands before each row's own keys. Rows are packed; only the
+attention over own keys is padded, and it reads the caches where they lie.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,28 +29,43 @@ from waggle.engine.stores import (
     round_up,
 )
 
+WIDTH = 16
+"""Keys in a vector of the processor: attention over another number of them is a third slower."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Rows whose cache slots lie side by side, so that nothing is copied to attend."""
+
+    tokens: slice
+    slots: slice
+    steps: int
+    grid: tuple[Any, Any] | None
+    """Where each token is among `steps` places per row; None where all places are taken."""
+    span: int
+    """Cache positions that are looked at."""
+    mask: Tensor | None
+    """Which of them each place sees; None where every row begins, and place n sees n + 1."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return int(self.slots.stop - self.slots.start)
+
 
 @dataclass(slots=True)
 class SharedChunk(Chunk):
-    """Where each token belongs.
-
-    `grid` places token n in the padded [B,T] grid (None when the grid is full); `slots` and
-    `positions` are its cache row and position after the prefix.
-    """
+    """Where each token belongs: its cache row, and its position behind the prefix's vectors."""
 
     slots: Tensor
     positions: Tensor
-    rows: int
-    steps: int
-    grid: tuple[Tensor, Tensor] | None
-    fresh: bool
-    """Whether every row starts at position 0, so that nothing cached is read."""
+    alone: tuple[int, slice] | None
+    """Slot and positions of a row alone, which are one piece of memory."""
+    blocks: list[Block]
     spans: list[tuple[PrefixKV, slice]]
     """The tokens behind each prefix."""
-    mask: Tensor | None = None
-    span: int = 0
-    cache_rows: Tensor | None = None
-    """Cache rows of the batch when they are not simply the first `rows`."""
+    begins: list[tuple[PrefixKV, int]]
+    """Slots of rows that begin behind a prefix which does not end with a vector."""
 
 
 class SharedStore:
@@ -68,7 +85,7 @@ class SharedStore:
 
     def room(self, prefix: int, own: int) -> int:
         """Return how many rows the memory holds when one of this size is among them."""
-        capacity = round_up(own + SLACK, 128)
+        capacity = _capacity(own)
         if capacity <= self.capacity:
             return self._rows
         each = position_bytes(self._shape, self._dtype)
@@ -78,7 +95,7 @@ class SharedStore:
 
     def reserve(self, prefix: int, own: int) -> bool:
         """Make room for rows of this many own positions; prefixes are kept elsewhere."""
-        capacity = max(self.capacity, round_up(own + SLACK, 128))
+        capacity = max(self.capacity, _capacity(own))
         if capacity == self.capacity:
             return False
         # What was said to fit is what there will be, though memory may have gone since.
@@ -121,38 +138,62 @@ class SharedStore:
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> SharedChunk:
         """Lay out a batch of rows."""
         sizes = [len(piece.tokens) for piece in pieces]
+        ahead = [_left(prefix) for prefix in prefixes]
+        firsts = [piece.start + left for piece, left in zip(pieces, ahead, strict=True)]
         lengths = self._index(sizes)
-        rows, steps = len(pieces), max(sizes)
-        row_of = torch.arange(rows, device=self._device).repeat_interleave(
+        row_of = torch.arange(len(pieces), device=self._device).repeat_interleave(
             lengths, output_size=sum(sizes)
         )
         first = lengths.cumsum(0) - lengths
         step_of = torch.arange(row_of.shape[0], device=self._device) - first[row_of]
-        starts = self._index([piece.start for piece in pieces])
-        positions = starts[row_of] + step_of
-        slots = [piece.slot for piece in pieces]
-        chunk = SharedChunk(
+        positions = self._index(firsts)[row_of] + step_of
+        vectors = [p.length - left for p, left in zip(prefixes, ahead, strict=True)]
+        return SharedChunk(
             tokens=self._index([*itertools.chain.from_iterable(p.tokens for p in pieces)]),
-            angles=positions + self._index([p.length for p in prefixes])[row_of],
-            slots=self._index(slots)[row_of],
+            angles=positions + self._index(vectors)[row_of],
+            slots=self._index([piece.slot for piece in pieces])[row_of],
             positions=positions,
-            rows=rows,
-            steps=steps,
-            grid=(row_of, step_of) if min(sizes) != steps else None,
-            fresh=not any(piece.start for piece in pieces),
+            alone=(pieces[0].slot, slice(firsts[0], firsts[0] + sizes[0]))
+            if len(sizes) == 1
+            else None,
+            blocks=[self._block(pieces, firsts, *run) for run in _runs(pieces)],
             spans=_spans(prefixes, sizes),
+            begins=[
+                (prefix, piece.slot)
+                for prefix, piece, left in zip(prefixes, pieces, ahead, strict=True)
+                if left and not piece.start
+            ],
         )
-        if not chunk.fresh:
-            self._look_back(chunk, slots, starts)
-        return chunk
 
-    def _look_back(self, chunk: SharedChunk, slots: list[int], starts: Tensor) -> None:
-        # Fused kernels want the span in multiples of eight; the mask hides the surplus.
-        chunk.span = round_up(int(starts.max()) + chunk.steps, 8)
-        grid = starts[:, None] + torch.arange(chunk.steps, device=self._device)
-        chunk.mask = attention.visibility(grid, chunk.span, self._shape.groups, self._dtype)
-        if slots != list(range(len(slots))):
-            chunk.cache_rows = self._index(slots)
+    def _block(self, pieces: Sequence[Piece], firsts: list[int], begin: int, end: int) -> Block:
+        """Lay out rows side by side; where all of them begin, places are cache positions."""
+        sizes = [len(piece.tokens) for piece in pieces[begin:end]]
+        firsts, before = firsts[begin:end], sum(len(piece.tokens) for piece in pieces[:begin])
+        fresh = not any(piece.start for piece in pieces[begin:end])
+        longest = max(first + size for first, size in zip(firsts, sizes, strict=True))
+        span = round_up(longest, WIDTH)
+        steps = span if fresh else max(sizes)
+        grid = None
+        if min(sizes) != steps:
+            grid = self._grid(firsts if fresh else [0] * len(sizes), sizes)
+        mask = None
+        if not fresh:
+            seen = self._index(firsts)[:, None] + torch.arange(steps, device=self._device)
+            mask = attention.visibility(seen, span, self._shape.groups, self._dtype)
+        slot = pieces[begin].slot
+        return Block(
+            slice(before, before + sum(sizes)), slice(slot, slot + end - begin),
+            steps, grid, span, mask,
+        )  # fmt: skip
+
+    def _grid(self, firsts: list[int], sizes: list[int]) -> tuple[Any, Any]:
+        """Return rows and places of tokens; of a row alone as a slice, which copies less."""
+        if len(sizes) == 1:
+            return 0, slice(firsts[0], firsts[0] + sizes[0])
+        spans = zip(firsts, sizes, strict=True)
+        rows = [row for row, size in enumerate(sizes) for _ in range(size)]
+        places = [place for first, size in spans for place in range(first, first + size)]
+        return self._index(rows), self._index(places)
 
     def _index(self, values: Sequence[int]) -> Tensor:
         return indices(values, self._device)
@@ -162,12 +203,20 @@ class SharedStore:
         assert isinstance(chunk, SharedChunk)
         k, v = kv.chunk(2, dim=1)
         keys, values = self._cache[index]
-        keys[chunk.slots, :, chunk.positions] = k
-        values[chunk.slots, :, chunk.positions] = v
-        out, lse = self._own(index, q, k, v, chunk)
+        for prefix, slot in chunk.begins:
+            left = _left(prefix)
+            keys[slot, :, :left], values[slot, :, :left] = prefix.layers[index][:, :, -left:]
+        for cache, fresh in ((keys, k), (values, v)):
+            if chunk.alone is None:
+                cache[chunk.slots, :, chunk.positions] = fresh
+            else:
+                cache[chunk.alone[0], :, chunk.alone[1]] = fresh.transpose(0, 1)
+        parts = [self._own(index, q[block.tokens], block) for block in chunk.blocks]
+        out, lse = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
         for prefix, span in chunk.spans:
-            if prefix.length:
-                keys, values = prefix.layers[index]
+            vectors = prefix.length - _left(prefix)
+            if vectors:
+                keys, values = prefix.layers[index][:, :, :vectors]
                 seen = attention.attend_prefix(q[span], keys, values, self._scale)
                 merged = attention.merge(seen, (out[span], lse[span]))
                 if len(chunk.spans) == 1:
@@ -175,19 +224,39 @@ class SharedStore:
                 out[span] = merged
         return out
 
-    def _own(
-        self, index: int, q: Tensor, k: Tensor, v: Tensor, chunk: SharedChunk
-    ) -> tuple[Tensor, Tensor]:
+    def _own(self, index: int, q: Tensor, block: Block) -> tuple[Tensor, Tensor]:
         """Attend over what each row owns; flat in, flat out."""
-        if chunk.fresh:
-            grid = (_pad(q, chunk), _pad(k, chunk), _pad(v, chunk))
-            out, lse = attention.attend_own(*grid, self._scale)
+        keys, values = (cache[block.slots, :, : block.span] for cache in self._cache[index])
+        padded = _pad(q, block)
+        if block.mask is None:
+            out, lse = attention.attend_own(padded, keys, values, self._scale)
         else:
-            assert chunk.mask is not None
-            keys, values = _span(self._cache[index], chunk)
-            padded = _pad(q, chunk)
-            out, lse = attention.attend_cached(padded, keys, values, self._scale, chunk.mask)
-        return _flatten(out, chunk), _flatten(lse, chunk)
+            out, lse = attention.attend_cached(padded, keys, values, self._scale, block.mask)
+        return _flatten(out, block), _flatten(lse, block)
+
+
+def _left(prefix: PrefixKV) -> int:
+    """Return how many keys of a prefix fill no vector."""
+    return prefix.length % WIDTH
+
+
+def _alone(pieces: Sequence[Piece], firsts: Sequence[int]) -> tuple[int, slice] | None:
+    """Return where the keys of a row go that nobody is beside."""
+    if len(pieces) > 1:
+        return None
+    return pieces[0].slot, slice(firsts[0], firsts[0] + len(pieces[0].tokens))
+
+
+def _capacity(own: int) -> int:
+    """Return the positions of a row that has this many of its own."""
+    return round_up(own + SLACK + WIDTH, 128)
+
+
+def _runs(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """Return the stretches of rows whose slots follow one another."""
+    count = len(pieces)
+    cuts = [row for row in range(1, count) if pieces[row].slot != pieces[row - 1].slot + 1]
+    return list(zip([0, *cuts], [*cuts, count], strict=True))
 
 
 def _spans(prefixes: Sequence[PrefixKV], sizes: Sequence[int]) -> list[tuple[PrefixKV, slice]]:
@@ -203,23 +272,15 @@ def _spans(prefixes: Sequence[PrefixKV], sizes: Sequence[int]) -> list[tuple[Pre
     return found
 
 
-def _span(cache: tuple[Tensor, Tensor], chunk: SharedChunk) -> tuple[Tensor, Tensor]:
-    keys, values = cache
-    if chunk.cache_rows is None:
-        return keys[: chunk.rows, :, : chunk.span], values[: chunk.rows, :, : chunk.span]
-    rows = chunk.cache_rows
-    return keys[rows, :, : chunk.span], values[rows, :, : chunk.span]
-
-
-def _pad(flat: Tensor, chunk: SharedChunk) -> Tensor:
-    if chunk.grid is None:
-        return flat.reshape(chunk.rows, chunk.steps, *flat.shape[1:])
-    padded = flat.new_zeros(chunk.rows, chunk.steps, *flat.shape[1:])
-    padded[chunk.grid] = flat
+def _pad(flat: Tensor, block: Block) -> Tensor:
+    if block.grid is None:
+        return flat.reshape(block.rows, block.steps, *flat.shape[1:])
+    padded = flat.new_zeros(block.rows, block.steps, *flat.shape[1:])
+    padded[block.grid] = flat
     return padded
 
 
-def _flatten(padded: Tensor, chunk: SharedChunk) -> Tensor:
-    if chunk.grid is None:
+def _flatten(padded: Tensor, block: Block) -> Tensor:
+    if block.grid is None:
         return padded.reshape(-1, *padded.shape[2:])
-    return padded[chunk.grid]
+    return padded[block.grid]

@@ -27,7 +27,10 @@ def test_the_bench_compares_equal_work() -> None:
     assert all(cell.decisions_per_s > 0 for cell in report.cells)
     assert report.prefix_tokens == 64
     text = "\n".join(lines(report))
-    assert "64 shared" in text
+    assert "64 shared" in text and "12.0 steps" in text
+    assert text.count("% of arithmetic") == text.count("% of bandwidth") == len(report.cells)
+    assert "no drafts" in modes["free, no drafts"].note
+    assert modes["constrained"].note.startswith("drafts of grammar and earlier answers: ")
     json.dumps(report.as_dict())
 
 

@@ -25,7 +25,7 @@ from waggle.engine.bench_report import BenchReport, Cell, lines
 from waggle.engine.bench_setup import Ask, Setup, mean, place, prepare
 from waggle.engine.clock import Clocked
 from waggle.engine.engine import Engine
-from waggle.engine.limits import Limits, floor_seconds, measure
+from waggle.engine.limits import Limits, floors, measure
 from waggle.engine.request import Completion, Prompt
 
 Say = Callable[[str], None]
@@ -91,21 +91,26 @@ def constrained(
     return engine.generate(prompts)
 
 
+TEACHER = "the law's teacher"
+
+
 class Mode(NamedTuple):
     """A way of decoding."""
 
     name: str
     decode: Decode
-    speculate: bool = True
+    drafts: str = "grammar and earlier answers"
+    """Where drafts come from; nothing where none are made."""
 
 
 def modes(setup: Setup) -> list[Mode]:
     """Return the ways in which a workload can be decoded."""
-    found = [Mode("free, no drafts", free, False), Mode("free", free)]
+    found = [Mode("free, no drafts", free, ""), Mode("free", free)]
     bound = [Mode("constrained", constrained)]
     if setup.work[0].draft is not None:
-        found.append(Mode("free, answer expected", partial(free, expected=True)))
-        bound.append(Mode("constrained, answer expected", partial(constrained, expected=True)))
+        found.append(Mode("free, answer expected", partial(free, expected=True), TEACHER))
+        decode = partial(constrained, expected=True)
+        bound.append(Mode("constrained, answer expected", decode, TEACHER))
     return [*found, *bound]
 
 
@@ -126,7 +131,7 @@ def compare(
         say("measuring transformers generate")
         baseline, answers = _baseline(setup, report, variants)
         for mode in chosen:
-            engine.speculate = mode.speculate
+            engine.speculate = bool(mode.drafts)
             try:
                 done = _measure(engine, setup, report, mode, baseline)
                 _judge(setup, report, mode, done, answers)
@@ -141,7 +146,7 @@ def compare(
 def _warmed(engine: Engine, setup: Setup, mode: Mode, say: Say) -> bool:
     """Decode other prompts in some way; whether that works here."""
     say(f"warming up {mode.name}")
-    engine.speculate = mode.speculate
+    engine.speculate = bool(mode.drafts)
     try:
         mode.decode(engine, setup, setup.warm)
     except Exception as error:
@@ -231,7 +236,9 @@ def _measure(
     drafted = sum(d.usage.drafted_tokens for d in done)
     accepted = sum(d.usage.accepted_tokens for d in done)
     cell = _cell(report, mode.name, seconds, tokens, steps, baseline)
-    cell.note = f"{accepted} of {drafted} drafted tokens kept"
+    cell.note = "no drafts"
+    if mode.drafts:
+        cell.note = f"drafts of {mode.drafts}: {accepted} of {drafted} tokens kept"
     cell.shares = _shares(engine, setup, mode.decode)
     report.cells.append(cell)
     if setup.device.startswith("cuda"):
@@ -261,9 +268,10 @@ def _cell(
     reuse = not mode.startswith("generate")
     prompt = report.tail_tokens + (0 if reuse else report.prefix_tokens)
     batches = report.batches
-    floor = batches * floor_seconds(report.limits, report.batch, prompt + tokens, steps)
+    times = floors(report.limits, report.batch, prompt + tokens, steps)
+    arithmetic, reading = (batches * least for least in times)
     rate = report.batch * batches / seconds
-    return Cell(mode, seconds, rate, tokens, steps, baseline / seconds, floor)
+    return Cell(mode, seconds, rate, tokens, steps, baseline / seconds, arithmetic, reading)
 
 
 def main() -> None:

@@ -22,8 +22,10 @@ class Cell:
     """Model passes per decision."""
     speedup: float
     """Against the fastest `generate`."""
-    floor: float
-    """Seconds this mode would take at the measured machine limits."""
+    arithmetic: float
+    """Seconds that the products of this mode take at the machine's measured speed."""
+    reading: float
+    """Seconds that its steps take to read the weights at the measured bandwidth."""
     note: str = ""
     shares: dict[str, float] = field(default_factory=dict)
     """Milliseconds of one more batch by kind of work, with the device waited for."""
@@ -76,7 +78,8 @@ def lines(report: BenchReport) -> list[str]:
         out.append(
             f"{cell.mode:34s} {cell.decisions_per_s:9.2f} decisions/s {cell.speedup:6.2f}x "
             f"{cell.tokens:5.1f} tokens {cell.steps:5.1f} steps "
-            f"{100 * cell.floor / cell.seconds:5.1f} % of the limit  {cell.note}"
+            f"{100 * cell.arithmetic / cell.seconds:5.1f} % of arithmetic "
+            f"{100 * cell.reading / cell.seconds:5.1f} % of bandwidth  {cell.note}"
         )
         if cell.shares:
             parts = ", ".join(f"{name} {value:.1f}" for name, value in cell.shares.items())

@@ -45,8 +45,7 @@ def _best(work: Any, cuda: bool) -> float:
     return best
 
 
-def floor_seconds(limits: Limits, batch: int, tokens: float, steps: float) -> float:
-    """Return the least time a batch can take: its arithmetic, or reading the weights each step."""
+def floors(limits: Limits, batch: int, tokens: float, steps: float) -> tuple[float, float]:
+    """Return the least time of a batch: for its arithmetic, and for reading the weights."""
     arithmetic = 2 * limits.weights * batch * tokens / limits.flops
-    reading = steps * limits.weight_bytes / limits.bandwidth
-    return max(arithmetic, reading)
+    return arithmetic, steps * limits.weight_bytes / limits.bandwidth

@@ -52,6 +52,16 @@ def test_wrong_gold_is_found(tmp_path: Path) -> None:
     assert report.failed == 1 and "gold of agent 2" in str(report.first_difference)
 
 
+def test_a_chain_that_bites_itself_ends(tmp_path: Path) -> None:
+    data = instance(independent_case("II-18", 2, 1), seed=1)
+    shard = [{"id": 0, "next": 1}, {"id": 1, "next": 2}, {"id": 2, "next": 1}, {"id": 3, "next": 3}]
+    data["agent_configs"][0]["input_shard"] = shard
+    data["agent_configs"][1]["input_shard"] = []
+    write(tmp_path, "a.json", data)
+    report = check_vectors(tmp_path)
+    assert report.failed == 1 and "gold of agent 0" in str(report.first_difference)
+
+
 def test_changed_shipped_shard_is_found(tmp_path: Path) -> None:
     write(tmp_path, "a.json", instance(independent_case("I-01", 2, 1)))
     report = check_vectors(tmp_path)

@@ -175,7 +175,7 @@ def _ranks(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, int]:
     pointed = set(following.values())
     item = next((i for i in following if i not in pointed), -1)
     ranks: dict[str, int] = {}
-    while item in following and len(ranks) < len(following):
+    while item in following and str(item) not in ranks:  # a file may hold a chain that bites itself
         ranks[str(item)] = len(ranks)
         item = following[item]
     return ranks

@@ -102,6 +102,11 @@ class Mode(NamedTuple):
     drafts: str = "grammar and earlier answers"
     """Where drafts come from; nothing where none are made."""
 
+    @property
+    def speculate(self) -> bool:
+        """Whether there are any."""
+        return bool(self.drafts)
+
 
 def modes(setup: Setup) -> list[Mode]:
     """Return the ways in which a workload can be decoded."""
@@ -131,7 +136,7 @@ def compare(
         say("measuring transformers generate")
         baseline, answers = _baseline(setup, report, variants)
         for mode in chosen:
-            engine.speculate = bool(mode.drafts)
+            engine.speculate = mode.speculate
             try:
                 done = _measure(engine, setup, report, mode, baseline)
                 _judge(setup, report, mode, done, answers)
@@ -146,7 +151,7 @@ def compare(
 def _warmed(engine: Engine, setup: Setup, mode: Mode, say: Say) -> bool:
     """Decode other prompts in some way; whether that works here."""
     say(f"warming up {mode.name}")
-    engine.speculate = bool(mode.drafts)
+    engine.speculate = mode.speculate
     try:
         mode.decode(engine, setup, setup.warm)
     except Exception as error:

@@ -92,6 +92,22 @@ def test_stale_call_ends_in_bottom_by_departure(monkeypatch: pytest.MonkeyPatch)
     assert not world.received
 
 
+def test_stale_call_of_a_node_that_left_the_world_ends_in_bottom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Leaving(Toy):
+        def active(self):  # type: ignore[no-untyped-def]
+            return [node for node in range(3) if node or not self.now]
+
+        def sense(self, node, local):  # type: ignore[no-untyped-def]
+            assert node in self.active(), "who is gone sees nothing"
+            return super().sense(node, local)
+
+    world = Leaving(evidence={(t, 0): [SEEN] for t in range(4)})
+    assert landing(world, fresh, monkeypatch) == "departure"
+    assert not world.received and all(0 not in acts for acts in world.acts)
+
+
 def test_stale_call_ends_in_bottom_by_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Toy(evidence={(0, 0): [SEEN]})
     assert landing(world, fresh, monkeypatch) == "expiry"

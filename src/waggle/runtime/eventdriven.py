@@ -131,6 +131,7 @@ class EventEngine(Engine):
     ) -> Generator[Sequence[Request], Sequence[Decode], None]:
         nodes = sorted(e.node for e in events if isinstance(e, Complete))
         calls = [self.pending.pop(node) for node in nodes]
+        self._cancelled.update(set(nodes).difference(self.world.active()))
         current = {
             node: show(self.swarm, node, time, self.order)
             for node, call in zip(nodes, calls, strict=True)

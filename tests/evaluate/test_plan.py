@@ -69,6 +69,8 @@ def test_horizons_multiply(tmp_path: Path) -> None:
         ("n = [4, 6]", "n = [0]", "n.0"),
         ("count = 3", "count = 0", "count"),
         ('title = "Small"', "title =", "not TOML"),
+        ('title = "Small"', "title = " + "[" * 5_000, "not TOML"),
+        ('title = "Small"', 'methods_from = "a\\u0000b"', "not TOML"),
         ('title = "Small"', 'backbone = "nano"', "a recipe of training; use `waggle train"),
     ],
 )
@@ -76,6 +78,13 @@ def test_bad_recipes_are_one_clear_line(tmp_path: Path, old: str, new: str, mess
     with pytest.raises(ConfigError, match=message) as error:
         cells(load(recipe(tmp_path, RECIPE.replace(old, new))))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("theirs", ["methods = []", "methods = 3"])
+def test_methods_of_another_recipe_must_be_tables(tmp_path: Path, theirs: str) -> None:
+    (tmp_path / "other.toml").write_text(theirs)
+    with pytest.raises(ConfigError, match="one table for each"):
+        load(recipe(tmp_path, 'methods_from = "other.toml"\n' + RECIPE))
 
 
 def test_missing_recipe(tmp_path: Path) -> None:

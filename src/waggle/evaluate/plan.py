@@ -156,8 +156,10 @@ def load(path: Path) -> Recipe:
         raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
     shared = data.pop("methods_from", None)
     if shared is not None:
-        theirs = _read(path.parent / str(shared)).get("methods", {})
-        data["methods"] = {**theirs, **data.get("methods", {})}
+        theirs, own = _read(path.parent / str(shared)).get("methods", {}), data.get("methods", {})
+        if not isinstance(theirs, dict) or not isinstance(own, dict):
+            raise ConfigError(f"{path}: methods: write one table for each, [methods.NAME]")
+        data["methods"] = {**theirs, **own}
     try:
         recipe = Recipe.model_validate(data)
     except ValidationError as error:
@@ -180,7 +182,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path} ({error.strerror}); name a recipe file") from None
     except msgspec.MsgspecError as error:
         raise ConfigError(f"{path} is no recipe ({error}); run `waggle eval` again") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
 
 

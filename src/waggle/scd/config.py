@@ -183,7 +183,7 @@ def read_recipe(path: Path) -> Recipe:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise ConfigError(f"cannot read recipe {path} ({reason}); see recipes/") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"recipe {path} is not TOML ({error})") from None
     try:
         return Recipe.model_validate(data)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.report import sheets
+from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import catalog, matching, page, tables
@@ -185,3 +186,20 @@ def test_an_unequal_run_says_so_on_its_page(tmp_path: Path) -> None:
     assert "Ours: 6 of 12 planned episodes, 1 seeds" in written.markdown.read_text()
     assert "Ours †" in written.html.read_text()
     assert provenance([], recipe) == ("no finished episodes yet",)
+
+
+def test_a_report_from_records_says_which_rows_have_none(tmp_path: Path) -> None:
+    recipe = sheets.recipe(SILO, tables=["primary"])
+    rows = sheets.played(recipe, sheets.by_method(teacher=1, quiet=0, learned=1))
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in rows))
+    kept = [row for row in rows if row.method != "learned"]
+    text = page.write(recipe, tmp_path, kept).markdown.read_text()
+    assert "no record is kept of 12 rows, left out here: learned" in text
+    assert "no record" not in page.write(recipe, tmp_path).markdown.read_text()
+
+
+def test_commands_do_not_tell_where_they_were_typed() -> None:
+    assert sessions.plain("__main__.py eval recipes/a.toml --out /home/me/runs/a --seeds 3") == (
+        "waggle eval recipes/a.toml --out a --seeds 3"
+    )
+    assert sessions.plain("waggle eval a.toml") == "waggle eval a.toml"

@@ -207,9 +207,29 @@ def test_held_out_reads_diagnoses(tmp_path: Path) -> None:
         ("nano", "synthetic", "canonical", "800", "100.00", "100.00", "99.75", "98.00", "74.75"),
     )
     assert structure.rows == (("equivariance canonical summary", "1.0000"),)
-    (folder / "bad.json").write_text("{")
-    with pytest.raises(ConfigError, match="waggle diagnose"):
-        held_out.tables(tmp_path)
+    assert "nano: the file does not say what was measured" in decisions.notes
+    for broken in ("{", "[1]", "\xff"):
+        (folder / "bad.json").write_text(broken, encoding="latin-1")
+        with pytest.raises(ConfigError, match="waggle diagnose"):
+            held_out.tables(tmp_path)
+
+
+def test_held_out_takes_what_diagnose_writes(tmp_path: Path) -> None:
+    """Undefined measures are NaN; a value and a name for every view make a file of megabytes."""
+    folder = tmp_path / held_out.FOLDER
+    folder.mkdir()
+    result = {"synthetic views": 800, "synthetic mode_f1": float("nan"), "train head field": 1e309,
+              "probe all": 0.5, "teacher": "expert", "backbone": "nano",
+              "command": "waggle diagnose nano --out x.json",
+              "unit names": {"transitions": [f"unit {k}" for k in range(90_000)]}}  # fmt: skip
+    path = folder / "nano.json"
+    path.write_text(json.dumps(result))
+    assert path.stat().st_size > 1 << 20
+    decisions, structure = held_out.tables(tmp_path)
+    assert decisions.rows[0][3:] == ("800", "—", "—", "—", "—", "—")
+    assert structure.rows == (("train head field", "—"), ("probe all", "0.5000"))
+    told = "nano: teacher expert, backbone nano, command waggle diagnose nano --out x.json"
+    assert told in decisions.notes and told in structure.notes
 
 
 def test_figures_repeat_and_name_what_they_show() -> None:

@@ -13,6 +13,7 @@ from waggle.cli.options import make_law
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.store import Store
+from waggle.evaluate.sessions import command_line
 from waggle.runtime.sync import native_order
 
 
@@ -67,13 +68,19 @@ def diagnose(
     if trained:
         result = joined(result, diagnose_folder(findings, folder, transitions))
     _relative(result, baseline)
+    shown = numbers(result)
+    result |= {
+        "teacher": str(getattr(player, "teacher", "none")),
+        "backbone": str(getattr(player, "backbone", "none")),
+        "command": command_line(),
+    }
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(dumps(result), encoding="utf-8")
     if json:
         console.dump(result)
         return
-    console.table(f"Diagnosis of {law}", ("measure", "value"), list(numbers(result).items()))
+    console.table(f"Diagnosis of {law}", ("measure", "value"), list(shown.items()))
 
 
 def _relative(result: dict[str, Any], baseline: Path | None) -> None:

@@ -58,9 +58,19 @@ def read(folder: Path) -> list[Session]:
 
 
 def command_line() -> str:
-    """Return the command as it was typed, the program by its bare name."""
+    """Return the command as it was typed, the program and folders elsewhere by their bare names."""
     name = Path(sys.argv[0]).stem
-    return " ".join(["waggle" if name == "__main__" else name, *sys.argv[1:]])
+    return plain(" ".join(["waggle" if name == "__main__" else name, *sys.argv[1:]]))
+
+
+def plain(command: str) -> str:
+    """Return a command without what only tells where it was typed: programs' and absolute paths."""
+    words = command.split(" ")
+    name = "waggle" if words[0].startswith("__main__") else words[0]
+    rest = [
+        Path(word).name if word.startswith("/") and len(word) > 1 else word for word in words[1:]
+    ]
+    return " ".join([name, *rest])
 
 
 def now() -> str:

@@ -94,7 +94,7 @@ def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
     first, second, third = arms(found, late), effects(found, late), conventional(plain)
     made = [
         first._replace(notes=(*first.notes, *_told(found), *sources[0], *gaps)),
-        second._replace(notes=(*second.notes, *gaps)),
+        second._replace(notes=(*second.notes, *_told(found), *sources[0], *gaps)),
         third._replace(notes=(*third.notes, *sources[1])),
     ]
     if late:

@@ -9,17 +9,19 @@ name of the law.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from waggle.core.errors import ConfigError
 from waggle.report.tables import Table, number, percent
 
 FOLDER = "diagnoses"
-MAX_BYTES = 1 << 20
+MAX_BYTES = 64 << 20
+"""A diagnosis holds a value and a name for every view and transition: some hundred kilobytes."""
+_TOLD = ("teacher", "backbone", "trained by", "command")
 _DECISIONS = ("views", "json_valid", "schema_valid", "executable", "mode_f1", "exact")
 
 
@@ -33,15 +35,27 @@ def _read(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path} is too long for a diagnosis; remove it")
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as error:
+        # The standard reader: what could not be measured is written as NaN.
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path} is no result of `waggle diagnose --out` ({error}); remove it"
         ) from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} is no result of `waggle diagnose --out`; remove it")
+    return found
 
 
 def _share(value: Any) -> str:
-    return percent(float(value), 2) if isinstance(value, int | float) else number(None)
+    known = isinstance(value, int | float) and isfinite(value)
+    return percent(float(value), 2) if known else number(None)
+
+
+def _origins(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Say of every law who taught it, what it runs on and by which command it was measured."""
+    for name, result in found.items():
+        said = [f"{key} {result[key]}" for key in _TOLD if isinstance(result.get(key), str)]
+        yield f"{name}: {', '.join(said) or 'the file does not say what was measured'}"[:400]
 
 
 def _decisions(found: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -56,6 +70,7 @@ def _decisions(found: Mapping[str, Mapping[str, Any]]) -> Table:
                "mode macro-F1", "exact match")  # fmt: skip
     notes = (
         "per cent, free greedy decoding; native views: evaluation seeds, labelled by the expert",
+        *_origins(found),
     )
     return Table("Held-out local decisions", columns, tuple(body), notes)
 
@@ -67,10 +82,16 @@ def _structure(found: Mapping[str, Mapping[str, Any]]) -> Table:
         if key.startswith(("equivariance", "probe", "train head"))
     ]
     body = tuple((key, *(_plain(result.get(key)) for result in found.values())) for key in keys)
-    return Table("Deployed structure", ("measure", *found), body, ("shares from 0 to 1",))
+    notes = (
+        "shares from 0 to 1; ties: views with records that nothing tells apart",
+        *_origins(found),
+    )
+    return Table("Deployed structure", ("measure", *found), body, notes)
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return number(None) if value is None else str(value)
-    return str(value) if isinstance(value, int) else number(value, 4)
+    if isinstance(value, int):
+        return str(value)
+    return number(value if isfinite(value) else None, 4)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
-from waggle.evaluate.rows import Row, read_rows
+from waggle.evaluate.rows import FILE, Row, read_rows
 from waggle.report import catalog, factorial, figure, held_out, reading, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.tables import Table
@@ -68,12 +68,13 @@ def draw(recipe: Recipe, rows: Sequence[Row]) -> list[Figure]:
 
 def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Written:
     """Write the report of a run directory, from its row file unless rows are given."""
+    measured = _measured(rows, folder)
     if rows is None:
         rows = read_rows(folder) if recipe.blocks else []
     counted = reading.whole([row for row in rows if not row.error], recipe)
     arms = factorial.tables(folder, counted.rows, recipe)
     made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
-    meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes)
+    meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes) + measured
     played = _sessions(sessions.read(folder), recipe)
     if not made:
         raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")
@@ -103,6 +104,16 @@ def _write(
     return paths
 
 
+def _measured(rows: Sequence[Row] | None, folder: Path) -> list[str]:
+    """Say how many rows of the run have no record, where it is read from records."""
+    if rows is None or not (folder / FILE).exists():
+        return []
+    there = {(row.method, row.cell) for row in rows}
+    gone = [row for row in read_rows(folder) if (row.method, row.cell) not in there]
+    names = ", ".join(dict.fromkeys(row.method for row in gone))
+    return [f"no record is kept of {len(gone):,} rows, left out here: {names}"] if gone else []
+
+
 def _meta(rows: Sequence[Row], failed: Sequence[Row], notes: Sequence[str]) -> list[str]:
     seeds = sorted({row.seed for row in rows})
     lines = [f"episodes: {len(rows):,}, failed: {len(failed)}"]
@@ -121,11 +132,12 @@ def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]
         body.append(
             (", ".join(names) or each.law, f"{each.episodes:,}", f"{each.updates:,}",
              f"{each.seconds:,.1f}", f"{rate:,.0f}", each.executor, each.machine, each.started,
-             each.command)
+             sessions.plain(each.command))
         )  # fmt: skip
     columns = ("methods", "episodes", "decisions", "seconds", "decisions / s", "executor",
                "machine", "started (UTC)", "command")  # fmt: skip
-    notes = ("wall clock of each call, measuring and loading of weights included",)
+    notes = ("wall clock of each call, measuring and loading of weights included; calls of merged "
+             "runs are listed whole, also where rows were taken of a part",)  # fmt: skip
     return [Table("What was played", columns, tuple(body), notes)] if body else []
 
 

@@ -144,7 +144,7 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Figure:
     row = told(rows, recipe)
     start = int(row.course["injection"][0])
     rounds = [k - start for k in range(len(row.course["old"]))]
-    shown = [k for k, at in enumerate(rounds) if -_BEFORE <= at <= _LONGEST]
+    shown = [k for k, at in enumerate(rounds) if at >= -_BEFORE]  # to the end, where it is decided
     axes = canvas(1, 3, width=2.7, height=2.1)
     panels = (
         ("share of agents", _SHARES),

@@ -14,6 +14,7 @@ from waggle.engine.nano import nano_tokenizer
 from waggle.scd import flats as flats_module
 from waggle.scd import reaping, tokenstore
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne
+from waggle.scd.descent import rate_factor
 from waggle.scd.flats import Flats
 from waggle.scd.forward import run
 from waggle.scd.model import Student
@@ -22,7 +23,6 @@ from waggle.scd.sprint import nll_of
 from waggle.scd.stages import Stages
 from waggle.scd.stored import Stored
 from waggle.scd.tokens import Coder
-from waggle.scd.trainer import rate_factor
 
 SETTINGS = HarvestSettings(
     tasks=("beacon",), native=120, synthetic=200, held_out=8, n=(6,), rounds=6, made_up=50

@@ -17,12 +17,13 @@ from waggle.scd import checkpoint
 from waggle.scd.checkpoint import TrainError, read_tensors
 from waggle.scd.config import Recipe
 from waggle.scd.data import labelled
+from waggle.scd.descent import rate_factor
 from waggle.scd.diagnose import law_of
 from waggle.scd.findings import Findings, diagnose_folder, diagnose_law, load_student
 from waggle.scd.flats import laid
 from waggle.scd.forward import flat_states, output_of
 from waggle.scd.stages import Stages
-from waggle.scd.trainer import Trainer, rate_factor
+from waggle.scd.trainer import Trainer
 
 
 def changed(recipe: Recipe, **parts: dict[str, object]) -> Recipe:

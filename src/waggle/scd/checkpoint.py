@@ -161,3 +161,19 @@ def publishing(target: Path) -> Iterator[Path]:
             reason = str(error).splitlines()[0][:120]
             raise TrainError(f"cannot write {target} ({reason}); free some space, resume") from None
         raise
+
+
+def restore(trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, torch.Tensor],
+            source: Path) -> None:  # fmt: skip
+    """Put saved weights into a student.
+
+    Raises:
+        TrainError: if they are those of another student.
+    """
+    if trained.keys() != weights.keys():
+        raise TrainError(f"{source} was made for another backbone or adapter; train it again")
+    with torch.no_grad():
+        for name, parameter in trained.items():
+            if parameter.shape != weights[name].shape:
+                raise TrainError(f"{source} was made for another adapter rank; train it again")
+            parameter.copy_(weights[name])

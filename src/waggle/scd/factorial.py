@@ -145,11 +145,10 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 
 
 def _run_cell(cell: Cell) -> dict[str, Any]:
-    from waggle.scd.checkpoint import read_tensors
+    from waggle.scd.checkpoint import read_tensors, restore
     from waggle.scd.diagnose import law_of
     from waggle.scd.findings import diagnose_folder, diagnose_law, joined, numbers, told, uncompiled
     from waggle.scd.model import collect
-    from waggle.scd.trainer import restore
 
     if not cell.recipe.run.compile_arms:
         cell = cell._replace(recipe=uncompiled(cell.recipe))

@@ -25,7 +25,6 @@ from waggle.scd.data import Labelled, labelled
 from waggle.scd.model import Student
 from waggle.scd.prepare import Prepared
 from waggle.scd.states import read
-from waggle.scd.trainer import restore
 
 ORDERS: tuple[Order, ...] = ("shuffled", "canonical")
 UNITS = ("units", "unit names")
@@ -184,7 +183,7 @@ def load_student(law: Path) -> Student:
     recipe = uncompiled(Recipe.model_validate(about["recipe"]))
     student = Student(recipe, 0)
     best = law.parent / "best" / "trainable.safetensors"
-    restore(student.trainable(), checkpoint.read_tensors(best), best)
+    checkpoint.restore(student.trainable(), checkpoint.read_tensors(best), best)
     return student
 
 

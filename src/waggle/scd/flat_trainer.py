@@ -40,7 +40,7 @@ class FlatTrainer(Trainer, Generic[P]):
         finally:
             if self._captured is not None:
                 self._captured.forget()
-                self._optimizer.zero_grad(set_to_none=True)
+                self._descent.forget()
 
     def _cut(self, update: int) -> Iterator[P]:
         """Cut this process's share of an update into passes on the device."""

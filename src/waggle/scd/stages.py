@@ -32,7 +32,7 @@ from waggle.scd.sprint import Sprint
 from waggle.scd.stored import Stored
 from waggle.scd.tandem import Tandem
 from waggle.scd.tokens import Coder
-from waggle.scd.trainer import Plan, Trainer, Watch, nobody, restore
+from waggle.scd.trainer import Plan, Trainer, Watch, nobody
 
 WARM_START = "warm-start"
 
@@ -153,7 +153,7 @@ class Stages:
         # A student of an earlier stage is compiled already; what of it is trained is replaced.
         student = self._kept or self._student()[0]
         start = self._start / "best" / "trainable.safetensors"
-        restore(student.trainable(), checkpoint.read_tensors(start), start)
+        checkpoint.restore(student.trainable(), checkpoint.read_tensors(start), start)
         lessons, held = self.lessons()
         heads = Heads(student.width, derive(self.seed, "heads"))
         plan = Plan(
@@ -233,7 +233,7 @@ class Stages:
             return folder
         self._processes.wait()
         best = folder / "best" / "trainable.safetensors"
-        restore(trainer.student.trainable(), checkpoint.read_tensors(best), best)
+        checkpoint.restore(trainer.student.trainable(), checkpoint.read_tensors(best), best)
         self._kept = trainer.student
         if self._processes.main:
             export.export(trainer.student, folder / export.FOLDER, self._card(progress, arm))

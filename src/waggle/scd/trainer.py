@@ -25,6 +25,7 @@ from waggle.scd.averages import averages, numbers
 from waggle.scd.checkpoint import Checkpoints, Progress, TrainError
 from waggle.scd.config import Run, Stage, StageTwo
 from waggle.scd.data import Move, Pair
+from waggle.scd.descent import Changing, Descent
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
 from waggle.scd.passes import Record, Result, Sums, Totals, Weights, add, grouped, scd_pass
@@ -80,31 +81,16 @@ class Trainer:
         self._replays = plan.run.capture and plan.run.flat and on_cuda and (
             self._processes.count == 1
         )  # fmt: skip
+        self._changing = Changing(student.device, replayed=self._replays)
         self._factors: Weights | None = None
-        self._optimizer = self._make_optimizer()
+        self._descent = Descent(
+            self._trained, self._heads, plan.stage, student.device, self._changing
+        )
         self._checkpoints = Checkpoints(folder / "checkpoints", plan.identity)
         self.progress = Progress(0, -1, math.inf)
         self._last: float | None = None
         self._read: tuple[int, float] = (0, time.perf_counter())
         self._tokens = 0.0
-
-    def _make_optimizer(self) -> torch.optim.AdamW:
-        stage, heads = self.plan.stage, self._heads
-        groups: list[dict[str, Any]] = [
-            {"params": list(self._trained.values()), "base": stage.rate}
-        ]  # fmt: skip
-        if heads is not None and isinstance(stage, StageTwo):
-            groups.append({"params": list(heads.parameters()), "base": stage.head_rate})
-        for group in groups:
-            group["lr"] = self._changing(group["base"])
-        fused = torch.device(self.student.device).type == "cuda"
-        return torch.optim.AdamW(
-            groups, weight_decay=stage.weight_decay, fused=fused, capturable=self._replays
-        )
-
-    def _changing(self, value: float) -> Any:
-        """Return a number that changes between updates: a tensor where updates are replayed."""
-        return torch.tensor(value, device=self.student.device) if self._replays else value
 
     def train(self, until: int | None = None) -> Progress:
         """Train from the newest checkpoint to the end, or to an update; return where it stands."""
@@ -179,7 +165,7 @@ class Trainer:
     def _update(self, update: int, batch: Batch) -> dict[str, float]:
         """Run all passes of one update and take the optimizer step; read losses now and then."""
         self._seed_dropout(update)
-        self._set_rates(update)
+        self._descent.set_rates(update, self.progress.seconds)
         self._set_weights(update)
         if not self.student.model.training:
             self.student.model.train()
@@ -192,13 +178,13 @@ class Trainer:
         return self._work(batch)
 
     def _work(self, batch: Any) -> Sums:
-        self._optimizer.zero_grad(set_to_none=True)
+        self._descent.forget()
         sums: Sums = {}
         assert self._factors is not None
         for result in self._passes(batch, self._factors):
             torch.autograd.backward(result.loss)
             add(sums, result.sums)
-        return sums | self._step()
+        return sums | self._descent.step(self._processes)
 
     def _values(self, update: int, sums: Sums) -> dict[str, float]:
         """Read what is logged; this waits for the device.
@@ -235,37 +221,15 @@ class Trainer:
             self._factors = Weights(0.0, 0.0, 1.0, 0.0, plan.mean)
             return
         rise = losses.ramp(update, stage.warm_up, stage.ramp)
-        known = self._factors
-        orbit = self._set(None if known is None else known.orbit, plan.orbit * rise)
-        field = self._set(None if known is None else known.field, plan.field * rise)
+        known, change = self._factors, self._changing.set
+        orbit = change(None if known is None else known.orbit, plan.orbit * rise)
+        field = change(None if known is None else known.field, plan.field * rise)
         self._factors = Weights(orbit, field, stage.lambda_state, stage.beta, plan.mean)
-
-    def _set(self, kept: Any, value: float) -> Any:
-        """Change a number that `_changing` made."""
-        if isinstance(kept, torch.Tensor):
-            return kept.fill_(value)
-        return self._changing(value)
 
     def _seed_dropout(self, update: int) -> None:
         """Name this update's dropout; a process of a group draws its own."""
         rank = self._processes.rank
         torch.manual_seed(derive(self.plan.seed, "dropout", update, rank) % 2**63)
-
-    def _set_rates(self, update: int) -> None:
-        stage = self.plan.stage
-        share = None if stage.seconds is None else self.progress.seconds / stage.seconds
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._set(group["lr"], group["base"] * rate_factor(stage, update, share))
-
-    def _step(self) -> Sums:
-        """Add gradients up, clip backbone and heads apart, and step; return the norms."""
-        norms: Sums = {}
-        for name, group in zip(("backbone", "heads"), self._optimizer.param_groups, strict=False):
-            self._processes.add_gradients(group["params"])
-            norm = torch.nn.utils.clip_grad_norm_(group["params"], self.plan.stage.clip)
-            norms[f"gradient.{name}"] = norm.detach()
-        self._optimizer.step()
-        return norms
 
     def _validate(self) -> dict[str, float]:
         """Measure validation decision loss and keep the weights if it is the smallest."""
@@ -295,8 +259,7 @@ class Trainer:
     def _save(self) -> None:
         if self._processes.main:
             heads = {} if self._heads is None else self._heads.state_dict()
-            optimizer = self._optimizer.state_dict()
-            self._checkpoints.save(self.progress, self._trained, heads, optimizer)
+            self._checkpoints.save(self.progress, self._trained, heads, self._descent.state())
         self._processes.wait()
 
     def _resume(self) -> None:
@@ -304,45 +267,8 @@ class Trainer:
         if newest is None:
             return
         found = checkpoint.load(newest)
-        restore(self._trained, found.weights, newest)
+        checkpoint.restore(self._trained, found.weights, newest)
         if self._heads is not None:
             self._heads.load_state_dict(found.heads)
-        # How the optimizer runs is this run's affair, whatever wrote the checkpoint.
-        for saved, own in zip(found.optimizer["param_groups"], self._optimizer.param_groups,
-                              strict=True):  # fmt: skip
-            saved.update({name: own[name] for name in ("lr", "fused", "capturable", "foreach")})
-        self._optimizer.load_state_dict(found.optimizer)
+        self._descent.resume(found.optimizer)
         self.progress = found.progress
-
-
-def restore(trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, torch.Tensor],
-            source: Path) -> None:  # fmt: skip
-    """Put saved weights into a student.
-
-    Raises:
-        TrainError: if they are those of another student.
-    """
-    if trained.keys() != weights.keys():
-        raise TrainError(f"{source} was made for another backbone or adapter; train it again")
-    with torch.no_grad():
-        for name, parameter in trained.items():
-            if parameter.shape != weights[name].shape:
-                raise TrainError(f"{source} was made for another adapter rank; train it again")
-            parameter.copy_(weights[name])
-
-
-def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
-    """Return the factor on learning rates: linear warm-up, then constant or cosine.
-
-    Args:
-        stage: the schedule.
-        update: the update, from 0.
-        share: how much of a time budget is gone; by default the share of updates counts.
-    """
-    if update < stage.rate_warm_up:
-        return (update + 1) / stage.rate_warm_up
-    if stage.decay == "constant":
-        return 1.0
-    if share is None:
-        share = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.report import sheets
+from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
@@ -203,3 +204,14 @@ def test_commands_do_not_tell_where_they_were_typed() -> None:
         "waggle eval recipes/a.toml --out a --seeds 3"
     )
     assert sessions.plain("waggle eval a.toml") == "waggle eval a.toml"
+
+
+def test_rows_of_another_recipe_version_are_one_line(tmp_path: Path) -> None:
+    recipe = sheets.recipe(SILO, tables=["primary"])
+    rows = [
+        msgspec.structs.replace(row, cell="f" * 16)
+        for row in sheets.played(recipe, sheets.by_method(teacher=1, quiet=0, learned=1))
+    ]
+    with pytest.raises(ConfigError, match=r"all 36 rows in .* another plan") as caught:
+        page.write(recipe, tmp_path, rows)
+    assert "\n" not in str(caught.value)

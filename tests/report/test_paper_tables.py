@@ -97,6 +97,19 @@ def test_extension_retains_the_ratio() -> None:
     assert row[1:4] == ("80.0", "60.0", "75.0")
 
 
+def test_retention_is_on_seeds_that_both_populations_have() -> None:
+    """The seed that is missing at the larger population is an easy one at the smaller."""
+    recipe = sheets.recipe({**SILO, "n": [64, 128]})
+    rows = sheets.played(
+        recipe,
+        lambda c: 0.3 if c.case.n == 128 else 0.4 if c.case.seed == 20_000 else 0.8,
+    )
+    cut = [r for r in rows if not (r.method == "learned" and (r.n, r.seed) == (128, 20_001))]
+    found = {row[0]: row[1:4] for row in made("extension", recipe, cut).rows}
+    assert found["Expert"] == ("60.0", "30.0", "50.0")
+    assert found["Ours †"] == ("60.0", "30.0", "75.0")
+
+
 def test_anchor_tables_have_deviations_and_kilobytes() -> None:
     recipe = sheets.recipe({**SWARM, "n": [8]}, {**SILO, "n": [4, 8]})
     rows = sheets.played(recipe, lambda cell: float(cell.case.seed % 2))

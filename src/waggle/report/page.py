@@ -73,6 +73,11 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
         rows = read_rows(folder) if recipe.blocks else []
     counted = reading.whole([row for row in rows if not row.error], recipe)
     arms = factorial.tables(folder, counted.rows, recipe)
+    if rows and not counted.rows and not arms and counted.foreign == len(rows):
+        raise ConfigError(
+            f"all {len(rows):,} rows in {folder} are of another plan than its recipe; run the recipe "
+            "that they were played by with --out and this folder, or `waggle eval` again"
+        )
     made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
     meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes) + measured
     played = _sessions(sessions.read(folder), recipe)

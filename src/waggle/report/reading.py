@@ -140,6 +140,8 @@ class Whole(NamedTuple):
 
     rows: list[Row]
     notes: list[str]
+    foreign: int = 0
+    """How many rows are of other plans."""
 
 
 def whole(rows: Sequence[Row], recipe: Recipe) -> Whole:
@@ -162,7 +164,7 @@ def whole(rows: Sequence[Row], recipe: Recipe) -> Whole:
                case.shock, case.seed)  # fmt: skip
         groups[key].append(row)
     kept = [row for key, group in groups.items() if len(group) == wanted[key] for row in group]
-    return Whole(kept, _unfinished(recipe, wanted, groups, foreign))
+    return Whole(kept, _unfinished(recipe, wanted, groups, foreign), foreign)
 
 
 def _unfinished(

@@ -218,9 +218,8 @@ def extension(rows: Rows, recipe: Recipe) -> Table:
         silo = {n: [r for r in _silo(own) if r.n == n] for n in (small, large)}
         swarm = {n: [r for r in _swarm(own) if r.n == n] for n in (small, large)}
         one, two = (mean(silo[n], metric("score")) for n in (small, large))
-        kept = None if not one or two is None else two / one
         return [
-            percent(one), percent(two), percent(kept),
+            percent(one), percent(two), percent(_retention(silo[small], silo[large])),
             number(mean(silo[large], metric("messages")), 2),
             *(number(macro(swarm[n], anchors.normalized)) for n in (small, large)),
         ]  # fmt: skip
@@ -233,5 +232,19 @@ def extension(rows: Rows, recipe: Recipe) -> Table:
         f"Population extension from N = {small} to N = {large}", chosen, recipe, columns, cells,
         better=["higher", "higher", "higher", "fewest", "higher", "higher"],
         spans=[Span("Silo", 4), Span("SwarmBench P/F normalized", 2)],
-        notes=("retention: mean S at the larger over the smaller population", anchors.describe()),
+        notes=("retention: mean S at the larger over the smaller population, on tasks and seeds "
+               "that both have; who is at chance keeps it", anchors.describe()),
     )  # fmt: skip
+
+
+def _retention(small: Rows, large: Rows) -> float | None:
+    """Return success at the larger population over that at the smaller, on the same cases."""
+
+    def case(row: Row) -> tuple[str, str, int, int]:
+        return row.task, options_of(row.options), row.rounds, row.seed
+
+    both = {case(row) for row in small} & {case(row) for row in large}
+    one, two = (
+        mean([r for r in rows if case(r) in both], metric("score")) for rows in (small, large)
+    )
+    return None if not one or two is None else two / one

@@ -185,6 +185,19 @@ def test_cut_gzip_and_foreign_files(path: Path, tmp_path: Path) -> None:
         read(tmp_path / "missing")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("rounds", [1, 200])
+def test_a_full_disk_is_one_clear_line_and_leaves_nothing(tmp_path: Path, rounds: int) -> None:
+    case = Case("beacon", "beacon", 8, 10_000, rounds)
+    target = RecordFile(tmp_path / "record.jsonl.gz")
+    target._raw.close()
+    target._raw = target._gzip.fileobj = open("/dev/full", "wb")  # noqa: SIM115
+    with pytest.raises(RecordError, match="free some space") as error, target as sink:
+        Engine(Beacon().open(case), Heuristic(), case, sinks=[sink]).play()
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_unwritable_folder_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RecordError, match="choose another --out"):

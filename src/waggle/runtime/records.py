@@ -10,6 +10,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -53,20 +54,30 @@ class RecordFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._gzip.close()
-        self._raw.close()
-        if self._finished and error is None:
-            os.replace(self._partial, self.path)
-        else:
+        try:
+            with self._writing():
+                self._gzip.close()
+                self._raw.close()
+                if self._finished and error is None:
+                    os.replace(self._partial, self.path)
+        finally:
+            with suppress(OSError):
+                self._raw.close()
             self._partial.unlink(missing_ok=True)
 
-    def _line(self, entry: Header | RoundRecord | Footer) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say in one line that a disk is full, whichever write finds it out."""
         try:
-            self._gzip.write(_encoder.encode(entry) + b"\n")
+            yield
         except OSError as error:
             raise RecordError(
                 f"cannot write {self.path} ({error.strerror}); free some space, then run again"
             ) from None
+
+    def _line(self, entry: Header | RoundRecord | Footer) -> None:
+        with self._writing():
+            self._gzip.write(_encoder.encode(entry) + b"\n")
 
     def header(self, header: Header) -> None:
         """Start the record."""
@@ -79,9 +90,10 @@ class RecordFile:
     def footer(self, footer: Footer) -> None:
         """Finish the record and make it durable."""
         self._line(footer)
-        self._gzip.flush()
-        self._raw.flush()
-        os.fsync(self._raw.fileno())
+        with self._writing():
+            self._gzip.flush()
+            self._raw.flush()
+            os.fsync(self._raw.fileno())
         self._finished = True
 
 

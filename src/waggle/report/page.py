@@ -73,11 +73,8 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
         rows = read_rows(folder) if recipe.blocks else []
     counted = reading.whole([row for row in rows if not row.error], recipe)
     arms = factorial.tables(folder, counted.rows, recipe)
-    if rows and not counted.rows and not arms and counted.foreign == len(rows):
-        raise ConfigError(
-            f"all {len(rows):,} rows in {folder} are of another plan than its recipe; run the recipe "
-            "that they were played by with --out and this folder, or `waggle eval` again"
-        )
+    if rows and not counted.rows and not arms:
+        raise ConfigError(_nothing(rows, counted.foreign))
     made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
     meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes) + measured
     played = _sessions(sessions.read(folder), recipe)
@@ -107,6 +104,16 @@ def _write(
     for each in drawn:
         figure.save(each, folder)
     return paths
+
+
+def _nothing(rows: Sequence[Row], foreign: int) -> str:
+    """Say why none of the rows of a run counts."""
+    failed = sum(bool(row.error) for row in rows)
+    return (
+        f"no finished episode to report: of {len(rows):,} rows {foreign:,} are of another plan "
+        f"than the folder's recipe, {failed:,} failed, and a seed of a setting counts once all its "
+        "planned tasks have ended; run `waggle eval` until some have"
+    )
 
 
 def _measured(rows: Sequence[Row] | None, folder: Path) -> list[str]:

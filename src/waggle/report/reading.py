@@ -188,7 +188,7 @@ def _unfinished(
             )
     missing = [n for n in dict.fromkeys(k[0] for k in wanted) if not any(k[0] == n for k in groups)]
     if missing:
-        notes.append("not played yet: " + ", ".join(label(recipe, n) for n in missing))
+        notes.append("not played yet: " + "; ".join(label(recipe, n) for n in missing))
     if foreign:
         notes.append(f"{foreign} rows of other plans left out")
     return notes
@@ -246,13 +246,17 @@ def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:
     """Say the teacher, backbone, order and engine of the methods, once for those that share it."""
     told: dict[str, list[str]] = defaultdict(list)
     for name in methods:
-        spec, said = recipe.methods[name], label(recipe, name)
-        told[_described(spec)].append(said if spec.law == name else f"{said} (law {spec.law})")
-    return tuple(f"{', '.join(names)}: {text}" for text, names in told.items())
+        spec = recipe.methods[name]
+        own = _own(name, spec)
+        said = f"{label(recipe, name)} ({own})" if own else label(recipe, name)
+        told[f"teacher {spec.teacher}, backbone {spec.backbone}, order {spec.order}, "
+             f"engine {spec.engine}"].append(said)  # fmt: skip
+    return tuple(f"{'; '.join(names)}: {text}" for text, names in told.items())
 
 
-def _described(spec: MethodSpec) -> str:
-    text = f"teacher {spec.teacher}, backbone {spec.backbone}, order {spec.order}, "
-    text += f"engine {spec.engine}"
-    text += f", switches {options_of(spec.switches)}" if spec.switches else ""
-    return text + (f", perturbation {options_of(spec.perturbation)}" if spec.perturbation else "")
+def _own(name: str, spec: MethodSpec) -> str:
+    """Say what sets a method apart from others of its law."""
+    parts = [] if spec.law == name else [f"law {spec.law}"]
+    parts += [f"switches {options_of(spec.switches)}"] if spec.switches else []
+    parts += [f"perturbation {options_of(spec.perturbation)}"] if spec.perturbation else []
+    return ", ".join(parts)

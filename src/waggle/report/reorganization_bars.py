@@ -141,6 +141,18 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Figure:
     return _three(rows, recipe, "perturbations", "Execution perturbations", False)
 
 
+def _defaults(
+    axis: Any, methods: Sequence[str], pairs: Sequence[tuple[str, str]], bars: Sequence[Bar]
+) -> None:
+    """Draw a dashed line through the configurations of every law, where its default lies."""
+    for default in dict.fromkeys(default for _, default in pairs):
+        own = [place for place, (_, base) in enumerate(pairs) if base == default]
+        bar = bars[methods.index(default)]
+        if bar is not None:
+            axis.plot([bar[0]] * 2, [own[0] - 0.5, own[-1] + 0.5], color="#444444", linewidth=0.8,
+                      linestyle="--")  # fmt: skip
+
+
 @styled
 def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw quality, messages, recovery and stale AUC around the default operating point."""
@@ -165,13 +177,12 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Figure:
     for axis, (text, bars) in zip(axes, panels, strict=True):
         (_dots if text.endswith("default") else _grouped)(axis, names, [(text, bars)])
         axis.set_title(text)
-        if bars[0] is not None:
-            axis.axvline(bars[0][0], color="#444444", linewidth=0.8, linestyle="--")
+        _defaults(axis, methods, pairs, bars)
         if axis is not axes[0]:
             axis.set_yticklabels([])
     caption = (
         "Quality and messages within each task and population relative to the default, averaged; "
-        f"recovery and stale AUC over {len(late[0])} Pursuit settings; dashed: the default."
+        f"recovery and stale AUC over {len(late[0])} Pursuit settings; dashed: the law's default."
     )
     told = reading.caption(caption, rows, recipe)
     return finish(axes, "sensitivity", "Runtime-parameter sensitivity", told)

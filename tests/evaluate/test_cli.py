@@ -43,7 +43,7 @@ def test_parts_add_up_and_merge(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (done["played"], done["known"]) == (1, 2)
     run(capsys, *base, "--out", there, "--methods", "one,two")
     merged = run(capsys, "eval", str(recipe), "--out", here, "--merge", there)
-    assert merged["merged"] == {there: {"taken": 3, "known": 3, "foreign": 0}}
+    assert merged["merged"] == {there: {"taken": 3, "known": 3, "foreign": 0, "older": 0}}
     done = run(capsys, *base, "--out", here, "--methods", "one", "--again")
     assert (done["played"], done["known"]) == (3, 0)
     assert main(["report", here]) == 0

@@ -20,8 +20,8 @@ def test_missing_rows_are_taken_once(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=2), here, Inline())
     run_plan(plan(seeds=4), there, Inline())
-    assert merge(plan(seeds=3), here, there) == (1, 2, 1)
-    assert merge(plan(seeds=3), here, there) == (0, 3, 1)
+    assert merge(plan(seeds=3), here, there) == (1, 2, 1, 0)
+    assert merge(plan(seeds=3), here, there) == (0, 3, 1, 0)
     assert {row.seed for row in read_rows(here)} == {10_000, 10_001, 10_002}
     assert run_plan(plan(seeds=3), here, Inline()) == (0, 3, 0)
 
@@ -76,12 +76,22 @@ def test_again_replaces_rows_and_their_records(tmp_path: Path) -> None:
     run_plan(plan(seeds=2), here, Inline(), keep=True)
     run_plan(plan(seeds=3), there, Inline())
     rewritten(there, -1.0)
-    assert merge(plan(seeds=3), here, there, again=True) == (3, 0, 0)
+    assert merge(plan(seeds=3), here, there, again=True) == (3, 0, 0, 0)
     assert [(row.seed, row.scores["score"]) for row in read_rows(here)] == [
         (10_000, -1.0), (10_001, -1.0), (10_002, -1.0),
     ]  # fmt: skip
     # A record of the episode that was replaced would tell `--records` something else.
     assert rows_from_records(plan(seeds=3), here) == []
+
+
+def test_rows_that_a_replacement_leaves_are_counted(tmp_path: Path) -> None:
+    """Three seeds of a new law beside two of the old one are no five seeds."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=4), here, Inline())
+    run_plan(plan(seeds=1), there, Inline())
+    assert merge(plan(), here, there, again=True) == (0, 1, 0, 0)
+    rewritten(there, -1.0)
+    assert merge(plan(), here, there, again=True) == (1, 0, 0, 3)
 
 
 def test_rows_are_taken_in_the_order_of_the_plan(tmp_path: Path) -> None:

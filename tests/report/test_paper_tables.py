@@ -162,6 +162,8 @@ def test_priority_is_stratified_by_symmetry() -> None:
     table = made("agentsnet-priority", recipe, rows)
     assert line(table, "Ours, with")["overall (4)"] == "1.00 / 1.00"
     assert line(table, "Ours, without")["overall (4)"] == "0.00 / 0.00"
+    assert line(table, "Ours, with")["gain"] == "+1.000"  # one graph in each size and topology
+    assert line(table, "Ours, without")["gain"] == "—"
     by_degree = [int(c.split("(")[1][:-1]) for c in table.columns if "maximum degree" in c]
     assert sum(by_degree) == 4
 

@@ -151,6 +151,11 @@ def _merge(
             f"{name}: {counts['taken']} rows taken, {counts['known']} known, "
             f"{counts['foreign']} not in the plan"
         )
+        if counts["older"]:
+            console.note(
+                f"{counts['older']} rows of the replaced methods are not in {name} and stay: if "
+                "the law has changed, they are of the older one; play them again, or remove them"
+            )
     return 0
 
 

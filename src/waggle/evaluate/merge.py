@@ -31,6 +31,8 @@ class Merged(NamedTuple):
     known: int
     foreign: int
     """Rows whose cells are not in the plan, or that failed."""
+    older: int = 0
+    """Rows that stay although others of their method were replaced: perhaps of an older law."""
 
 
 def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> Merged:
@@ -65,7 +67,9 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
             rows.append(mine[key])
     rows.close()
     _take_sessions(folder, other)
-    return Merged(len(mine) - len(known), len(known), len(theirs) - len(mine))
+    changed = {method for method, _ in differ}
+    older = sum(key[0] in changed and key in wanted and key not in mine for key in here)
+    return Merged(len(mine) - len(known), len(known), len(theirs) - len(mine), older)
 
 
 def _finished(folder: Path) -> dict[tuple[str, str], Row]:

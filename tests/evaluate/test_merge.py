@@ -84,6 +84,15 @@ def test_again_replaces_rows_and_their_records(tmp_path: Path) -> None:
     assert rows_from_records(plan(seeds=3), here) == []
 
 
+def test_records_without_rows_are_left_alone(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        run_plan(plan(seeds=1), folder, Inline(), keep=folder is here)
+    (here / FILE).unlink()
+    assert merge(plan(seeds=1), here, there).taken == 1
+    assert rows_from_records(plan(seeds=1), here) == read_rows(there)
+
+
 def test_rows_that_a_replacement_leaves_are_counted(tmp_path: Path) -> None:
     """Three seeds of a new law beside two of the old one are no five seeds."""
     here, there = tmp_path / "here", tmp_path / "there"

@@ -63,6 +63,8 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     rows = RowFile(folder)
     for key in wanted:
         if key in mine and key not in known:
+            if key in here:  # the record of the episode that is replaced
+                record_path(folder / RECORDS, wanted[key]).unlink(missing_ok=True)
             _take_record(wanted[key], folder / RECORDS, other / RECORDS)
             rows.append(mine[key])
     rows.close()
@@ -81,13 +83,10 @@ def _name(row: Row) -> str:
 
 
 def _take_record(cell: Cell, here: Path, there: Path) -> None:
-    """Copy the record of an episode; one that is here without it tells of another episode."""
     source, target = record_path(there, cell), record_path(here, cell)
     if source.is_file():
         here.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    else:
-        target.unlink(missing_ok=True)
 
 
 def _take_sessions(folder: Path, other: Path) -> None:

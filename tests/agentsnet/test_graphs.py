@@ -1,7 +1,9 @@
 """Graphs: the generator reproduces the release, files are checked, measures are right."""
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -132,3 +134,19 @@ def test_parquet_dataset_or_the_extra_that_reads_it(tmp_path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(rows), path)
     found = find_graph("ws", 2, 0, path)
     assert (found.names, found.provenance) == (("Ann", "Joe"), "dataset")
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, TypeError, KeyError, OSError, ValueError])
+def test_whatever_the_reader_says_of_a_bad_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def read_table(path: Path, columns: list[str]) -> None:
+        raise error("a codec that is not built in\nStack: ...")
+
+    reader = ModuleType("pyarrow")
+    reader.parquet = SimpleNamespace(read_table=read_table)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyarrow", reader)
+    (tmp_path / "train.parquet").write_bytes(b"PAR1")
+    with pytest.raises(GraphError, match="not the AgentsNet parquet") as caught:
+        find_graph("ws", 8, 0, tmp_path / "train.parquet")
+    assert "\n" not in str(caught.value)

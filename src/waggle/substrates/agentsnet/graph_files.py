@@ -123,8 +123,9 @@ def load_parquet(path: Path) -> dict[str, AgentGraph]:
     columns = ["graph_generator", "num_nodes", "index", "graph"]
     try:
         rows = parquet.read_table(path, columns=columns).to_pylist()
-    except (OSError, ValueError, KeyError) as error:
-        raise GraphError(f"{path} is not the AgentsNet parquet file ({error})") from None
+    except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise GraphError(f"{path} is not the AgentsNet parquet file ({reason})") from None
     graphs = (_from_row(row, path) for row in rows)
     return {graph.id: graph for graph in graphs}
 

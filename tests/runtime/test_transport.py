@@ -143,3 +143,12 @@ def test_a_node_that_has_used_all_its_handles_is_told_so() -> None:
     assert handle(1, 2, 0, taken[:-1]) == taken[-1]
     with pytest.raises(ContractError, match="let handles last for a contact"):
         handle(1, 2, 0, taken)
+
+
+@pytest.mark.parametrize(
+    ("share", "nodes", "away"),
+    [(0.07, 100, 7), (0.1, 64, 7), (0.1, 30, 3), (1e-9, 100, 1), (1.0, 5, 5), (1, 5, 5), (0, 5, 0)],
+)
+def test_a_share_of_the_nodes_is_away(share: float, nodes: int, away: int) -> None:
+    schedule = Schedule(Perturbation(churn=share, churn_at=0), 1, range(nodes), 4)
+    assert len(schedule.suspended(0)) == away

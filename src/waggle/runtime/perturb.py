@@ -7,6 +7,7 @@ relabelled swarm meets the relabelled schedule (Proposition 2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import ceil
 
 import msgspec
@@ -71,7 +72,8 @@ class Schedule:
             return frozenset()
         seed = derive(self._seed, purpose)
         ranked = sorted(range(len(self._keys)), key=lambda i: mix(seed, self._keys[i]))
-        return frozenset(ranked[: ceil(share * len(ranked))])
+        # As it is written: 0.07 of 100 nodes are seven, though the binary product is above 7.
+        return frozenset(ranked[: ceil(Fraction(repr(share)) * len(ranked))])
 
     def injected(self, round: int) -> None:
         """Learn that counterevidence was injected; temporary churn starts then unless fixed."""

@@ -76,32 +76,28 @@ def test_fewer_tasks_by_plan_are_not_fewer_episodes() -> None:
     assert matching.short(gone) == {"learned": (10, 20, 2)}
 
 
-@pytest.mark.parametrize("name", ["primary", "ranks"])
-def test_ranks_rest_on_shared_cases(name: str) -> None:
-    """A method that played the easy seed alone is ranked on that seed, where it comes second."""
-    recipe = sheets.recipe(SILO, SWARM)
+@pytest.mark.parametrize("name", ["primary", "ranks", "agentsnet"])
+def test_a_method_on_fewer_cases_has_no_rank_and_changes_none(name: str) -> None:
+    """One that played the easy seed alone is not ranked on it, nor are the others."""
+    recipe = sheets.recipe(GRAPHS) if name == "agentsnet" else sheets.recipe(SILO, SWARM)
     easy = {"teacher": 0.0, "quiet": 1.0, "learned": 0.9}
     hard = {"teacher": 0.0, "quiet": 0.1, "learned": 0.9}
     rows = sheets.played(recipe, lambda c: (easy if c.case.seed == 20_000 else hard)[c.method])
-    ranks = {row[0]: row[-1] for row in catalog.table(name)(rows, recipe).rows}
-    assert ranks[{"primary": "Ours"}.get(name, "learned")] == "1.00"
-    table = catalog.table(name)(without(rows, "learned", 20_001), recipe)
-    ranks = {row[0]: row[-1] for row in table.rows}
-    assert ranks["quiet"] == "1.00"
-    assert ranks[{"primary": "Ours †"}.get(name, "learned")] == "2.00"
-    assert "over the 10 episodes that all who are ranked have" in " ".join(table.notes)
-
-
-def test_agentsnet_ranks_rest_on_shared_cases() -> None:
-    recipe = sheets.recipe(GRAPHS)
-    easy, hard = {"quiet": 1.0, "learned": 0.9}, {"quiet": 0.1, "learned": 0.9}
-    rows = sheets.played(
-        recipe, lambda c: (easy if c.case.seed == 20_000 else hard).get(c.method, 0.0)
+    fixed = [msgspec.structs.replace(row, method="fixed") for row in rows if row.method == "quiet"]
+    recipe = recipe.model_copy(
+        update={"methods": recipe.methods | {"fixed": recipe.methods["quiet"]}}
     )
-    table = catalog.table("agentsnet")(without(rows, "learned", 20_001), recipe)
-    assert {row[0]: row[-1] for row in table.rows} == {
-        "Expert": "—", "quiet": "1.00", "Ours †": "2.00",
-    }  # fmt: skip
+
+    def ranks(some: list[Row]) -> dict[str, str]:
+        found = {row[0]: row[-1] for row in catalog.table(name)(some, recipe).rows}
+        return {label: rank for label, rank in found.items() if rank != "—"}
+
+    ours = "learned" if name == "ranks" else "Ours"
+    whole = ranks([*rows, *fixed])
+    assert float(whole[ours]) < float(whole["quiet"]) == float(whole["fixed"])
+    fewer = ranks([*without(rows, "learned", 20_001), *fixed])
+    assert fewer["quiet"] == fewer["fixed"] == "1.50"
+    assert not any(label.startswith(ours) for label in fewer)
 
 
 def test_silence_takes_no_mark_for_few_messages() -> None:

@@ -2,13 +2,13 @@
 
 A unit is one case that methods share (task, options, N, horizon, counterevidence, seed). A method
 that has played fewer units than others of the tasks it plays is shown with a dagger: its mean is of
-other cases, so it takes no mark. Ranks and ratios rest on units that all who are compared have.
+other cases, so it takes no mark and no rank. Ratios rest on units that both sides have.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from waggle.evaluate.plan import Recipe
@@ -29,13 +29,10 @@ def unit(row: Row) -> Unit:
     return (row.substrate, row.task, options, row.shock, row.n, row.rounds, row.seed)
 
 
-def shared(rows: Iterable[Row], methods: Collection[str]) -> list[Row]:
-    """Return the rows of some methods on the units that all of them have."""
-    own = [row for row in rows if row.method in methods]
-    have: dict[Unit, set[str]] = defaultdict(set)
-    for row in own:
-        have[unit(row)].add(row.method)
-    return [row for row in own if len(have[unit(row)]) == len(methods)]
+def complete(rows: Iterable[Row], methods: Sequence[str]) -> list[str]:
+    """Return those of some methods that lack no unit which others of them have."""
+    fewer = short(row for row in rows if row.method in methods)
+    return [method for method in methods if method not in fewer]
 
 
 def matched(mine: Sequence[Row], other: Sequence[Row]) -> tuple[list[Row], list[Row]]:
@@ -98,5 +95,5 @@ def described(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
             found.items(), key=lambda item: list(recipe.methods).index(item[0])
         )
     ]
-    text = "has fewer episodes than others of the tasks it plays and takes no mark"
+    text = "has fewer episodes than others of the tasks it plays and takes no mark or rank"
     return (f"{DAGGER} {text}: {'; '.join(parts)}",) if parts else ()

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import average_ranks, paired
-from waggle.report.matching import Unit, shared, unit
+from waggle.report.matching import Unit, complete, unit
 from waggle.report.reading import (
     family,
     labels,
@@ -91,17 +91,14 @@ def contrasts(rows: Sequence[Row], recipe: Recipe, value: str = "score") -> Tabl
 
 def ranks(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Average rank over equally weighted (substrate, task family, N) endpoints, ties averaged."""
-    methods = methods_of(rows, recipe)
     groups = sorted({(family(row), row.n) for row in rows})
-    whole = [m for m in methods if len(_endpoints(rows, m, groups)) == len(groups)]
-    same = shared(rows, whole)
-    table = {method: _endpoints(same, method, groups) for method in whole}
-    full = all(len(values) == len(groups) for values in table.values())
-    ranked = average_ranks(table, ["higher"] * len(groups)) if table and full else {}
+    found = {method: _endpoints(rows, method, groups) for method in methods_of(rows, recipe)}
+    able = [method for method, values in found.items() if len(values) == len(groups)]
+    table = {method: found[method] for method in complete(rows, able)}
+    ranked = average_ranks(table, ["higher"] * len(groups)) if table else {}
     body = tuple((m, number(r, 2)) for m, r in sorted(ranked.items(), key=lambda item: item[1]))
     notes = (
-        f"{len(groups)} endpoints; methods without all of them are left out; over the "
-        f"{len(same) // max(1, len(whole)):,} episodes that all who are ranked have",
+        f"{len(groups)} endpoints; methods without all of them or with fewer episodes are left out",
         *provenance(rows, recipe),
     )
     return Table("Average rank", ("method", "rank"), body, notes)

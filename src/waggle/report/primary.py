@@ -14,7 +14,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, average_ranks
 from waggle.report import reading
-from waggle.report.matching import label, matched, shared, shown
+from waggle.report.matching import complete, label, matched, shown
 from waggle.report.reading import macro, mean, metric
 from waggle.report.tables import SPLIT, Span, Table, bracketed, number, percent
 
@@ -47,7 +47,7 @@ def primary(rows: Rows, recipe: Recipe) -> Table:
     silo, swarm = _sizes(_silo(rows)), _sizes(_swarm(rows))
     tasks, levels = _tasks(_swarm(rows)), reading.levels_of(rows)
     largest = silo[-1] if silo else 0
-    ranks, same = _ranks(rows, recipe, names)
+    ranks = _ranks(rows, recipe, names)
     body = []
     for name in names:
         own = [row for row in rows if row.method == name]
@@ -71,8 +71,6 @@ def primary(rows: Rows, recipe: Recipe) -> Table:
         f"average rank over {len(_values(rows))} endpoints: Silo mean S and raw SwarmBench score "
         "by task at each N, ties averaged, rows shown for reference left out"
     )
-    if len(same) < len([row for row in both if row.method in ranks]):
-        rank_note += f", over the {len(same) // len(ranks):,} episodes that all who are ranked have"
     notes = [anchors.describe(), rank_note] if swarm else [rank_note]
     higher = SPLIT.join(["higher"] * len(tasks))
     return Table(
@@ -116,17 +114,14 @@ def _values(rows: Rows) -> dict[tuple[str, int], float]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _ranks(rows: Rows, recipe: Recipe, names: Sequence[str]) -> tuple[dict[str, float], list[Row]]:
-    """Rank the methods that have every endpoint, on the units that all of them have."""
+def _ranks(rows: Rows, recipe: Recipe, names: Sequence[str]) -> dict[str, float]:
+    """Rank the methods that have every endpoint and lack no unit of it."""
+    both = [*_silo(rows), *_swarm(rows)]
     keys = sorted(_values(rows))
-    ranked = [name for name in names if recipe.methods[name].ranked]
-    ranked = [m for m in ranked if len(_values([r for r in rows if r.method == m])) == len(keys)]
-    same = shared([*_silo(rows), *_swarm(rows)], ranked)
-    found = {name: _values([row for row in same if row.method == name]) for name in ranked}
-    if len(ranked) < 2 or any(sorted(own) != keys for own in found.values()):
-        return {}, same
-    table = {name: [own[key] for key in keys] for name, own in found.items()}
-    return average_ranks(table, ["higher"] * len(keys)), same
+    found = {name: _values([r for r in rows if r.method == name]) for name in names}
+    able = [m for m in names if recipe.methods[m].ranked and sorted(found[m]) == keys]
+    table = {name: [found[name][key] for key in keys] for name in complete(both, able)}
+    return average_ranks(table, ["higher"] * len(keys)) if len(table) > 1 else {}
 
 
 def paired_scaling(rows: Rows, recipe: Recipe) -> Table:

@@ -16,7 +16,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, average_ranks, paired
 from waggle.report import reading
-from waggle.report.matching import Unit, label, shared, shown, unit
+from waggle.report.matching import Unit, complete, label, shown, unit
 from waggle.report.primary import signed
 from waggle.report.reading import macro, mean, metric, score
 from waggle.report.tables import Span, Table, bracketed, number
@@ -63,8 +63,8 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
                f"{sizes[-1]}/{sizes[0]}", "msg. / agent", "avg. rank")  # fmt: skip
     spans = (Span("", 1), Span("Soft score", 5), Span("Strict solved fraction", len(sizes) + 1),
              Span("Retention", 1), Span("", 2))  # fmt: skip
-    notes = ("average rank over five soft scores and the strict fraction at each size, on what all "
-             "who are ranked have played; strict is macro-averaged over tasks",)  # fmt: skip
+    notes = ("average rank over five soft scores and the strict fraction at each size; strict is "
+             "macro-averaged over tasks",)  # fmt: skip
     return Table(
         "Frozen AgentsNet transfer", columns, tuple(body),
         (*notes, *reading.provenance(chosen, recipe)), spans, reading.groups_of(names, recipe),
@@ -76,15 +76,12 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
 def _ranks(
     rows: Rows, recipe: Recipe, names: Sequence[str], sizes: Sequence[int]
 ) -> dict[str, float]:
-    """Rank the methods that have every endpoint, on the units that all of them have."""
+    """Rank the methods that have every endpoint and lack no unit of it."""
     width = len(TASKS) + len(sizes)
-    ranked = [name for name in names if recipe.methods[name].ranked]
-    ranked = [name for name in ranked if len(_endpoints(rows, name, sizes)) == width]
-    same = shared(rows, ranked)
-    table = {name: _endpoints(same, name, sizes) for name in ranked}
-    if len(ranked) < 2 or any(len(values) < width for values in table.values()):
-        return {}
-    return average_ranks(table, ["higher"] * width)
+    found = {name: _endpoints(rows, name, sizes) for name in names if recipe.methods[name].ranked}
+    able = [name for name, values in found.items() if len(values) == width]
+    table = {name: found[name] for name in complete(rows, able)}
+    return average_ranks(table, ["higher"] * width) if len(table) > 1 else {}
 
 
 def _endpoints(rows: Rows, method: str, sizes: Sequence[int]) -> list[float]:

@@ -9,6 +9,7 @@ commitments, so what is made of one is kept for the next.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,24 +30,58 @@ _CLOSE = Sequence((Literal("}"),), common=True)
 """The end of every record, one for all."""
 
 
+class Allowed(NamedTuple):
+    """What a view allows beyond its act: equal for many views, whose grammars then share it."""
+
+    alone: tuple[Commit, ...]
+    """Commitments without a write."""
+    backed: tuple[tuple[Write, tuple[Commit, ...]], ...]
+    """Writes, each with the commitments that may go with it."""
+    targets: tuple[str, ...]
+    fan: tuple[str, ...]
+    """All channels, where one write may go to every one of them."""
+
+
 def grammar(view: View) -> GrammarNode:
     """Return the grammar of a view's admissible records."""
-    answer = view.contract.response
-    silent = [a for a in actions(view) if a not in (WAIT, answer)]
+    answer, allowed = view.contract.response, _allowed(view)
+    silent = tuple(a for a in actions(view) if a not in (WAIT, answer))
     branches = [_waiting()]
-    social = _social(view)
     if silent:
-        idle = Sequence((Literal('[],"commit":null'), _intent("PRIVATE", "FIELD", "WAIT")))
-        head = Literal('","response":null,"deposits":')
-        branches.append(Sequence((_texts(silent), head, _one_of([idle, *social]))))
+        branches.append(_silent(silent, allowed))
     if answer is not None:
-        idle = Sequence((Literal('[],"commit":null'), _intent("PRIVATE", "FIELD")))
         offered = [Literal(_inside(text)) for text in responses(view)]
         head = Literal(_inside(answer) + '","response":"')
         body = _one_of([*offered, Text(MAX_RESPONSE)])
-        tail = _one_of([idle, *social])
-        branches.append(Sequence((head, body, Literal('","deposits":'), tail)))
+        branches.append(Sequence((head, body, _answered(allowed))))
     return Sequence((Literal('{"task_action":"'), _one_of(branches), _CLOSE))
+
+
+def _allowed(view: View) -> Allowed:
+    alone, targets = tuple(commits(view, None)), tuple(channels(view))
+    backed = tuple(
+        # Only a challenge changes what may be committed to.
+        (write, tuple(commits(view, write)) if write.challenges else alone)
+        for write in (writes(view) if targets else ())
+    )
+    everyone = tuple(port.channel for port in view.private.channels)
+    fan = everyone if 1 < len(everyone) <= view.contract.deposits else ()
+    return Allowed(alone, backed, targets, fan)
+
+
+@lru_cache(KEPT)
+def _silent(names: tuple[str, ...], allowed: Allowed) -> GrammarNode:
+    """An act that says nothing, and all that may follow it."""
+    idle = Sequence((Literal('[],"commit":null'), _intent("PRIVATE", "FIELD", "WAIT")))
+    head = Literal('","response":null,"deposits":')
+    return Sequence((_texts(names), head, _one_of([idle, *_social(allowed)])), common=True)
+
+
+@lru_cache(KEPT)
+def _answered(allowed: Allowed) -> GrammarNode:
+    """All that may follow a response."""
+    idle = Sequence((Literal('[],"commit":null'), _intent("PRIVATE", "FIELD")))
+    return Sequence((Literal('","deposits":'), _one_of([idle, *_social(allowed)])), common=True)
 
 
 def _inside(text: str) -> str:
@@ -54,7 +89,7 @@ def _inside(text: str) -> str:
     return msgspec.json.encode(text).decode()[1:-1]
 
 
-def _texts(texts: list[str]) -> GrammarNode:
+def _texts(texts: tuple[str, ...]) -> GrammarNode:
     return _one_of([Literal(_inside(text)) for text in texts])
 
 
@@ -88,25 +123,19 @@ def _commit(options: tuple[Commit, ...], optional: bool) -> GrammarNode:
     return _one_of(found)
 
 
-def _social(view: View) -> list[GrammarNode]:
+@lru_cache(KEPT)
+def _social(allowed: Allowed) -> tuple[GrammarNode, ...]:
     """What may follow an act that is not a wait, other than nothing at all."""
     found: list[GrammarNode] = []
-    intent = _intent("PRIVATE", "FIELD")
-    alone = tuple(commits(view, None))
-    if alone:
-        found.append(Sequence((Literal('[],"commit":'), _commit(alone, False), intent)))
-    backed, targets = writes(view), channels(view)
-    if not backed or not targets:
-        return found
-    offered = [tuple(commits(view, write)) for write in backed]
-    single = [_single(write, commit) for write, commit in zip(backed, offered, strict=True)]
-    head = Sequence((Literal('[{"channel":"'), _texts(targets)))
-    found.append(Sequence((head, _one_of(single))))
-    everyone = tuple(port.channel for port in view.private.channels)
-    if 1 < len(everyone) <= view.contract.deposits:
-        pairs = zip(backed, offered, strict=True)
-        found.append(_one_of([_fan(everyone, write, commit) for write, commit in pairs]))
-    return found
+    if allowed.alone:
+        commit = _commit(allowed.alone, False)
+        found.append(Sequence((Literal('[],"commit":'), commit, _intent("PRIVATE", "FIELD"))))
+    if allowed.backed:
+        head = Sequence((Literal('[{"channel":"'), _texts(allowed.targets)))
+        found.append(Sequence((head, _one_of([_single(*pair) for pair in allowed.backed]))))
+    if allowed.backed and allowed.fan:
+        found.append(_one_of([_fan(allowed.fan, *pair) for pair in allowed.backed]))
+    return tuple(found)
 
 
 @lru_cache(KEPT)

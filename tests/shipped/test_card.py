@@ -138,6 +138,10 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
     named = failures(law, {"runs": [run]})
     assert named == ["t, bad, N = 16: mine 0.940, below expert 1.000, plain 0.950."]
     assert "| t | mine | 20 | 20.00% |" in card(law, {"runs": [run]})
+    for one in cells:
+        one["episodes"] = 1 if one["method"] == "plain" else 5
+    assert failures(law, {"runs": [run]}) == [named[0].replace(", plain 0.950", "")]
+    assert "| 0.950 / 1.00 (1) |" in card(law, {"runs": [run]})
     assert failures(law, {}) == [
         "None measured yet: no diagnosis and no run is part of the results."
     ]

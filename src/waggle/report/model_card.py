@@ -181,18 +181,30 @@ def _run(run: Mapping[str, Any]) -> Table:
     """Score and messages of every method, a line for each task family and population."""
     methods = [m for m in run["laws"] if any(c["method"] == m for c in run["cells"])]
     lines: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    most = _most(run)
     for c in run["cells"]:
-        lines[c["task"], c["n"]][c["method"]] = f"{number(c['score'])} / {number(c['messages'], 2)}"
+        fewer = f" ({c['episodes']})" if c["episodes"] < most[c["task"], c["n"]] else ""
+        shown = f"{number(c['score'])} / {number(c['messages'], 2)}{fewer}"
+        lines[c["task"], c["n"]][c["method"]] = shown
     rows = tuple(
         (task, str(n), *(line.get(m, "—") for m in methods)) for (task, n), line in lines.items()
     )
     seeds = run["seeds"]
     notes = (
-        f"score / delivered messages per agent; {run['command']}",
+        f"score / delivered messages per agent, (of so many episodes) where others have more; "
+        f"{run['command']}",
         f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)}), episodes that failed: {run['failed']}"
         if seeds else "no finished episode",
     )  # fmt: skip
     return Table(str(run["title"]), ("task", "N", *methods), rows, notes)
+
+
+def _most(run: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    """Return the episodes of the methods that have most of them, by task family and population."""
+    most: dict[tuple[str, int], int] = defaultdict(int)
+    for c in run["cells"]:
+        most[c["task"], c["n"]] = max(most[c["task"], c["n"]], c["episodes"])
+    return most
 
 
 def _own(law: Manifest, run: Mapping[str, Any]) -> list[str]:
@@ -244,10 +256,14 @@ def _unequal(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _shortfalls(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
-    """Name the tasks on which the law stays below the expert or below a simpler law."""
+    """Name the tasks on which the law stays below the expert or below a simpler law.
+
+    Means are of the same cases only where all episodes were played.
+    """
     scores: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+    most = _most(run)
     for c in run["cells"]:
-        if c["score"] is not None:
+        if c["score"] is not None and c["episodes"] == most[c["task"], c["n"]]:
             scores[c["task"], c["n"]][c["method"]] = c["score"]
     for (task, n), by_method in scores.items():
         for own in _own(law, run):

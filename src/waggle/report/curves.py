@@ -2,7 +2,8 @@
 
 The paper's "Cross-method population scaling", "Communication efficiency" and "Quality-communication
 trade-off". Bars are 95 % bootstrap intervals over seeds within tasks. Learned laws are drawn
-strong, the teacher black and dashed, controls thin.
+strong, the teacher black and dashed, controls thin, and what has fewer episodes than others (its
+mean is of other cases) dotted and faint.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report import reading
 from waggle.report.figure import Figure, canvas, finish, styled
-from waggle.report.matching import shown
+from waggle.report.matching import DAGGER, shown
 from waggle.report.reading import mean, metric
 
 Rows = Sequence[Row]
@@ -91,8 +92,11 @@ def _draw(axis: Any, pen: Pen, label: str, points: Sequence[tuple[float, Interva
     y = [found.mean for _, found in points]
     below = [found.mean - found.low for _, found in points]
     above = [found.high - found.mean for _, found in points]
+    if label.endswith(DAGGER):
+        pen = pen._replace(line=":", width=min(1.0, pen.width), layer=2)
     axis.errorbar(
         x, y, yerr=[below, above], label=label, color=pen.color, marker=pen.marker,
+        alpha=0.45 if label.endswith(DAGGER) else 1.0,
         linestyle=pen.line if len(points) > 1 else "none", linewidth=pen.width,
         markersize=(3.6 if len(points) > 1 else 5.6) + pen.width, markeredgecolor="white",
         markeredgewidth=0.4, elinewidth=0.7, capsize=0, zorder=pen.layer,

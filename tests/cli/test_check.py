@@ -134,6 +134,17 @@ def test_an_unknown_command_gets_a_suggestion(waggle: Command) -> None:
     assert "did you mean 'replay'" in refused(waggle("repaly", "x"))
 
 
+def test_an_option_before_the_command_is_refused(waggle: Command) -> None:
+    assert "no option '--verson' before a command" in refused(waggle("--verson"))
+    assert waggle("--version").code == 0
+
+
+def test_the_word_help_asks_for_help(waggle: Command) -> None:
+    assert waggle("help").out == waggle("--help").out
+    assert waggle("help", "check", "law").out == waggle("check", "law", "--help").out
+    assert "no command 'nothing'" in refused(waggle("help", "nothing"))
+
+
 def test_the_overview_names_every_command(waggle: Command) -> None:
     from waggle.cli.main import COMMANDS, GROUPS
 

@@ -82,7 +82,8 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
     ("words", "hint"),
     [
         (["beacn"], "did you mean 'beacon'"),
-        (["nowhere/task"], "unknown"),
+        (["nowhere/task"], "unknown; see `waggle list substrates`"),
+        (["silo"], "'silo' is a substrate; name one of its tasks, such as silo/I-01"),
         (["beacon", "-n", 0], "-n must be from 1"),
         (["beacon", "-n", -4], "-n must be from 1"),
         (["beacon", "-n", 10**9], "-n must be from 1"),
@@ -100,8 +101,10 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
         (["beacon", "--switch.decay", "perhaps"], "perhaps"),
         (["beacon", "--engine", "steam"], "steam"),
         (["beacon", "--sed", 3], "--seed"),
-        (["beacon", "beacon"], "beacon"),
-        ([], "TASK"),
+        (["beacon", "twice"], "`waggle run` has no use for 'twice'; see `waggle run --help`"),
+        (["beacon", "--laww", "expert"], "Did you mean --law? See `waggle run --help`"),
+        (["beacon", "--law"], "--law needs a value"),
+        ([], "`waggle run` needs TASK; see `waggle run --help`"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_fix(

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from waggle import __version__, plugins
 from waggle.cli import console
-from waggle.cli.faults import EXTRAS
 from waggle.cli.flags import Flag
+from waggle.core.extras import EXTRAS, install
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
 
@@ -69,8 +69,7 @@ def _python() -> list[Finding]:
 def _packages() -> list[Finding]:
     found = [_package(name, True, "pip install waggle-swarm") for name in _CORE]
     for extra, names in EXTRAS.items():
-        fix = f"pip install -c constraints.txt 'waggle-swarm[{extra}]'"
-        found += [_package(name, False, fix) for name in names]
+        found += [_package(name, False, install(extra)) for name in names]
     return found
 
 

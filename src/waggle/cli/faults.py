@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 from pydantic import ValidationError
 
 from waggle.core.errors import WaggleError
-
-EXTRAS = {
-    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf"),
-    "chat": ("openai",),
-    "serve": ("starlette", "uvicorn"),
-    "report": ("matplotlib",),
-    "symmetry": ("igraph",),
-    "dataset": ("pyarrow",),
-}
-"""Optional parts of the installation and the packages they bring."""
-
-
-def extra(module: str | None) -> str | None:
-    """Return the extra that brings a module, or None."""
-    top = (module or "").partition(".")[0]
-    return next((name for name, packages in EXTRAS.items() if top in packages), None)
+from waggle.core.extras import extra_of, install
 
 
 def describe(error: BaseException) -> str:
@@ -29,8 +14,9 @@ def describe(error: BaseException) -> str:
     if isinstance(error, CycloptsError):
         return _usage(error)
     if isinstance(error, ModuleNotFoundError):
-        fix = f"pip install -c constraints.txt 'waggle-swarm[{extra(error.name)}]'"
-        return f"this needs {error.name}, which is not installed; {fix}"
+        extra = extra_of(error.name)
+        fix = f"; install it with `{install(extra)}`" if extra else ""
+        return f"this needs {error.name}{fix}"
     if isinstance(error, OSError) and not isinstance(error, WaggleError):
         where = f" {str(error.filename)!r}" if error.filename else ""
         return _line(f"cannot use{where}: {error.strerror or error}; give another path or fix it")
@@ -52,7 +38,21 @@ def _usage(error: CycloptsError) -> str:
     if isinstance(cause, ValidationError):
         argument = getattr(error, "argument", None)
         return invalid(cause, argument.name if argument is not None else "option")
-    return f"{_line(str(error)).rstrip('.')}; see `waggle --help`"
+    called = " ".join(("waggle", *(error.command_chain or ())))
+    text = _mistake(error, called)
+    return f"{text}{' See' if text.endswith('?') else '; see'} `{called} --help`"
+
+
+def _mistake(error: CycloptsError, called: str) -> str:
+    """Say what a command line has too little or too much of; the parser says the rest well."""
+    argument = error.argument
+    if isinstance(error, MissingArgumentError) and argument:
+        if argument.name.startswith("-"):
+            return f"{error.keyword or argument.name} needs a value"
+        return f"`{called}` needs {argument.name}"
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"`{called}` has no use for {' '.join(error.unused_tokens)!r}"
+    return _line(str(error)).rstrip(".")
 
 
 def _short(value: object) -> str:

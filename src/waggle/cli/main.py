@@ -17,8 +17,9 @@ from cyclopts import App, CycloptsError, Parameter
 
 from waggle import __version__
 from waggle.cli.argv import spell_out
-from waggle.cli.faults import describe, extra
+from waggle.cli.faults import describe
 from waggle.core.errors import ConfigError, WaggleError, suggest
+from waggle.core.extras import extra_of
 
 HELP = """One anonymous local law for self-organizing LLM swarms.
 
@@ -85,6 +86,9 @@ GROUPS = {
     "bench": "Measure speed on this machine.",
 }
 
+_ALONE = ("--help", "-h", "--version")
+"""Options that need no command."""
+
 
 def build(tokens: Sequence[str] = ()) -> App:
     """Return the command tree for a command line.
@@ -116,6 +120,8 @@ def build(tokens: Sequence[str] = ()) -> App:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; never raise for a user's mistake."""
     tokens = list(sys.argv[1:] if argv is None else argv)
+    if tokens[:1] == ["help"]:
+        tokens = [*tokens[1:], "--help"]
     # Model threads that spin while they wait stall one another on a machine that others use too.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -128,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"waggle: {describe(error)}\n")
         return 2
     except ModuleNotFoundError as error:
-        if extra(error.name) is None:
+        if extra_of(error.name) is None:
             raise
         sys.stderr.write(f"waggle: {describe(error)}\n")
         return 2
@@ -147,6 +153,8 @@ def _run(tokens: Sequence[str]) -> Callable[..., int]:
 
 def _known(tokens: Sequence[str]) -> None:
     """Refuse an unknown command with a suggestion, without importing the known ones."""
+    if tokens and tokens[0].startswith("-") and tokens[0] not in _ALONE:
+        raise ConfigError(f"no option {tokens[0]!r} before a command; see `waggle --help`")
     words = [token for token in tokens[:2] if not token.startswith("-")]
     if words and words[0] in GROUPS:
         known = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from waggle.cli import console, options
 from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
+from waggle.core.extras import install
 
 
 def serve(
@@ -45,8 +46,7 @@ def serve(
         from waggle.compat.openai_server import app
     except ImportError as error:
         raise ConfigError(
-            "serving needs starlette and uvicorn; install them with "
-            "`pip install 'waggle-swarm[serve]'`"
+            f"serving needs starlette and uvicorn; install them with `{install('serve')}`"
         ) from error
     source = options.make_law(law, law_options or {})
     # Weights that are missing are better found out now than by the first client.

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from waggle.core.errors import ConfigError
+from waggle.core.extras import install
 from waggle.laws.replies import Reply
 
 MAX_BODY = 256 * 1024
@@ -33,8 +34,7 @@ class Endpoint:
             openai: Any = import_module("openai")
         except ImportError as error:
             raise ConfigError(
-                "this law needs the openai package; install it with "
-                "`pip install 'waggle-swarm[chat]'`"
+                f"this law needs the openai package; install it with `{install('chat')}`"
             ) from error
         self._status: Any = openai.APIStatusError
         self._client: Any = openai.OpenAI(

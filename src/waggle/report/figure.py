@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from waggle.core.errors import ConfigError
+from waggle.core.extras import install
 
 FOLDER = "figures"
 """Folder of the figure files of a run."""
@@ -68,7 +69,7 @@ def styled(draw: Callable[Given, Made]) -> Callable[Given, Made]:
             import matplotlib
         except ImportError:
             raise MissingLibrary(
-                "figures need matplotlib; install it with `pip install 'waggle-swarm[report]'`"
+                f"figures need matplotlib; install it with `{install('report')}`"
             ) from None
         with matplotlib.rc_context(_STYLE):
             return draw(*given, **named)

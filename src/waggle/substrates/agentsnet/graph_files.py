@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from waggle.core.extras import install
 from waggle.substrates.agentsnet.families import benchmark_graph
 from waggle.substrates.agentsnet.graphs import (
     FAMILIES,
@@ -118,7 +119,7 @@ def load_parquet(path: Path) -> dict[str, AgentGraph]:
         from pyarrow import parquet
     except ImportError:
         raise GraphError(
-            "reading parquet needs pyarrow; run `pip install waggle-swarm[dataset]`"
+            f"reading parquet needs pyarrow; install it with `{install('dataset')}`"
         ) from None
     columns = ["graph_generator", "num_nodes", "index", "graph"]
     try:

@@ -1,0 +1,32 @@
+"""Optional parts of the installation: which extra brings a library, and how to install it.
+
+The one place where the names of the extras stand beside the libraries that are imported late, so
+that every line about a missing library names the same command. It works from anywhere: where the
+package is installed, an installer adds only what the extra brings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXTRAS = {
+    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf"),
+    "chat": ("openai",),
+    "serve": ("starlette", "uvicorn"),
+    "report": ("matplotlib",),
+    "symmetry": ("igraph",),
+    "dataset": ("pyarrow",),
+}
+"""Optional parts of the installation and the libraries they bring."""
+
+
+def extra_of(module: str | None) -> str | None:
+    """Return the extra that brings a module, or None."""
+    top = (module or "").partition(".")[0]
+    return next((name for name, libraries in EXTRAS.items() if top in libraries), None)
+
+
+def install(extra: str) -> str:
+    """Return the command that adds an extra, with the pinned torch where a checkout pins it."""
+    pins = "-c constraints.txt " if Path("constraints.txt").is_file() else ""
+    return f"pip install {pins}'waggle-swarm[{extra}]'"

@@ -233,7 +233,7 @@ def find_task(text: str) -> Task:
         if tail in known:
             return Task(head, tail)
         full = [Task(head, task).name for task in known]
-        raise PluginError(f"task {text!r} is unknown{suggest(text, full)}; see `waggle list`")
+        raise PluginError(f"task {text!r} is unknown; see `waggle list tasks`{suggest(text, full)}")
     if text in names("substrate") and text in get_substrate(text).tasks:
         return Task(text, text)
     everything = tasks()
@@ -243,8 +243,11 @@ def find_task(text: str) -> Task:
     if found:
         candidates = ", ".join(task.name for task in found)
         raise PluginError(f"task {text!r} is ambiguous; use one of {candidates}")
+    own = [task.name for task in everything if task.substrate == text]
+    if own:
+        raise PluginError(f"{text!r} is a substrate; name one of its tasks, such as {own[0]}")
     words = [task.name for task in everything] + [task.task for task in everything]
-    raise PluginError(f"task {text!r} is unknown{suggest(text, words)}; see `waggle list`")
+    raise PluginError(f"task {text!r} is unknown; see `waggle list tasks`{suggest(text, words)}")
 
 
 def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
@@ -281,7 +284,7 @@ def _load(kind: Kind, name: str) -> Any:
     index = _index(kind)
     if name not in index:
         hint = suggest(name, list(index))
-        raise PluginError(f"{kind} {name!r} is unknown{hint}; see `waggle list`")
+        raise PluginError(f"{kind} {name!r} is unknown; see `waggle list {kind}s`{hint}")
     if len(index[name]) > 1:
         both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])
         raise PluginError(f"{kind} {name!r} is registered twice, by {both}; rename one")
@@ -317,7 +320,7 @@ def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> 
         if option not in parameters and not open_ended:
             known = ", ".join(parameters) or "none"
             hint = suggest(option, list(parameters))
-            raise PluginError(f"{kind} {name!r} has no option {option!r}{hint}; options: {known}")
+            raise PluginError(f"{kind} {name!r} has no option {option!r}; options: {known}{hint}")
     missing = [p.name for p in parameters.values() if _required(p) and p.name not in options]
     if missing:
         raise PluginError(f"{kind} {name!r} needs the option {missing[0]!r}; give it a value")

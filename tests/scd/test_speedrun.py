@@ -108,3 +108,13 @@ def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is not TOML" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "none.toml")]) == 2
     assert "cannot read recipe" in capsys.readouterr().err
+
+
+def test_a_recipe_of_evaluation_is_sent_to_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from waggle.cli.main import main
+
+    for name in ("silo_sources.toml", "tables/primary.toml"):
+        assert main(["train", str(ROOT / "recipes" / name)]) == 2
+        assert "recipe of evaluation; use `waggle eval" in capsys.readouterr().err

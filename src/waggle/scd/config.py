@@ -182,9 +182,13 @@ def read_recipe(path: Path) -> Recipe:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise ConfigError(f"cannot read recipe {path} ({reason}); see recipes/") from None
+        raise ConfigError(
+            f"cannot read recipe {path} ({reason}); name a recipe file, as in recipes/"
+        ) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"recipe {path} is not TOML ({error})") from None
+    if not {"methods", "methods_from"}.isdisjoint(data):
+        raise ConfigError(f"{path} is a recipe of evaluation; use `waggle eval {path}`")
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:

@@ -56,11 +56,11 @@ def demo(
         out: Folder for the records; it is made if needed.
         json: Print one JSON object instead of text.
     """
+    made, seconds = _loaded(law)
     console.note(
         f"{N} agents, each with a part of the data and three contacts; no names, no roster, no "
-        f"leader. All of them run one and the same law: {law}."
+        f"leader. All of them run one and the same law: {law} (ready in {seconds:.1f} s)."
     )
-    made = _loaded(law)
     found = {law: [_scene(made, out, scene, watch=not json) for scene in SCENES]}
     for other in COMPARED:
         if other != law:
@@ -77,15 +77,12 @@ def demo(
     return 0
 
 
-def _loaded(name: str) -> Law:
+def _loaded(name: str) -> tuple[Law, float]:
     """Return a law with its weights in memory, so that loading is not taken for deciding."""
+    start = time.perf_counter()
     made = make_law(name, {})
-    load = getattr(made, "load", None)
-    if load is not None:
-        start = time.perf_counter()
-        load()
-        console.note(f"(weights loaded in {time.perf_counter() - start:.1f} s)")
-    return made
+    getattr(made, "load", lambda: None)()
+    return made, time.perf_counter() - start
 
 
 def _scene(law: Law, out: Path, scene: tuple[str, bool, str], *, watch: bool) -> Played:

@@ -14,7 +14,7 @@ from waggle.engine.nano import nano_tokenizer
 from waggle.scd import flats, rows
 from waggle.scd.checkpoint import read_tensors
 from waggle.scd.config import Recipe, StageTwo
-from waggle.scd.data import Decisions, Moves, labelled
+from waggle.scd.data import Decisions, Strata, encode_moves, labelled
 from waggle.scd.heads import Heads
 from waggle.scd.lessons import lessons
 from waggle.scd.model import Student
@@ -46,10 +46,13 @@ def test_batches_are_those_that_the_records_define(
     coder, store = Coder(nano_tokenizer()), Store(corpus)
     records = labelled(store.examples("decisions", "train"))
     decisions = Decisions(records, coder, order, 7, batch=3, images=True)  # type: ignore[arg-type]
-    moves = Moves(list(store.transitions("train")), coder, order, 7, batch=4)  # type: ignore[arg-type]
+    played = list(store.transitions("train"))
+    strata = Strata([bool(t.events) for t in played], 4, 0.5, 7)
     for update in range(STAGE.updates):
         assert made.pairs(update) == decisions.batch(update)
-        for one, other in zip(made.moves(update), moves.batch(update), strict=True):
+        chosen = [played[i] for i in strata.batch(update)]
+        moves = encode_moves(chosen, coder, order)  # type: ignore[arg-type]
+        for one, other in zip(made.moves(update), moves, strict=True):
             assert (one.source, one.labels, one.eventful) == (
                 other.source,
                 other.labels,

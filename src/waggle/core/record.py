@@ -20,8 +20,7 @@ FORMAT = 1
 Stage: TypeAlias = Literal["first", "normalized", "regenerated", "projected", "fallback"]
 STAGES: tuple[Stage, ...] = ("first", "normalized", "regenerated", "projected", "fallback")
 Cause: TypeAlias = str
-CAUSES = ("unverified", "missing", "lifetime", "zero_mass", "no_contact", "duplicate")
-"""Transport suppressions; a substrate's context safeguards add their own names."""
+"""Why transport suppressed a write; a substrate's context safeguards add their own names."""
 
 
 class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):

@@ -183,22 +183,6 @@ class Strata:
         return [some[i] for some, plan in self._plans for i, _ in plan.batch(update)]
 
 
-class Moves:
-    """Makes transition batches, half of them eventful."""
-
-    def __init__(
-        self, records: Sequence[Transition], coder: Coder, order: Order, seed: int, *,
-        batch: int, eventful: float = 0.5,
-    ) -> None:  # fmt: skip
-        self._records, self._coder, self._order = records, coder, order
-        self._strata = Strata([bool(t.events) for t in records], batch, eventful, seed)
-
-    def batch(self, update: int) -> list[Move]:
-        """Return the transitions of an update."""
-        chosen = [self._records[i] for i in self._strata.batch(update)]
-        return encode_moves(chosen, self._coder, self._order)
-
-
 def encode_moves(
     records: Sequence[Transition], coder: Coder, order: Order, *, fresh: bool = False
 ) -> list[Move]:

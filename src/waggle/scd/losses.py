@@ -12,9 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HISTOGRAMS = ("novelty", "support", "conflict", "ttl")
-"""The family F of the field loss: soft-label targets."""
-STATES = ("ready", "commitment")
-"""The family B of the field loss: categorical targets."""
+"""The family F of the field loss: soft-label targets. The targets behind them are family B."""
 
 
 def token_nll(logits: Tensor, targets: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The five AgentsNet tasks: legal answers, round budgets, official scores (spec sections 2 to 4).
+"""The five AgentsNet tasks: round budgets, official scores (spec sections 2 to 4).
 
 `soft_score` is the official evaluator including the division by zero it raises for an empty cover
 or an edgeless graph; `evaluate` never raises and scores those 0 with a flag, as this project
@@ -65,19 +65,6 @@ def round_budget(task: str, graph: AgentGraph) -> int:
 def group_names(count: int) -> tuple[str, ...]:
     """Return the colouring answers "Group 1" to "Group K"."""
     return tuple(f"Group {k}" for k in range(1, count + 1))
-
-
-def legal_answers(task: str, graph: AgentGraph, node: int) -> tuple[str, ...]:
-    """Return the official answers offered to one node, in their official order."""
-    match require_task(task):
-        case "coloring":
-            return group_names(graph.max_degree + 1)
-        case "consensus":
-            return ("0", "1")
-        case "matching":
-            return (*(graph.names[v] for v in graph.adjacency[node]), "None")
-        case _:
-            return ("Yes", "No")
 
 
 def soft_score(task: str, graph: AgentGraph, answers: Answers, groups: int | None = None) -> float:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from waggle.substrates.swarmbench.compass import ACTION_NAMES
 from waggle.substrates.swarmbench.config import Cell
 
 MAX_MESSAGE = 120
-_MOVES = ("UP", "DOWN", "LEFT", "RIGHT", "STAY")
 
 
 class Answer(NamedTuple):
@@ -27,7 +27,7 @@ def parse_answer(text: str, switch: bool = False) -> Answer:
     A later marker that yields a word overrides an earlier one; within a line the word that comes
     first in the action list wins, wherever it stands.
     """
-    words = (*_MOVES, "SWITCH") if switch else _MOVES
+    words = (*ACTION_NAMES, "SWITCH") if switch else ACTION_NAMES
     move: str | None = None
     for marker in ("ACTION:", "Action:", "action:"):
         line = _line_after(text, marker)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from waggle.substrates.swarmbench.config import MOVES, Cell
 
 MOVE_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
+ACTION_NAMES = (*MOVE_NAMES, "STAY")
+"""What every task lets an agent do, in the official order."""
 STEP: dict[str, Cell] = dict(zip(MOVE_NAMES, MOVES, strict=True))
 BLOCKED = frozenset("W*FNB")
 """Symbols nobody walks into; the box is pushed, not entered."""
@@ -27,7 +29,6 @@ _OCTANTS = {
     (-1, -1): "NW",
     (0, 0): "HERE",
 }
-OFFSET: dict[str, Cell] = {name: offset for offset, name in _OCTANTS.items()}
 
 
 def octant(offset: Cell) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from waggle.core.schema import WAIT, Contract
+from waggle.substrates.swarmbench.compass import ACTION_NAMES
 
-_MOVES = ("UP", "DOWN", "LEFT", "RIGHT", "STAY")
 _SHARED = (
     " You see the cells around you: Y is you, A and a are others, W is wall, * is outside. "
     "The proposal is your own best move. Intent PRIVATE takes the action; FIELD walks towards "
@@ -17,30 +17,30 @@ CONTRACTS: dict[str, Contract] = {
         (
             "pursuit",
             "Surround the prey P on all four sides, again and again. It flees from crowds.",
-            _MOVES,
+            ACTION_NAMES,
         ),
         (
             "foraging",
             "Carry food from its source F to the nest N; standing next to them is enough. "
             "A carries food, a does not.",
-            _MOVES,
+            ACTION_NAMES,
         ),
         (
             "synchronization",
             "All lights on, then all lights off, in turn; A is a light that is on, a one that is "
             "off. SWITCH flips your own.",
-            (*_MOVES, "SWITCH"),
+            (*ACTION_NAMES, "SWITCH"),
         ),
         (
             "flocking",
             "Together form the outline of a square, one agent per cell of the outline.",
-            _MOVES,
+            ACTION_NAMES,
         ),
         (
             "transport",
             "The box B plugs the exit. Several must push it together: first along the wall "
             "towards the corner, then outward. Then leave the map.",
-            _MOVES,
+            ACTION_NAMES,
         ),
     )
 }

@@ -51,7 +51,8 @@ class Law(Protocol):
 
     Optional attributes tell others how to use it: `order`, the canon order it was made for (else
     `shuffled`); `batched`, that it wants many episodes side by side; `switches(contract)`, its own
-    setting of the runtime; `teacher` and `backbone`, printed with every table.
+    setting of the runtime; `teacher` and `backbone`, printed with every table; `digest`, text that
+    changes with its weights and is kept with every row it plays.
     """
 
     @property

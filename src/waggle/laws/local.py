@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request, Usage
+from waggle.laws.digest import Seen, digest, look
 from waggle.laws.origin import origin
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class LocalLaw:
         self._max_rows, self._speculate = max_rows, speculate
         self._lock = threading.Lock()
         self._loaded: tuple[Engine, Dialogue] | None = None
+        self._seen: Seen = ()
         self._teacher: Teacher | None = None
 
     @classmethod
@@ -98,6 +100,15 @@ class LocalLaw:
         self._teacher = teacher(self.teacher, dialogue)
         return engine, dialogue
 
+    @property
+    def digest(self) -> str:
+        """Name the weights it decides with, as they were loaded; empty where nobody can tell."""
+        return digest(self._look() if self._loaded is None else self._seen)
+
+    def _look(self) -> Seen:
+        model, _, _, adapter, _ = self._weights
+        return look(model, adapter)
+
     def load(self) -> None:
         """Load the weights now instead of at the first decision."""
         self._ready()
@@ -109,6 +120,7 @@ class LocalLaw:
                 from waggle.engine import weights
 
                 name, device, dtype, adapter, merge = self._weights
+                self._seen = self._look()
                 found = weights.load_to_decode(name, device, dtype, adapter, merge)
                 self._loaded = self._open(*found)
                 # What is loaded stays: collecting garbage need not look through it each time.

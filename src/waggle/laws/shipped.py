@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from waggle import shipped
 from waggle.core.errors import ConfigError
+from waggle.laws.digest import Seen, look
 from waggle.laws.local import LocalLaw
 from waggle.laws.origin import FILES, origin
 
@@ -29,6 +30,10 @@ class ShippedLaw(LocalLaw):
     """A local law whose weights are the files of a packed folder."""
 
     place: Path
+
+    def _look(self) -> Seen:
+        model, _, _, adapter, _ = self._weights
+        return look(model, adapter, packed=True)
 
     def _ready(self) -> tuple[Engine, Dialogue]:
         if self._loaded is None:

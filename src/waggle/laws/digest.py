@@ -1,0 +1,132 @@
+"""Which weights a law decides with: a short digest of the files that make it say what it says.
+
+It covers the weights, configuration and tokenizer of a folder and, for an adapter, of what it is
+put on; a backbone of the catalog stands for itself, by its name and checksum. Cards and results do
+not enter, so that a folder may be described anew. A file is hashed once per process, as long as its
+time and size stay; a packed folder not at all, since `law.json` has the hashes. Invariant: one law
+has one digest on every machine, and what nobody can tell any more has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from waggle import shipped
+from waggle.core.errors import ConfigError
+from waggle.engine.catalog import source
+
+DIGITS = 12
+"""Hex digits of a digest: enough to tell laws apart, short enough to read."""
+_BESIDE = ("adapter_config.json", "chat_template.jinja", "config.json", "tokenizer.json",
+           "tokenizer_config.json")  # fmt: skip
+"""What decides together with the weights."""
+
+
+class File(NamedTuple):
+    """A file at some time, without a look into it."""
+
+    path: str
+    bytes: int
+    changed: int
+    node: int
+
+
+Seen: TypeAlias = tuple[str | tuple[File, ...], ...]
+"""Where weights come from: the name of a backbone, or the files of a folder."""
+
+
+def look(model: str, adapter: str | None = None, packed: bool = False) -> Seen:
+    """Return what a law would be loaded from now; nothing is opened.
+
+    Args:
+        model: a name of the catalog, a Hugging Face id, or a folder.
+        adapter: folder of an adapter on that model.
+        packed: whether the law's own folder has a `law.json` that is verified at loading.
+    """
+    own = model if adapter is None else adapter
+    places = (model,) if adapter is None else (model, adapter)
+    return tuple(_place(each, packed and each == own) for each in places)
+
+
+def _place(name: str, packed: bool) -> str | tuple[File, ...]:
+    folder = Path(name).expanduser().absolute()
+    if packed:
+        return _files([folder / shipped.LAW])
+    if any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        return _files(folder / name for name in _deciding(_names(folder)))
+    try:
+        entry = source(name)
+    except ConfigError:
+        return ""
+    return f"{entry.kind} {entry.hub or entry.name} {entry.sha256}"
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _deciding(names: Iterable[str]) -> list[str]:
+    """Return those of a folder's files that decide what its law says; none without weights."""
+    there = sorted(names)
+    weights = [name for name in there if name.endswith(".safetensors")]
+    weights = weights or [name for name in there if name.endswith(".bin")]
+    return sorted([*weights, *(name for name in there if name in _BESIDE)]) if weights else []
+
+
+def _files(paths: Iterable[Path]) -> tuple[File, ...]:
+    try:
+        return tuple(_file(path) for path in paths)
+    except OSError:
+        return ()
+
+
+def _file(path: Path) -> File:
+    at = path.stat()
+    return File(str(path), at.st_size, at.st_mtime_ns, at.st_ino)
+
+
+def digest(seen: Seen) -> str:
+    """Return the digest of what was seen; empty where a file is gone or no longer the same."""
+    parts = [place if isinstance(place, str) else _folder(place) for place in seen]
+    return _short(json.dumps(parts)) if parts and all(parts) else ""
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _folder(files: tuple[File, ...]) -> str:
+    if [Path(file.path).name for file in files] == [shipped.LAW]:
+        return _stamped(files[0])
+    hashes = {Path(file.path).name: _hashed(file) for file in files}
+    return json.dumps(hashes) if all(hashes.values()) else ""
+
+
+@lru_cache(maxsize=1024)
+def _stamped(file: File) -> str:
+    """Return what `law.json` says of the files of its folder."""
+    path = Path(file.path)
+    try:
+        files = shipped.manifest(path.parent).files
+        return json.dumps({n: files[n].sha256 for n in _deciding(files)}) if _same(file) else ""
+    except ConfigError:
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _hashed(file: File) -> str:
+    stamp = shipped.stamp_of(Path(file.path))
+    return stamp.sha256 if stamp is not None and _same(file) else ""
+
+
+def _same(file: File) -> bool:
+    """Whether a file that has just been read is still the one that was seen."""
+    return _files([Path(file.path)]) == (file,)

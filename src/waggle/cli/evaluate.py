@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -12,11 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from waggle.cli import console
 from waggle.cli.flags import Chosen, ChosenSizes, Flag
 from waggle.core.errors import ConfigError
-from waggle.evaluate import costs, executors, plan
+from waggle.evaluate import costs, executors, plan, weights
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
-from waggle.evaluate.runner import finished, rows_from_records, run_plan
+from waggle.evaluate.runner import finished_rows, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import page
 
@@ -48,7 +48,8 @@ def evaluate(
     Cells are method x task x N x seed, each with a stable id. A second call plays only what is
     missing or failed; an interrupted run loses no finished cell; parts may be played at different
     times and, with `--merge`, on different machines. A law whose weights are not there is left out,
-    unless it was named. Print the tables with `waggle report DIR`.
+    and so is one that has been trained again since its finished rows were played, unless it was
+    named: then the call ends. Print the tables with `waggle report DIR`.
 
     Args:
         recipe: A TOML file as in `recipes/`.
@@ -67,7 +68,8 @@ def evaluate(
         keep: Keep the record of every episode beside its row.
         again: Play finished cells too, after a law has changed; their new rows count.
         merge: Play nothing; take finished rows of this run directory that the recipe asks for; with
-            --again they replace rows here that came out differently. May be given more than once.
+            --again they replace rows here that came out differently or are of other weights. May
+            be given more than once.
         dry_run: Play nothing; print what each method would ask for: cells, decisions, and what of
             them is not finished yet.
         json: Print one JSON object instead of text.
@@ -75,14 +77,14 @@ def evaluate(
     if processes < 1 or (width is not None and width < 1):
         raise ConfigError("--processes and --width must be at least 1")
     chosen = plan.load(recipe)
-    cells = plan.cells(chosen)
+    cells = whole = plan.cells(chosen)
     place = out or Path("runs") / recipe.stem
     if methods or tasks or n or seeds is not None:
         cells = select(
             cells, methods=_words(methods), tasks=_words(tasks), n=_sizes(n), seeds=seeds
         )
     if dry_run:
-        return _count(cells, set() if again else finished(place), json=json)
+        return _count(cells, {} if again else finished_rows(place), json=json)
     folder = _folder(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
@@ -97,6 +99,8 @@ def evaluate(
             again=again,
             progress=tell,
             left_out=None if methods else _left_out,
+            whole=whole,
+            notice=console.note,
         )
     found = {**outcome._asdict(), "cells": len(cells), "folder": str(folder)}
     if json:
@@ -121,9 +125,11 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
     return folder
 
 
-def _count(cells: Sequence[Cell], done: set[tuple[str, str]], *, json: bool) -> int:
+def _count(cells: Sequence[Cell], done: Mapping[tuple[str, str], Row], *, json: bool) -> int:
     """Print what a plan asks of every method."""
-    rows = costs.counts(cells, done)
+    rows = costs.counts(cells, set(done))
+    for methods, reason in weights.refused(weights.compare(cells, done)):
+        _left_out(methods, reason)
     total = costs.total(rows)
     if json:
         console.dump({"methods": [row._asdict() for row in rows], "all": total._asdict()})

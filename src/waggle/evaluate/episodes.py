@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -40,6 +42,14 @@ def options_of(cell: Cell, rows: int | None = None) -> str:
     return msgspec.json.encode(options, order="sorted").decode()
 
 
+def digest_of(law: Law) -> str:
+    """Return what names a law's weights, in the form that rows keep; empty for rules."""
+    said = getattr(law, "digest", "")
+    if not said or not isinstance(said, str) or re.fullmatch("[0-9a-f]{1,64}", said):
+        return said if isinstance(said, str) else ""
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
+
+
 def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
     """Return the engine of a cell, ready to play; ablations change the law's own setting."""
     world = plugins.get_substrate(cell.case.substrate).open(cell.case)
@@ -68,7 +78,7 @@ def play_alone(cell: Cell, law: Law, records: Kept | None) -> Row:
         try:
             memory = Memory()
             open_engine(cell, law, [memory]).play()
-            return measured(cell, memory.record(), records)
+            return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, str(error))
         except Exception as error:  # a broken plug-in must not lose the other cells
@@ -83,11 +93,11 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def measured(cell: Cell, episode: EpisodeRecord, records: Kept | None) -> Row:
-    """Measure an episode, and keep its record where records are kept."""
+def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: Kept | None) -> Row:
+    """Measure an episode that a law played, and keep its record where records are kept."""
     if records is not None:
         records.write(record_path(records.folder, cell), episode)
-    return row_of(cell, episode)
+    return row_of(cell, episode, digest_of(law))
 
 
 def record_path(records: Path, cell: Cell) -> Path:

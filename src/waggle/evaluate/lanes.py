@@ -87,7 +87,7 @@ def in_lockstep(cells: Iterable[Cell], law: Law, records: Kept | None, width: in
         try:
             for engine, _ in play_together(_opened(waiting, law, playing, unopened), law, width):
                 cell, memory = playing.pop(id(engine))
-                yield measured(cell, memory.record(), records)
+                yield measured(cell, law, memory.record(), records)
             whole = True
         except Exception:  # a bug in one episode or in the law: what was open is played alone
             for cell, _ in playing.values():

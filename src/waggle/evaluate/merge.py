@@ -4,7 +4,8 @@
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
 episode where one was kept; rows of other plans are left out. Invariant: a cell that both have must
-have come out alike, else nothing is taken from there, unless what is here is to be replaced:
+have come out alike, and a method's rows must be of the same weights, else nothing is taken from
+there, unless what is here is to be replaced:
 
     waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
 """
@@ -12,7 +13,7 @@ have come out alike, else nothing is taken from there, unless what is here is to
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,9 @@ from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import record_path
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import FILE, Row, RowFile, alike, read_rows
-from waggle.evaluate.runner import RECORDS
+from waggle.evaluate.rows import Row, RowFile, alike, read_rows
+from waggle.evaluate.runner import RECORDS, finished_rows
+from waggle.evaluate.weights import Key, clash, listed
 
 
 class Merged(NamedTuple):
@@ -42,36 +44,62 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
         plan: the cells.
         folder: the run directory that takes.
         other: the run directory that gives.
-        again: whether rows that came out differently replace those that are here.
+        again: whether rows that came out differently, or that other weights played, replace those
+            that are here.
 
     Raises:
-        RecordError: if a cell that both have came out differently, naming it.
+        RecordError: if a cell that both have came out differently, or if rows of a method would be
+            of several laws, naming it.
     """
     wanted = {(cell.method, cell.id): cell for cell in plan}
-    here = {} if not (folder / FILE).exists() else _finished(folder)
+    here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
     theirs = _finished(other)
     mine = {key: row for key, row in theirs.items() if key in wanted}
     both = [key for key in wanted if key in mine and key in here]
-    differ = [key for key in both if not alike(here[key], mine[key])]
+    differ = [key for key in both if _differ(here[key], mine[key])]
+    known = set(both) - set(differ)
+    taken = {key: row for key, row in mine.items() if key not in known}
+    clashes = clash(here, taken)
+    if clashes and not again:
+        raise RecordError(f"{other}: {_clash(clashes, taken)}")
     if differ and not again:
         raise RecordError(
             f"{other}: {len(differ)} of {len(both)} cells that both have came out differently: "
             f"{differ[0][1]} of {differ[0][0]} ({_name(mine[differ[0]])}); replace them here with "
             "--again --merge, or leave the method out with --methods"
         )
-    known = set(both) - set(differ)
     rows = RowFile(folder)
     for key in wanted:
-        if key in mine and key not in known:
+        if key in taken:
             if key in here:  # the record of the episode that is replaced
                 record_path(folder / RECORDS, wanted[key]).unlink(missing_ok=True)
             _take_record(wanted[key], folder / RECORDS, other / RECORDS)
             rows.append(mine[key])
     rows.close()
     _take_sessions(folder, other)
-    changed = {method for method, _ in differ}
-    older = sum(key[0] in changed and key in wanted and key not in mine for key in here)
-    return Merged(len(mine) - len(known), len(known), len(theirs) - len(mine), older)
+    changed = {method for method, _ in differ} | clashes.keys()
+    left = [row for key, row in here.items() if key[0] in changed and key not in mine]
+    older = sum(row.digest not in clashes.get(row.method, ((), ()))[1] for row in left)
+    return Merged(len(taken), len(known), len(theirs) - len(mine), older)
+
+
+def _differ(one: Row, two: Row) -> bool:
+    """Whether two rows of a cell are of two episodes, or of two laws as far as they say."""
+    return not alike(one, two) or bool(one.digest and two.digest and one.digest != two.digest)
+
+
+def _clash(
+    clashes: Mapping[str, tuple[Sequence[str], Sequence[str]]], taken: Mapping[Key, Row]
+) -> str:
+    """Say in one line which rows would lie beside rows of another law."""
+    method, (mine, theirs) = next(iter(clashes.items()))
+    rows = sum(key[0] == method and bool(row.digest) for key, row in taken.items())
+    beside = f"would lie beside rows of {listed(mine)} here" if mine else "are of several laws"
+    more = f", and so with {len(clashes) - 1} more methods" if len(clashes) > 1 else ""
+    return (
+        f"{rows:,} rows of {method}, played by the weights {listed(theirs)}, {beside}{more}; take "
+        "them in place of those here with --again --merge, or leave the method out with --methods"
+    )
 
 
 def _finished(folder: Path) -> dict[tuple[str, str], Row]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,7 @@ from waggle.evaluate.reorganization import course, sound
 FILE = "rows.jsonl"
 MAX_LINE = 16 << 20
 """Bytes of the longest row that is read; rows take a few thousand."""
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +44,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Round by round, where counterevidence was injected (see `evaluate.reorganization`)."""
     error: str = ""
     """Why the cell failed; its numbers are then empty."""
+    weights: Digest | msgspec.UnsetType = msgspec.UNSET
+    """Digest of the weights that played it; not there for rules, and in rows of earlier runs."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of its weights, empty where the row does not say."""
+        return self.weights or ""
 
 
-def row_of(cell: Cell, episode: EpisodeRecord) -> Row:
+def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
     """Measure one episode with every registered metric."""
     case = cell.case
     return Row(
@@ -62,6 +70,7 @@ def row_of(cell: Cell, episode: EpisodeRecord) -> Row:
         metrics={name: plugins.get_metric(name)(episode) for name in plugins.names("metric")},
         counters=episode.footer.counters,
         course=course(episode),
+        weights=weights or msgspec.UNSET,
     )
 
 

@@ -1,20 +1,20 @@
 """Run a plan: resumable, in this process, in many, on Ray, or in lockstep for batched laws.
 
 A finished cell is never played again unless it is asked for; a failed one is tried once more and
-then reported, and the others go on; a law whose weights are not there may be left out. What a cell
-gives does not depend on the executor.
+then reported, and the others go on. A law whose weights are not there may be left out, and so may
+one whose finished rows other weights played. What a cell gives does not depend on the executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
 from waggle.core.errors import ConfigError, RecordError, WaggleError
-from waggle.evaluate import sessions
+from waggle.evaluate import sessions, weights
 from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
@@ -31,7 +31,7 @@ WIDTH = 256
 Progress = Callable[[Row], None]
 """Called for every finished cell."""
 LeftOut = Callable[[Sequence[str], str], None]
-"""Called with the methods of a law that cannot be loaded, and why."""
+"""Called with the methods of a law that is not played, and why."""
 
 
 class Outcome(NamedTuple):
@@ -65,6 +65,8 @@ def run_plan(
     again: bool = False,
     progress: Progress | None = None,
     left_out: LeftOut | None = None,
+    whole: Sequence[Cell] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Play the unfinished cells of a plan and append their rows.
 
@@ -78,14 +80,25 @@ def run_plan(
         processes: processes for such a law, each with its own engine.
         again: whether finished cells are played too; their new rows then count.
         progress: told of every finished cell.
-        left_out: told of laws that cannot be loaded; without it such a law ends the run.
+        left_out: told of laws that cannot be loaded, or that have other weights than their finished
+            rows; without it such a law ends the run.
+        whole: the plan of which these cells are a part; its rows of the same methods count when
+            weights are compared.
+        notice: told of rows that stay beside new ones although another law may have played them.
 
     Raises:
-        ConfigError: for a law that cannot be made, or be loaded.
+        ConfigError: for a law that cannot be made, be loaded, or be continued.
     """
-    done = set() if again else finished(folder)
+    here = finished_rows(folder)
+    done = {} if again else here
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
+    known = len(plan) - len(todo)
+    if not again:
+        todo = _continued(todo, _siblings(plan, whole), here, width, left_out)
     groups = _groups(todo, width)
+    if notice is not None:
+        for line in _staying(todo, _siblings(todo, whole), here, width):
+            notice(line)
     # Absolute: workers elsewhere need not stand in this folder.
     kept = Kept((folder / RECORDS).resolve(), keep == "measures") if keep else None
     ways = Ways(executor, width or WIDTH, processes, kept)
@@ -101,7 +114,41 @@ def run_plan(
                     progress(row)
     finally:
         rows.close()
-    return Outcome(played, len(plan) - len(todo), failed)
+    return Outcome(played, known, failed)
+
+
+def _siblings(cells: Sequence[Cell], whole: Sequence[Cell] | None) -> list[Cell]:
+    """Return all planned cells of the methods of some."""
+    methods = {cell.method for cell in cells}
+    return [cell for cell in whole or cells if cell.method in methods]
+
+
+def _continued(
+    todo: Sequence[Cell],
+    siblings: Sequence[Cell],
+    here: Mapping[tuple[str, str], Row],
+    width: int | None,
+    left_out: LeftOut | None,
+) -> list[Cell]:
+    """Return the cells of methods whose law still has the weights of its finished rows."""
+    gone: set[str] = set()
+    for methods, reason in weights.refused(weights.compare(siblings, here, width)):
+        if left_out is None:
+            raise _unusable(methods[0], reason)
+        left_out(methods, reason)
+        gone.update(methods)
+    return [cell for cell in todo if cell.method not in gone]
+
+
+def _staying(
+    todo: Sequence[Cell],
+    siblings: Sequence[Cell],
+    here: Mapping[tuple[str, str], Row],
+    width: int | None,
+) -> list[str]:
+    replaced = {(cell.method, cell.id) for cell in todo}
+    left = {key: row for key, row in here.items() if key not in replaced}
+    return weights.staying(weights.compare(siblings, left, width, silent=True))
 
 
 def _absence(left_out: LeftOut | None) -> Tell:
@@ -126,9 +173,14 @@ def finished(folder: Path) -> set[tuple[str, str]]:
     Raises:
         RecordError: if a line is no row: what was played is then not to be played again unasked.
     """
+    return set(finished_rows(folder))
+
+
+def finished_rows(folder: Path) -> dict[tuple[str, str], Row]:
+    """Return the rows of finished cells by method and id, as `finished` finds them."""
     if not (folder / FILE).exists():
-        return set()
-    return {(row.method, row.cell) for row in read_rows(folder) if not row.error}
+        return {}
+    return {(row.method, row.cell): row for row in read_rows(folder) if not row.error}
 
 
 def _groups(todo: Sequence[Cell], width: int | None) -> list[Part]:
@@ -231,5 +283,5 @@ def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
                     f"{path} tells of another episode than the row of its cell; remove it, or play "
                     "the cell with --again --keep"
                 )
-            found.append(row)
+            found.append(weights.measured_before(row, told))
     return found

@@ -32,7 +32,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report import reorganization
-from waggle.report.matching import Unit, unit
+from waggle.report.matching import Unit, unit, weighed
 from waggle.report.reading import Value, metric, provenance
 from waggle.report.settings import cell_of, macro
 from waggle.report.tables import Span, Table, number
@@ -89,7 +89,10 @@ def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
         return []
     late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
     pooled, one = by_arm(rows, recipe)
-    sources = [provenance([r for r in pooled if r.shock == shock], one) for shock in (True, False)]
+    sources = [
+        (*weighed(own, recipe), *provenance([r for r in pooled if r.shock == shock], one))
+        for shock, own in ((True, late), (False, plain))
+    ]
     gaps = _gaps(found, late, recipe)
     first, second, third = arms(found, late), effects(found, late), conventional(plain)
     made = [
@@ -99,12 +102,17 @@ def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
     ]
     if late:
         cells = reorganization.cells([row for row in pooled if row.shock], one)
-        made.append(cells._replace(title="Late counterevidence by arm and cell, seeds pooled"))
+        notes = (*weighed(late, recipe), *cells.notes)
+        title = "Late counterevidence by arm and cell, seeds pooled"
+        made.append(cells._replace(title=title, notes=notes))
     return [table for table in made if table.rows]
 
 
 def by_arm(rows: Sequence[Row], recipe: Recipe) -> tuple[list[Row], Recipe]:
-    """Give the laws of an arm one name: rows and recipe as if training seeds were cases."""
+    """Give the laws of an arm one name: rows and recipe as if training seeds were cases.
+
+    Pooled rows do not say their weights: that the laws of an arm have different ones is no mistake.
+    """
     named = {name: arm_of(name) for name in recipe.methods}
     specs = {
         arm: next(recipe.methods[name] for name, own in named.items() if own and own[0] == arm)
@@ -113,7 +121,7 @@ def by_arm(rows: Sequence[Row], recipe: Recipe) -> tuple[list[Row], Recipe]:
     }
     labelled = {arm: spec.model_copy(update={"label": TITLES[arm]}) for arm, spec in specs.items()}
     pooled = [
-        msgspec.structs.replace(row, method=own[0])
+        msgspec.structs.replace(row, method=own[0], weights=msgspec.UNSET)
         for row in rows
         if (own := arm_of(row.method)) and own[0] in labelled
     ]

@@ -2,12 +2,13 @@
 
 A unit is one case that methods share (task, options, N, horizon, counterevidence, seed). A method
 that has played fewer units than others of the tasks it plays is shown with a dagger: its mean is of
-other cases, so it takes no mark and no rank. Ratios rest on units that both sides have.
+other cases, so it takes no mark and no rank. Ratios rest on units that both sides have. Rows of one
+method that several laws of its name played are no one method's: tables say so.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -97,3 +98,24 @@ def described(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
     ]
     text = "has fewer episodes than others of the tasks it plays and takes no mark or rank"
     return (f"{DAGGER} {text}: {'; '.join(parts)}",) if parts else ()
+
+
+def weighed(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
+    """Say which methods have rows of several weights, or some that do not say; else nothing."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        counts[row.method][row.digest] += 1
+    several: dict[bool, list[str]] = {True: [], False: []}
+    for name in recipe.methods:
+        own = counts.get(name, Counter())
+        told = [f"{count:,} by {digest}" for digest, count in own.most_common() if digest]
+        silent = [f"{own['']:,} by unknown weights"] if own[""] else []
+        if told and len(told) + len(silent) > 1:
+            said = f"{label(recipe, name)}: episodes {', '.join([*told, *silent])}"
+            several[len(told) > 1].append(said)
+    text = {
+        True: "MIXED LAWS, weights changed between episodes and no number here is of one law; play "
+        "the method again with --again",
+        False: "not all rows say which weights played them",
+    }
+    return tuple(f"{text[loud]}: {'; '.join(said)}" for loud, said in several.items() if said)

@@ -15,7 +15,7 @@ from waggle.evaluate import anchors
 from waggle.evaluate.plan import MethodSpec, Recipe, cells
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, paired
-from waggle.report.matching import described, label, options_of, short, unit
+from waggle.report.matching import described, label, options_of, short, unit, weighed
 from waggle.report.tables import Group
 
 Value: TypeAlias = Callable[[Row], "float | None"]
@@ -164,7 +164,8 @@ def whole(rows: Sequence[Row], recipe: Recipe) -> Whole:
                case.shock, case.seed)  # fmt: skip
         groups[key].append(row)
     kept = [row for key, group in groups.items() if len(group) == wanted[key] for row in group]
-    return Whole(kept, _unfinished(recipe, wanted, groups, foreign), foreign)
+    notes = [*weighed(kept, recipe), *_unfinished(recipe, wanted, groups, foreign)]
+    return Whole(kept, notes, foreign)
 
 
 def _unfinished(
@@ -205,7 +206,8 @@ def provenance(rows: Sequence[Row], recipe: Recipe) -> tuple[str, ...]:
     head = f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)}); {episodes} episodes per method"
     made = f"waggle eval {recipe.source}" if recipe.source else recipe.title
     regimes = "; ".join([made, head, *_regimes(rows)])
-    return (regimes, *described(rows, recipe), *labels(recipe, methods_of(rows, recipe)))
+    told = (*weighed(rows, recipe), *described(rows, recipe))
+    return (regimes, *told, *labels(recipe, methods_of(rows, recipe)))
 
 
 def caption(text: str, rows: Sequence[Row], recipe: Recipe) -> str:

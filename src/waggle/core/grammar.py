@@ -26,11 +26,13 @@ from waggle.core.schema import MAX_RESPONSE, WAIT, View
 
 KEPT = 4096
 """Pieces of each kind that are kept."""
+_OPEN = Literal('{"task_action":"')
+_IDLE = Literal('[],"commit":null')
 _CLOSE = Sequence((Literal("}"),), common=True)
 """The end of every record, one for all."""
 
 
-class Allowed(NamedTuple):
+class _Allowed(NamedTuple):
     """What a view allows beyond its act: equal for many views, whose grammars then share it."""
 
     alone: tuple[Commit, ...]
@@ -44,20 +46,24 @@ class Allowed(NamedTuple):
 
 def grammar(view: View) -> GrammarNode:
     """Return the grammar of a view's admissible records."""
-    answer, allowed = view.contract.response, _allowed(view)
+    answer, behind = view.contract.response, _behind(_allowed(view))
     silent = tuple(a for a in actions(view) if a not in (WAIT, answer))
-    branches = [_waiting()]
-    if silent:
-        branches.append(_silent(silent, allowed))
-    if answer is not None:
-        offered = [Literal(_inside(text)) for text in responses(view)]
-        head = Literal(_inside(answer) + '","response":"')
-        body = _one_of([*offered, Text(MAX_RESPONSE)])
-        branches.append(Sequence((head, body, _answered(allowed))))
-    return Sequence((Literal('{"task_action":"'), _one_of(branches), _CLOSE))
+    if answer is None:
+        return _record(silent, behind)
+    offered = [Literal(_inside(text)) for text in responses(view)]
+    head = Literal(_inside(answer) + '","response":"')
+    body = _one_of([*offered, Text(MAX_RESPONSE)])
+    spoken = Sequence((head, body, behind.answer))
+    return Sequence((_OPEN, _one_of([*_quiet(silent, behind), spoken]), _CLOSE))
 
 
-def _allowed(view: View) -> Allowed:
+@lru_cache(KEPT)
+def _record(silent: tuple[str, ...], behind: _Behind) -> GrammarNode:
+    """All records of a view without responses."""
+    return Sequence((_OPEN, _one_of([*_quiet(silent, behind)]), _CLOSE), common=True)
+
+
+def _allowed(view: View) -> _Allowed:
     alone, targets = tuple(commits(view, None)), tuple(channels(view))
     backed = tuple(
         # Only a challenge changes what may be committed to.
@@ -66,22 +72,31 @@ def _allowed(view: View) -> Allowed:
     )
     everyone = tuple(port.channel for port in view.private.channels)
     fan = everyone if 1 < len(everyone) <= view.contract.deposits else ()
-    return Allowed(alone, backed, targets, fan)
+    return _Allowed(alone, backed, targets, fan)
+
+
+class _Behind:
+    """What may follow an act, by what is allowed; told apart by identity."""
+
+    def __init__(self, social: list[GrammarNode]) -> None:
+        idle = Sequence((_IDLE, _intent("PRIVATE", "FIELD", "WAIT")))
+        self.silent = _one_of([idle, *social])
+        idle = Sequence((_IDLE, _intent("PRIVATE", "FIELD")))
+        self.answer = Sequence((Literal('","deposits":'), _one_of([idle, *social])), common=True)
 
 
 @lru_cache(KEPT)
-def _silent(names: tuple[str, ...], allowed: Allowed) -> GrammarNode:
-    """An act that says nothing, and all that may follow it."""
-    idle = Sequence((Literal('[],"commit":null'), _intent("PRIVATE", "FIELD", "WAIT")))
+def _behind(allowed: _Allowed) -> _Behind:
+    return _Behind(_social(allowed))
+
+
+@lru_cache(KEPT)
+def _quiet(silent: tuple[str, ...], behind: _Behind) -> tuple[GrammarNode, ...]:
+    """Acts that say nothing, with all that may follow them."""
+    if not silent:
+        return (_waiting(),)
     head = Literal('","response":null,"deposits":')
-    return Sequence((_texts(names), head, _one_of([idle, *_social(allowed)])), common=True)
-
-
-@lru_cache(KEPT)
-def _answered(allowed: Allowed) -> GrammarNode:
-    """All that may follow a response."""
-    idle = Sequence((Literal('[],"commit":null'), _intent("PRIVATE", "FIELD")))
-    return Sequence((Literal('","deposits":'), _one_of([idle, *_social(allowed)])), common=True)
+    return _waiting(), Sequence((_texts(silent), head, behind.silent), common=True)
 
 
 def _inside(text: str) -> str:
@@ -111,7 +126,7 @@ def _intent(*names: str) -> GrammarNode:
 @lru_cache(1)
 def _waiting() -> GrammarNode:
     text = Literal(f'{WAIT}","response":null,"deposits":[],"commit":null')
-    return Sequence((text, _intent("PRIVATE", "FIELD", "WAIT")))
+    return Sequence((text, _intent("PRIVATE", "FIELD", "WAIT")), common=True)
 
 
 @lru_cache(KEPT)
@@ -123,8 +138,7 @@ def _commit(options: tuple[Commit, ...], optional: bool) -> GrammarNode:
     return _one_of(found)
 
 
-@lru_cache(KEPT)
-def _social(allowed: Allowed) -> tuple[GrammarNode, ...]:
+def _social(allowed: _Allowed) -> list[GrammarNode]:
     """What may follow an act that is not a wait, other than nothing at all."""
     found: list[GrammarNode] = []
     if allowed.alone:
@@ -135,7 +149,7 @@ def _social(allowed: Allowed) -> tuple[GrammarNode, ...]:
         found.append(Sequence((head, _one_of([_single(*pair) for pair in allowed.backed]))))
     if allowed.backed and allowed.fan:
         found.append(_one_of([_fan(allowed.fan, *pair) for pair in allowed.backed]))
-    return tuple(found)
+    return found
 
 
 @lru_cache(KEPT)

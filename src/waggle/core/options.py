@@ -118,6 +118,8 @@ class _Bound(NamedTuple):
 def _undominated(bounds: list[_Bound]) -> list[_Bound]:
     """Drop bounds that another one contains, so that no write is listed twice for nothing."""
     distinct = list(dict.fromkeys(bounds))
+    if len(distinct) == 1:
+        return distinct
     return [
         b
         for b in distinct

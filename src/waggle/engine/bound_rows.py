@@ -22,7 +22,6 @@ class _Point(NamedTuple):
     state: State
     offered: tuple[int, ...]
     context: Context
-    echo: int | None
     guess: Guess
     run: tuple[int, ...]
     """Forced tokens behind the guess; used only where the draft goes on."""
@@ -79,8 +78,7 @@ class ConstrainedRow(Row):
             return
         self._own = Trail([*self.prompt.tail, *self.answer])
         point = self._points[-1]
-        echo = self._own.offered(point.context, point.offered)
-        guess = self._habits.guess(point.context, point.offered, echo)
+        guess = self._habits.guess(point.context, point.offered, self._own)
         if guess.token >= 0:
             state, run = self._constraint.leap(point.state, guess.token)
             decided = [guess.token, *run]
@@ -102,7 +100,7 @@ class ConstrainedRow(Row):
         first = points[0].offset
         said: list[int] = []
         for point, token in zip(points, tokens, strict=True):
-            self._habits.learn(point.context, token, point.echo)
+            self._habits.learn(point.context, token, point.guess.echo)
             said.append(token)
             if token != point.guess.token or point is points[-1]:
                 break
@@ -145,12 +143,11 @@ class ConstrainedRow(Row):
         chance = 1.0
         while True:
             offered = self._constraint.options(state).tokens
-            echo = None if self._own is None else self._own.offered(context, offered)
-            guess = self._habits.guess(context, offered, echo)
+            guess = self._habits.guess(context, offered, self._own)
             chance *= guess.chance
             last = guess.token < 0 or not self._likely(chance)
             after, run = (state, ()) if last else self._constraint.leap(state, guess.token)
-            points.append(_Point(len(pending) - 1, state, offered, context, echo, guess, run))
+            points.append(_Point(len(pending) - 1, state, offered, context, guess, run))
             room -= 1 + len(run)
             if last or not after.items or room <= 0 or not self._worth(chance, 1 + len(run)):
                 return _Plan(pending, points)

@@ -64,7 +64,10 @@ class Trail:
 
     def after(self, context: Sequence[int]) -> int | None:
         """Return what last followed some tokens."""
-        text, wanted = self._text, _packed(context)
+        return self._behind(_packed(context))
+
+    def _behind(self, wanted: bytes) -> int | None:
+        text = self._text
         at = text.rfind(wanted, 0, len(text) - WIDTH)
         while at > 0 and at % WIDTH:  # found across the bytes of two tokens
             at = text.rfind(wanted, 0, at + len(wanted) - 1)
@@ -75,9 +78,10 @@ class Trail:
 
     def offered(self, context: Context, tokens: Sequence[int]) -> int | None:
         """Return what last followed three tokens or two, if it is among those offered."""
-        found = self.after(context)
+        wanted = _packed(context)
+        found = self._behind(wanted)
         if found is None or found not in tokens:
-            found = self.after(context[-2:])
+            found = self._behind(wanted[-2 * WIDTH :])
         return found if found in tokens else None
 
 
@@ -112,9 +116,11 @@ class Guess(NamedTuple):
 
     token: int
     chance: float
+    echo: int | None
+    """What the prompt itself suggests, where it was asked."""
 
 
-UNKNOWN = Guess(-1, 0.0)
+UNKNOWN = Guess(-1, 0.0, None)
 
 
 class Habits:
@@ -133,16 +139,24 @@ class Habits:
             tally = self._tallies[context] = _Tally()
         tally.add(token, echo)
 
-    def guess(self, context: Context, offered: Sequence[int], echo: int | None) -> Guess:
-        """Return the likeliest of the offered tokens; `echo` is the prompt's own suggestion."""
+    def guess(self, context: Context, offered: Sequence[int], own: Trail | None) -> Guess:
+        """Return the likeliest of the offered tokens; `own` is searched only where it may differ.
+
+        What the prompt itself suggests is believed as often as it was right in this context.
+        """
         tally = self._tallies.get(context)
-        if tally is None:
-            return UNKNOWN if echo is None else Guess(echo, 0.5)
-        chance = (tally.hits + 1) / (tally.echoes + 2) if echo is not None else 0.0
-        usual = (tally.counts[tally.best] + 0.5) / (tally.total + 1.0)
-        if usual > chance and tally.best in offered:
-            return Guess(tally.best, usual)
-        return UNKNOWN if echo is None else Guess(echo, chance)
+        chance = 0.5
+        if tally is not None:
+            chance = (tally.hits + 1) / (tally.echoes + 2)
+            usual = (tally.counts[tally.best] + 0.5) / (tally.total + 1.0)
+            if usual > chance and tally.best in offered:
+                return Guess(tally.best, usual, None)
+        echo = None if own is None else own.offered(context, offered)
+        if echo is not None:
+            return Guess(echo, chance, echo)
+        if tally is not None and tally.best in offered:
+            return Guess(tally.best, usual, None)
+        return UNKNOWN
 
     def remember(self, tokens: Sequence[int]) -> None:
         """Note a whole free answer."""
@@ -194,7 +208,7 @@ class Skeleton:
         context = (*recent, *draft[-ORDER:])[-ORDER:]
         while len(draft) < limit and state.items:
             offered = self._constraint.options(state).tokens
-            token = habits.guess(context, offered, own.offered(context, offered)).token
+            token = habits.guess(context, offered, own).token
             if token < 0:
                 break
             state, run = self._constraint.leap(state, token)
@@ -232,7 +246,8 @@ class Drafter:
                 offered = skeleton.offered
                 if skeleton.take(token):
                     context = said[index : index + ORDER]
-                    self._habits.learn(context, token, self._own.offered(context, offered))
+                    guess = self._habits.guess(context, offered, self._own)
+                    self._habits.learn(context, token, guess.echo)
                 elif skeleton.lost:
                     break
         self._own.extend(tokens)

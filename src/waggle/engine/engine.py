@@ -104,9 +104,7 @@ class Engine:
         """Decode every prompt; safe to call from several threads, which then share batches."""
         ticket = Ticket(len(prompts))
         with collector.held():
-            rows = [self._row(prompt) for prompt in prompts]
-            self._relate(rows)
-            self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
+            self._queue(prompts, ticket)
             while not ticket.complete:
                 # Whoever holds the driver's seat advances everybody's rows, step by step.
                 with self._driver:
@@ -115,6 +113,12 @@ class Engine:
         if ticket.error is not None:
             raise ticket.error
         return [done for done in ticket.completions if done is not None]
+
+    def _queue(self, prompts: Sequence[Prompt], ticket: Ticket) -> None:
+        """Let prompts wait as rows; nobody else holds these, so each goes when it is answered."""
+        rows = [self._row(prompt) for prompt in prompts]
+        self._relate(rows)
+        self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
 
     def _row(self, prompt: Prompt) -> Row:
         prompt = prompt if self.reuse_prefix else _unsplit(prompt)

@@ -131,7 +131,7 @@ class Grammar:
         """Take a form that is known to be sound; its size is measured when it is asked for."""
         self._form, self._size = form, size
         self._own, self._common = Found(), Found() if common is None else common.found()
-        self._root: Rest | None = self._rest(form, None, False)
+        self._root: Rest | None = self._rest(form, None, _is_common(form))
 
     @staticmethod
     def of(form: GrammarNode | str) -> Grammar:

@@ -18,7 +18,7 @@ from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.adapter import AgentsNet
 from waggle.substrates.agentsnet.families import benchmark_graphs
 from waggle.substrates.agentsnet.graphs import AgentGraph, from_edges
-from waggle.substrates.agentsnet.tasks import TASKS, legal_answers
+from waggle.substrates.agentsnet.tasks import TASKS, group_names
 from waggle.substrates.agentsnet.world import AgentsNetWorld, episode_priorities
 from waggle.testing.substrate import check_substrate
 
@@ -191,6 +191,19 @@ def test_without_priority_no_order_and_one_common_claim() -> None:
     assert all("order" not in v.private.observation for _, v in seen)
     assert all("order" not in p.facts for _, v in seen for p in v.private.channels)
     assert len({t.claim for _, v in seen for t in v.traces}) == 1
+
+
+def legal_answers(task: str, graph: AgentGraph, node: int) -> tuple[str, ...]:
+    """Return the official answers offered to one node (spec section 2)."""
+    match task:
+        case "coloring":
+            return group_names(graph.max_degree + 1)
+        case "consensus":
+            return ("0", "1")
+        case "matching":
+            return (*(graph.names[v] for v in graph.adjacency[node]), "None")
+        case _:
+            return ("Yes", "No")
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -89,7 +89,7 @@ def run_plan(
     Raises:
         ConfigError: for a law that cannot be made, be loaded, or be continued.
     """
-    here = finished_rows(folder)
+    here, whole = finished_rows(folder), whole or plan
     done = {} if again else here
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
     known = len(plan) - len(todo)
@@ -117,10 +117,10 @@ def run_plan(
     return Outcome(played, known, failed)
 
 
-def _siblings(cells: Sequence[Cell], whole: Sequence[Cell] | None) -> list[Cell]:
+def _siblings(cells: Sequence[Cell], whole: Sequence[Cell]) -> list[Cell]:
     """Return all planned cells of the methods of some."""
     methods = {cell.method for cell in cells}
-    return [cell for cell in whole or cells if cell.method in methods]
+    return [cell for cell in whole if cell.method in methods]
 
 
 def _continued(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -106,19 +106,21 @@ def _short(text: str) -> str:
 def _folder(files: tuple[File, ...]) -> str:
     if [Path(file.path).name for file in files] == [shipped.LAW]:
         return _stamped(files[0])
-    hashes = {Path(file.path).name: _hashed(file) for file in files}
-    return json.dumps(hashes) if all(hashes.values()) else ""
+    return _written({Path(file.path).name: _hashed(file) for file in files})
+
+
+def _written(hashes: Mapping[str, str]) -> str:
+    return json.dumps(hashes) if hashes and all(hashes.values()) else ""
 
 
 @lru_cache(maxsize=1024)
 def _stamped(file: File) -> str:
     """Return what `law.json` says of the files of its folder."""
-    path = Path(file.path)
     try:
-        files = shipped.manifest(path.parent).files
-        return json.dumps({n: files[n].sha256 for n in _deciding(files)}) if _same(file) else ""
+        files = shipped.manifest(Path(file.path).parent).files
     except ConfigError:
         return ""
+    return _written({n: files[n].sha256 for n in _deciding(files)}) if _same(file) else ""
 
 
 @lru_cache(maxsize=4096)

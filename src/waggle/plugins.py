@@ -1,10 +1,10 @@
-"""The only registry: substrates, laws and metrics, by decorator in tree and entry point outside.
+"""The only registry: substrates, laws and metrics, listed in tree, by entry point outside.
 
 Three extension points and no more. Names map to "module:attribute" strings, so that listing them
-imports nothing and a heavy law costs its import only when it is used. Out of tree, a package
-declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`; code
-that is imported anyway may use the decorators instead. Invariant: a name has one meaning; two
-different objects under one name are an error that names both.
+imports nothing and a heavy law costs its import only when it is used. In tree they stand in
+`waggle.built_in`; out of tree, a package declares an entry point in the group `waggle.substrates`,
+`waggle.laws` or `waggle.metrics`, and code that is imported anyway may use the decorators instead.
+Invariant: a name has one meaning; two objects under one name are an error that names both.
 """
 
 from __future__ import annotations
@@ -17,65 +17,9 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from waggle.built_in import BUILT_IN, Kind
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Law, LawFactory, Substrate
-
-Kind: TypeAlias = Literal["substrate", "law", "metric"]
-
-_IN_TREE: Mapping[Kind, Mapping[str, str]] = {
-    "substrate": {
-        "agentsnet": "waggle.substrates.agentsnet.adapter:AgentsNet",
-        "beacon": "waggle.substrates.beacon:Beacon",
-        "silo": "waggle.substrates.silo.adapter:Silo",
-        "swarmbench": "waggle.substrates.swarmbench.adapter:SwarmBench",
-    },
-    "law": {
-        "adapted": "waggle.laws.local:adapted",
-        "chat": "waggle.laws.chat:ChatLaw",
-        "expert": "waggle.laws.expert:Expert",
-        "fixedswarm": "waggle.baselines.matched:FixedSwarm",
-        "first-listed": "waggle.laws.ports:FirstListed",
-        "heuristic": "waggle.laws.heuristic:Heuristic",
-        "local": "waggle.laws.local:LocalLaw",
-        "max-offer": "waggle.laws.ports:MaxOffer",
-        "nano": "waggle.laws.shipped:nano",
-        "nativemsg": "waggle.baselines.matched:NativeMsg",
-        "nocomm": "waggle.baselines.matched:NoComm",
-        "private-only": "waggle.laws.controls:PrivateOnly",
-        "random-legal": "waggle.laws.random_legal:RandomLegal",
-        "random-port": "waggle.laws.ports:RandomPort",
-        "round-robin": "waggle.laws.ports:RoundRobin",
-        "scripted": "waggle.laws.controls:Scripted",
-        "smollm2": "waggle.laws.shipped:smollm2",
-        "zero-shot": "waggle.laws.local:zero_shot",
-        "zero-shot-constrained": "waggle.laws.local:zero_shot_constrained",
-    },
-    "metric": {
-        "attempted": "waggle.evaluate.metrics:attempted",
-        "bytes": "waggle.evaluate.metrics:volume",
-        "calls": "waggle.evaluate.metrics:calls",
-        "candidates": "waggle.evaluate.metrics:candidates",
-        "decay_mass": "waggle.evaluate.metrics:decay_mass",
-        "event_recovery": "waggle.evaluate.shocks:event_recovery",
-        "executable": "waggle.evaluate.metrics:executable",
-        "executed": "waggle.evaluate.metrics:executed",
-        "expiries": "waggle.evaluate.metrics:expiries",
-        "explore": "waggle.evaluate.metrics:explore",
-        "input_tokens": "waggle.evaluate.metrics:input_tokens",
-        "messages": "waggle.evaluate.metrics:messages",
-        "outcome_recovery": "waggle.evaluate.shocks:outcome_recovery",
-        "output_tokens": "waggle.evaluate.metrics:output_tokens",
-        "post_messages": "waggle.evaluate.shocks:post_messages",
-        "readiness_to_commit": "waggle.evaluate.metrics:readiness_to_commit",
-        "recovery": "waggle.evaluate.shocks:recovery",
-        "recruitment": "waggle.evaluate.metrics:recruitment",
-        "reopenings": "waggle.evaluate.metrics:reopenings",
-        "resynthesis_latency": "waggle.evaluate.shocks:resynthesis_latency",
-        "score": "waggle.evaluate.metrics:score",
-        "stale_auc": "waggle.evaluate.shocks:stale_auc",
-        "strict": "waggle.evaluate.metrics:strict",
-    },
-}
 
 _Class = TypeVar("_Class", bound=type)
 _Factory = TypeVar("_Factory", bound=Callable[..., Any])
@@ -269,7 +213,7 @@ def _installed(kind: Kind) -> tuple[Entry, ...]:
 
 def _index(kind: Kind) -> dict[str, list[Entry]]:
     """Return every name with its distinct targets; more than one is a conflict."""
-    in_tree = [Entry(name, target, "waggle") for name, target in _IN_TREE[kind].items()]
+    in_tree = [Entry(name, target, "waggle") for name, target in BUILT_IN[kind].items()]
     decorated = [Entry(name, made[0], "decorator") for name, made in _decorated[kind].items()]
     index: dict[str, list[Entry]] = {}
     for entry in (*in_tree, *_installed(kind), *decorated):

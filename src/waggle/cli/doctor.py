@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waggle import __version__, plugins
+from waggle.built_in import BUILT_IN
 from waggle.cli import console
 from waggle.cli.flags import Flag
 from waggle.core.extras import EXTRAS, install
@@ -81,9 +82,8 @@ def _package(name: str, required: bool, fix: str) -> Finding:
 
 
 def _plugins() -> list[Finding]:
-    kinds: tuple[plugins.Kind, ...] = ("substrate", "law", "metric")
-    known = ", ".join(f"{len(plugins.names(kind))} {kind}s" for kind in kinds)
-    broken = {f"{k} {name}": why for k in kinds for name, why in plugins.broken(k).items()}
+    known = ", ".join(f"{len(plugins.names(kind))} {kind}s" for kind in BUILT_IN)
+    broken = {f"{k} {name}": why for k in BUILT_IN for name, why in plugins.broken(k).items()}
     found = [Finding("catalogue", True, True, known)]
     return found + [Finding(name, False, False, why) for name, why in broken.items()]
 

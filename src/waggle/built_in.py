@@ -1,0 +1,69 @@
+"""The substrates, laws and metrics that come with the package: each name and where it leads.
+
+A name of the tree is registered by a line here and nowhere else; `waggle.plugins` reads them beside
+those of installed packages. Invariant: targets are texts, so that listing them imports nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["substrate", "law", "metric"]
+"""The three extension points."""
+
+BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
+    "substrate": {
+        "agentsnet": "waggle.substrates.agentsnet.adapter:AgentsNet",
+        "beacon": "waggle.substrates.beacon:Beacon",
+        "silo": "waggle.substrates.silo.adapter:Silo",
+        "swarmbench": "waggle.substrates.swarmbench.adapter:SwarmBench",
+    },
+    "law": {
+        "adapted": "waggle.laws.local:adapted",
+        "chat": "waggle.laws.chat:ChatLaw",
+        "expert": "waggle.laws.expert:Expert",
+        "fixedswarm": "waggle.baselines.matched:FixedSwarm",
+        "first-listed": "waggle.laws.ports:FirstListed",
+        "heuristic": "waggle.laws.heuristic:Heuristic",
+        "local": "waggle.laws.local:LocalLaw",
+        "max-offer": "waggle.laws.ports:MaxOffer",
+        "nano": "waggle.laws.shipped:nano",
+        "nativemsg": "waggle.baselines.matched:NativeMsg",
+        "nocomm": "waggle.baselines.matched:NoComm",
+        "private-only": "waggle.laws.controls:PrivateOnly",
+        "random-legal": "waggle.laws.random_legal:RandomLegal",
+        "random-port": "waggle.laws.ports:RandomPort",
+        "round-robin": "waggle.laws.ports:RoundRobin",
+        "scripted": "waggle.laws.controls:Scripted",
+        "smollm2": "waggle.laws.shipped:smollm2",
+        "zero-shot": "waggle.laws.local:zero_shot",
+        "zero-shot-constrained": "waggle.laws.local:zero_shot_constrained",
+    },
+    "metric": {
+        "attempted": "waggle.evaluate.metrics:attempted",
+        "bytes": "waggle.evaluate.metrics:volume",
+        "calls": "waggle.evaluate.metrics:calls",
+        "candidates": "waggle.evaluate.metrics:candidates",
+        "decay_mass": "waggle.evaluate.metrics:decay_mass",
+        "event_recovery": "waggle.evaluate.shocks:event_recovery",
+        "executable": "waggle.evaluate.metrics:executable",
+        "executed": "waggle.evaluate.metrics:executed",
+        "expiries": "waggle.evaluate.metrics:expiries",
+        "explore": "waggle.evaluate.metrics:explore",
+        "input_tokens": "waggle.evaluate.metrics:input_tokens",
+        "messages": "waggle.evaluate.metrics:messages",
+        "outcome_recovery": "waggle.evaluate.shocks:outcome_recovery",
+        "output_tokens": "waggle.evaluate.metrics:output_tokens",
+        "post_messages": "waggle.evaluate.shocks:post_messages",
+        "readiness_to_commit": "waggle.evaluate.metrics:readiness_to_commit",
+        "recovery": "waggle.evaluate.shocks:recovery",
+        "recruitment": "waggle.evaluate.metrics:recruitment",
+        "reopenings": "waggle.evaluate.metrics:reopenings",
+        "resynthesis_latency": "waggle.evaluate.shocks:resynthesis_latency",
+        "score": "waggle.evaluate.metrics:score",
+        "stale_auc": "waggle.evaluate.shocks:stale_auc",
+        "strict": "waggle.evaluate.metrics:strict",
+    },
+}
+"""Names of every kind, each with its `module:attribute`."""

@@ -189,17 +189,18 @@ class Skeleton:
         """The tokens to choose from; none within forced text."""
         return () if self._run else self._constraint.options(self._state).tokens
 
-    def take(self, token: int) -> bool:
-        """Follow a token; whether it was a choice."""
-        if self._run:
-            self.lost = token != self._run[0]
-            self._run = self._run[1:]
-            return False
-        if token not in self.offered:
-            self.lost = True
-            return False
-        self._state, self._run = self._constraint.leap(self._state, token)
-        return True
+    def pass_over(self, tokens: Sequence[int], first: int) -> int:
+        """Follow what is forced from a token on; return where there is a choice, or the end."""
+        last = min(len(tokens), first + len(self._run))
+        forced, self._run = self._run[: last - first], self._run[last - first :]
+        self.lost = tuple(tokens[first:last]) != forced
+        return len(tokens) if self.lost else last
+
+    def take(self, token: int) -> None:
+        """Follow a choice."""
+        self.lost = token not in self.offered
+        if not self.lost:
+            self._state, self._run = self._constraint.leap(self._state, token)
 
     def draft(self, habits: Habits, own: Trail, recent: Context, limit: int) -> list[int]:
         """Return what is forced from here on, and guesses where there is a choice."""
@@ -240,18 +241,21 @@ class Drafter:
     def follow(self, tokens: Sequence[int]) -> None:
         """Note tokens the model confirmed."""
         said = (*self._recent, *tokens)
-        skeleton = self._skeleton
-        if not skeleton.lost:
-            for index, token in enumerate(tokens):
-                offered = skeleton.offered
-                if skeleton.take(token):
-                    context = said[index : index + ORDER]
-                    guess = self._habits.guess(context, offered, self._own)
-                    self._habits.learn(context, token, guess.echo)
-                elif skeleton.lost:
-                    break
+        skeleton, at = self._skeleton, 0
+        while not skeleton.lost and (at := skeleton.pass_over(tokens, at)) < len(tokens):
+            offered, context = skeleton.offered, said[at : at + ORDER]
+            if tokens[at] in offered:
+                guess = self._habits.guess(context, offered, self._own)
+                self._habits.learn(context, tokens[at], guess.echo)
+            skeleton.take(tokens[at])
+            at += 1
         self._own.extend(tokens)
         self._recent = said[-ORDER:]
+
+    @property
+    def strays(self) -> bool:
+        """Whether the answer follows no grammar, so that only earlier answers foretell it."""
+        return self._skeleton.lost
 
     def learn(self, proposed: int, accepted: int) -> None:
         """Lengthen drafts while they are confirmed, shorten them when they are not."""

@@ -245,7 +245,7 @@ class Engine:
             self._judge.plain(len(row.answer) - known)
 
     def _close(self, row: Row) -> Completion:
-        if row.kind != "choice" and not row.plain:
+        if isinstance(row, FreeRow) and row.drafter is not None and row.drafter.strays:
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
 

@@ -136,7 +136,7 @@ def test_a_law_that_was_trained_again_is_not_continued(train: Train) -> None:
         run_plan(cells(), Path("run"), Inline())
     assert str(caught.value) == (
         "method 'm': 3 of 3 finished rows were played by other weights (aaaa) than the law has now "
-        "(bbbb); --again plays them again; or leave it out with --methods"
+        "(bbbb); --again --methods m plays them again; or leave it out with --methods"
     )
     assert (Path("run") / FILE).read_bytes() == before
     train("aaaa")
@@ -156,6 +156,7 @@ def test_other_methods_go_on_and_finished_ones_are_told_too(train: Train) -> Non
     assert done == (3, 4, 0)
     ((methods, reason),) = told
     assert methods == ["m", "n"] and reason.startswith("4 of 4 finished rows were played by other")
+    assert reason.endswith("; --again --methods m,n plays them again")  # and no rule anew
 
 
 def test_again_plays_with_the_new_weights_and_says_what_stays(train: Train) -> None:
@@ -185,7 +186,10 @@ def test_rows_that_do_not_say_count_and_are_told_where_others_come() -> None:
     assert told == []
     assert run_plan(cells(3), Path("run"), Inline(), notice=told.append) == (1, 2, 0)
     (line,) = told
-    assert line.startswith("m: 2 rows stay that do not say which weights") and "--again" in line
+    assert (
+        line.startswith("m: 2 rows stay that do not say which weights")
+        and "--again --methods m" in line
+    )
     assert of(Path("run")) == [(0, ""), (1, ""), (2, "aaaa")]
 
 
@@ -266,7 +270,7 @@ def test_the_command_says_it_in_one_line_and_the_report_under_its_tables(
     assert main(call) == 0
     said = " ".join(capsys.readouterr().err.split())
     stale = "1 of 1 finished rows were played by other weights (aaaa) than the law has now (bbbb)"
-    assert f"left out: m ({stale}; --again plays them again)" in said
+    assert f"left out: m ({stale}; --again --methods m plays them again)" in said
     assert main([*call, "--dry-run"]) == 0
     assert f"left out: m ({stale}" in " ".join(capsys.readouterr().err.split())
     assert main([*call, "--methods", "m"]) != 0

@@ -88,9 +88,10 @@ def refused(played: Iterable[Played]) -> list[tuple[list[str], str]]:
 def _reason(own: Sequence[Played]) -> str:
     stale, rows = sum(p.stale for p in own), sum(sum(p.digests.values()) for p in own)
     others = sorted({d for p in own for d in p.digests if d not in ("", p.now)})
+    names = ",".join(p.method for p in own)
     return (
         f"{stale:,} of {rows:,} finished rows were played by other weights ({listed(others)}) than "
-        f"the law has now ({own[0].now}); --again plays them again"
+        f"the law has now ({own[0].now}); --again --methods {names} plays them again"
     )
 
 
@@ -106,7 +107,8 @@ def staying(played: Iterable[Played]) -> list[str]:
         elif each.untold:
             lines.append(
                 f"{each.method}: {each.untold:,} rows stay that do not say which weights played "
-                f"them, beside those of {each.now}; if the law has changed, play all with --again"
+                f"them, beside those of {each.now}; if the law has changed, play all with --again "
+                f"--methods {each.method}"
             )
     return lines
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -18,6 +20,26 @@ def test_an_extra_brings_what_messages_say_it_does(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = project["optional-dependencies"][extra]
     assert [re.split(r"[<>=]", need)[0] for need in brought] == list(EXTRAS[extra])
+
+
+def imported() -> set[str]:
+    """Name what the sources import of others, at their top or inside functions."""
+    found: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"waggle"}
+
+
+def test_what_is_imported_is_required_or_an_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    required = {re.split(r"[<>=]", need)[0] for need in project["dependencies"]}
+    brought = {library for libraries in EXTRAS.values() for library in libraries}
+    # Triton comes with the torch of a GPU; Ray is for clusters, which have their own.
+    assert imported() - required - brought == {"triton", "ray"}
 
 
 def test_a_module_inside_a_library_has_its_extra() -> None:

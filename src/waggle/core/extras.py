@@ -10,13 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 
 EXTRAS = {
-    "llm": ("torch", "transformers", "peft", "accelerate", "safetensors", "gguf"),
+    "llm": (
+        "torch", "transformers", "peft", "accelerate", "safetensors", "gguf",
+        "tokenizers", "jinja2", "huggingface_hub",
+    ),
     "chat": ("openai",),
     "serve": ("starlette", "uvicorn"),
     "report": ("matplotlib",),
     "symmetry": ("igraph",),
     "dataset": ("pyarrow",),
-}
+}  # fmt: skip
 """Optional parts of the installation and the libraries they bring."""
 
 

@@ -38,7 +38,7 @@ def show(*, json: Flag = False) -> None:
         console.dump({"models": rows, "laws": laws, "cache": str(weights.cache_dir())})
         return
     table = [(s.name, "yes" if ready else "no", s.licence, s.about) for s, ready in found]
-    console.table("Models", ("name", "ready", "licence", "what it is"), table)
+    console.table("Models", ("name", "ready", "licence", "what it is"), table, right=9)
     console.say(f"cache: {weights.cache_dir()}; any Hugging Face id or folder works as well")
     console.say("")
     columns = ("name", "ready", "order", "teacher", "backbone", "size")

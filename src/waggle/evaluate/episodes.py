@@ -44,9 +44,14 @@ def options_of(cell: Cell, rows: int | None = None) -> str:
 
 def digest_of(law: Law) -> str:
     """Return what names a law's weights, in the form that rows keep; empty for rules."""
-    said = getattr(law, "digest", "")
-    if not said or not isinstance(said, str) or re.fullmatch("[0-9a-f]{1,64}", said):
-        return said if isinstance(said, str) else ""
+    try:
+        said = getattr(law, "digest", "")
+    except Exception:  # a plug-in that cannot tell its weights may play all the same
+        return ""
+    if not isinstance(said, str) or not said:
+        return ""
+    if re.fullmatch("[0-9a-f]{1,64}", said):
+        return said
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
 
 

@@ -96,7 +96,7 @@ def test_stale_call_of_a_node_that_left_the_world_ends_in_bottom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Leaving(Toy):
-        def active(self):  # type: ignore[no-untyped-def]
+        def active(self) -> list[int]:
             return [node for node in range(3) if node or not self.now]
 
         def sense(self, node, local):  # type: ignore[no-untyped-def]

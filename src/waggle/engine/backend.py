@@ -8,7 +8,7 @@ Invariant: what a row reads was written by itself or by its prefix.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from waggle.engine.offers import Offers
 from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
+from waggle.engine.shortage import LEAST_TOKENS, affordable, halved
 from waggle.engine.stores import Piece, PrefixKV, Store, indices, sent
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
@@ -75,6 +76,7 @@ class LeanBackend:
         self.lanes: Lanes | None = None
         if self.device.type == "cpu" and torch.get_num_threads() > 1:
             self.lanes = Lanes(torch.get_num_threads())
+        self._inner = int(model.config.intermediate_size)
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         self._offers = Offers()
 
@@ -208,22 +210,50 @@ class LeanBackend:
             # By identity: a prefix is long, and rows mostly share the very same one.
             known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
             kept = [known[id(tokens)] for tokens in prefixes]
-            if self.graphs is not None and self.graphs.fits(pieces):
-                keep = indices(_flat(pieces, asked), self.device)
-                return self.graphs.run(pieces, kept)[keep]
+            found = self._replay(pieces, kept, asked)
+            if found is not None:
+                return found
             spans = self._spans(pieces)
 
-            def part(span: tuple[int, int]) -> Tensor:
-                rows = slice(*span)
+            def work(rows: slice) -> Tensor:
                 return self._run_packed(pieces[rows], kept[rows], asked[rows])
+
+            def part(span: tuple[int, int]) -> Tensor:
+                return halved(work, range(*span), self._relieve)
 
             parts = self.lanes.map(part, spans) if self.lanes else [*map(part, spans)]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _replay(
+        self,
+        pieces: Sequence[Piece],
+        prefixes: Sequence[PrefixKV],
+        asked: Sequence[Sequence[int]],
+    ) -> Tensor | None:
+        """Run a small step as it was recorded; None where it is none, or does not fit."""
+        if self.graphs is None or not self.graphs.fits(pieces):
+            return None
+        try:
+            keep = indices(_flat(pieces, asked), self.device)
+            return self.graphs.run(pieces, prefixes)[keep]
+        except torch.OutOfMemoryError:
+            pass
+        self._relieve()
+        return None
+
+    def _relieve(self) -> None:
+        """Give back what is only kept to save time."""
+        self._prefixes.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _spans(self, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
         """Split a batch into consecutive spans: within the budget, and enough for all lanes."""
         total = sum(len(piece.tokens) for piece in pieces)
         budget = self.budget
+        if self.device.type == "cuda" and total > LEAST_TOKENS:
+            size = self.decoder.dtype.itemsize
+            budget = min(budget, affordable(self.device, self.decoder.shape, self._inner, size))
         if self.lanes is not None and total >= self.lanes.count * LEAST_SHARE:
             rounds = -(-total // (self.lanes.count * self.budget))
             budget = -(-total // (self.lanes.count * rounds))
@@ -254,8 +284,14 @@ class LeanBackend:
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
         """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
-            found = [self._likeliest(part, banned) for part in torch.split(hidden, MOST_LOGITS)]
-            return _later(found[0] if len(found) == 1 else torch.cat(found))
+            return _later(self._parted(lambda rows: self._likeliest(hidden[rows], banned), hidden))
+
+    def _parted(self, work: Callable[[slice], Tensor], hidden: Tensor) -> Tensor:
+        """Do work on states, so many at a time that their logits fit."""
+        rows = range(len(hidden))
+        spans = [rows[first : first + MOST_LOGITS] for first in rows[::MOST_LOGITS]]
+        found = [halved(work, span, self._relieve) for span in spans]
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def _likeliest(self, hidden: Tensor, banned: Sequence[int]) -> Tensor:
         logits = self.decoder.head(hidden)
@@ -271,9 +307,13 @@ class LeanBackend:
     def _pick(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply everything and look at what is offered: one transfer and few launches."""
         offered = sent(torch.from_numpy(self._offers.lists(allowed)), self.device)
-        best = likeliest(self.decoder.head(hidden).gather(1, offered)).unsqueeze(1)
-        said = offered.gather(1, best.clamp_min(0))
-        return _later(torch.where(best < 0, best, said).squeeze(1))
+
+        def pick(rows: slice) -> Tensor:
+            best = likeliest(self.decoder.head(hidden[rows]).gather(1, offered[rows])).unsqueeze(1)
+            said = offered[rows].gather(1, best.clamp_min(0))
+            return torch.where(best < 0, best, said).squeeze(1)
+
+        return _later(self._parted(pick, hidden))
 
     def _few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply only the offered rows of the output matrix."""

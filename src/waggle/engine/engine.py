@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
+
 from waggle.core.errors import ConfigError
 from waggle.engine import collector, flights
 from waggle.engine.backend import LeanBackend
@@ -155,24 +157,41 @@ class Engine:
         return known
 
     def _turn(self) -> None:
-        """Admit waiting rows, send the ready ones off, hand out what has come back."""
+        """Go one turn on; a batch that fails is lost, one that does not fit is begun again."""
         self._turns += 1
         collector.breathe(self._turns)
         try:
-            for row in self._seats.admit(self.backend):
-                self._welcome(row)
-            self._launch()
-            if self._aloft:
-                self._land(self._aloft.popleft())
-            while len(self._aloft) > 1:  # one is enough to keep a device busy
-                self._land(self._aloft.popleft())
-            self._seats.leave(self.backend, self._close)
+            self._advance()
+            return
+        except torch.OutOfMemoryError as error:
+            # What the failed work held hangs on its traceback.
+            failure: Exception = error.with_traceback(None)
         except Exception as error:
+            failure = error
+        self._aloft.clear()
+        short = isinstance(failure, torch.OutOfMemoryError)
+        if not (short and self._seats.again(self.backend, self._renewed)):
             # The batch is lost, not the engine: every caller in it gets the same error.
-            self._aloft.clear()
             for ticket in self._seats.clear(self.backend):
-                ticket.fail(error)
-            self.backend.forget()
+                ticket.fail(failure)
+        self.backend.forget()
+
+    def _advance(self) -> None:
+        """Admit waiting rows, send the ready ones off, hand out what has come back."""
+        for row in self._seats.admit(self.backend):
+            self._welcome(row)
+        self._launch()
+        if self._aloft:
+            self._land(self._aloft.popleft())
+        while len(self._aloft) > 1:  # one is enough to keep a device busy
+            self._land(self._aloft.popleft())
+        self._seats.leave(self.backend, self._close)
+
+    def _renewed(self, row: Row) -> Row:
+        """Return a row as it was before its first pass: it will say the same."""
+        fresh = self._row(row.prompt)
+        fresh.family = row.family
+        return fresh
 
     def _welcome(self, row: Row) -> None:
         """Let a free row that enters draft, if that pays here."""

@@ -214,14 +214,20 @@ class RowStore:
         missing: dict[int, tuple[PrefixKV, list[int]]] = {}
         for piece, prefix in zip(pieces, prefixes, strict=True):
             if piece.start == 0 and self._held[piece.slot] is not prefix:
-                self._held[piece.slot] = prefix
-                if prefix.length:
-                    missing.setdefault(id(prefix), (prefix, []))[1].append(piece.slot)
+                missing.setdefault(id(prefix), (prefix, []))[1].append(piece.slot)
         for prefix, slots in missing.values():
-            where = indices(slots, self._device)
-            for layer, kept in zip(self._cache, prefix.layers, strict=True):
-                rows = layer.view(self.rows + 1, self.capacity, *layer.shape[1:])
-                rows[:, : prefix.length].index_copy_(0, where, kept.expand(len(slots), *kept.shape))
+            for slot in slots:
+                self._held[slot] = None  # until all of it is there: copying may fail
+            if prefix.length:
+                self._copy(prefix, slots)
+            for slot in slots:
+                self._held[slot] = prefix
+
+    def _copy(self, prefix: PrefixKV, slots: list[int]) -> None:
+        where = indices(slots, self._device)
+        for layer, kept in zip(self._cache, prefix.layers, strict=True):
+            rows = layer.view(self.rows + 1, self.capacity, *layer.shape[1:])
+            rows[:, : prefix.length].index_copy_(0, where, kept.expand(len(slots), *kept.shape))
 
     def shared(self, slots: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return where each row finds its prefix in the first of these that holds it, and its size.

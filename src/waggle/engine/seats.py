@@ -52,6 +52,10 @@ class Seats:
 
     def __init__(self, rows: int) -> None:
         self.count = rows
+        self._most = rows
+        """Slots that may be taken at once; fewer while memory is short."""
+        self._alone = False
+        """Whether it is so short that a row has been let in alone, and nothing has come of it."""
         self._queue: deque[Seat] = deque()
         self._free = sorted(range(rows), reverse=True)
         self._last = [0] * rows
@@ -80,9 +84,14 @@ class Seats:
             return []
         entered: list[Row] = []
         with self._door:
-            while self._queue and self._free and self._enter(self._queue[0], backend):
+            while self._open and self._enter(self._queue[0], backend):
                 entered.append(self._queue.popleft().row)
         return entered
+
+    @property
+    def _open(self) -> bool:
+        """Whether somebody waits and may take a slot."""
+        return bool(self._queue and self._free) and len(self._taken) < self._most
 
     def _enter(self, seat: Seat, backend: Backend) -> bool:
         """Give a row a slot and room; whether it could be."""
@@ -96,11 +105,11 @@ class Seats:
         else:
             mine = id(prompt.prefix)
             slot = next((free for free in reversed(self._free) if self._last[free] == mine), slot)
+        backend.reserve(*size)  # first, since it may fail
         self._free.remove(slot)
         self._last[slot] = id(prompt.prefix)
         seat.row.slot = slot
         self._taken.append(seat)
-        backend.reserve(*size)
         return True
 
     def leave(self, backend: Backend, close: Callable[[Row], Completion]) -> None:
@@ -114,6 +123,8 @@ class Seats:
                 self._release(seat.row, backend)
             else:
                 staying.append(seat)
+        self._most = min(self.count, self._most + len(self._taken) - len(staying))
+        self._alone = False
         self._taken = staying
         self._free.sort(reverse=True)
 
@@ -121,6 +132,23 @@ class Seats:
         self._free.append(row.slot)
         backend.release(row.slot)
         row.slot = -1
+
+    def again(self, backend: Backend, renew: Callable[[Row], Row]) -> bool:
+        """Let all who have slots wait once more, before the others, for half as many.
+
+        Whether that may help: not where one row had been let in alone already.
+        """
+        if self._alone:
+            return False
+        self._most = max(1, min(self._most, len(self._taken)) // 2)
+        self._alone = self._most == 1
+        with self._door:
+            for seat in reversed(self._taken):
+                self._release(seat.row, backend)
+                self._queue.appendleft(seat._replace(row=renew(seat.row)))
+            self._taken.clear()
+            self._free.sort(reverse=True)
+        return True
 
     def clear(self, backend: Backend) -> Iterator[Ticket]:
         """Send everybody away; yield their tickets."""
@@ -131,4 +159,5 @@ class Seats:
                     self._release(seat.row, backend)
             self._taken.clear()
             self._queue.clear()
+            self._most, self._alone = self.count, False
             self._free.sort(reverse=True)

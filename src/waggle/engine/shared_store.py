@@ -240,13 +240,6 @@ def _left(prefix: PrefixKV) -> int:
     return prefix.length % WIDTH
 
 
-def _alone(pieces: Sequence[Piece], firsts: Sequence[int]) -> tuple[int, slice] | None:
-    """Return where the keys of a row go that nobody is beside."""
-    if len(pieces) > 1:
-        return None
-    return pieces[0].slot, slice(firsts[0], firsts[0] + len(pieces[0].tokens))
-
-
 def _capacity(own: int) -> int:
     """Return the positions of a row that has this many of its own."""
     return round_up(own + SLACK + WIDTH, 128)

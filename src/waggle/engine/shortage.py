@@ -1,0 +1,56 @@
+"""Work that does not fit into memory is done in halves.
+
+Rows do not depend on what shares their pass, so a pass may be cut anywhere between them. A half
+that does not fit either is halved again, down to one row, which is tried once more when all that
+can be spared is given back; only then is the memory too small. Invariant: results are those of the
+whole, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from waggle.engine.sharing import spare
+from waggle.engine.stores import Shape
+
+LEAST_TOKENS = 2048
+"""A pass of so many tokens is never cut before it has failed."""
+HEADROOM = 0.8
+"""Part of what is spare that a pass may be planned for: memory is spare in pieces."""
+
+
+def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], None]) -> Tensor:
+    """Do work on rows at once, or in parts where that does not fit.
+
+    Args:
+        work: computes consecutive rows; doing it again must do no harm.
+        rows: which rows; at least one.
+        relieve: gives memory back; called after every failure.
+
+    Raises:
+        torch.OutOfMemoryError: where a single row does not fit.
+    """
+    try:
+        return work(slice(rows.start, rows.stop))
+    except torch.OutOfMemoryError:
+        pass  # what the failed work held is let go only behind this block
+    relieve()
+    if len(rows) == 1:
+        return work(slice(rows.start, rows.stop))
+    middle = len(rows) // 2
+    return torch.cat([halved(work, part, relieve) for part in (rows[:middle], rows[middle:])])
+
+
+def affordable(device: torch.device, shape: Shape, inner: int, itemsize: int) -> int:
+    """Return how many tokens a pass may have by what a GPU can spare.
+
+    A token holds its state and what is added to it, its queries, keys and values before and after
+    they are turned, and both products of the inner layer with what they make.
+    """
+    heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    each = itemsize * (3 * shape.hidden + 2 * heads + 3 * inner)
+    loose = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return max(LEAST_TOKENS, int(HEADROOM * (spare(device) + loose)) // each)

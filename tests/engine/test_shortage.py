@@ -1,0 +1,193 @@
+"""Memory that is short costs time, never an answer; the GPU that is short of it is made up here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.engine.test_exactness import prompts
+from tests.engine.test_failures import long_prompts
+from tests.engine.test_graphs import row_engine
+from waggle.engine import shortage
+from waggle.engine.backend import LeanBackend
+from waggle.engine.decoder import Decoder
+from waggle.engine.engine import Engine
+from waggle.engine.lanes import Lanes
+from waggle.engine.loop import GreedyLoop
+from waggle.engine.request import Prompt
+from waggle.engine.row_store import RowStore
+from waggle.engine.stores import Shape
+
+
+class Short:
+    """Lets a call fail where something is too large, and counts how often it did."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, owner: Any, name: str, size: Any, most: int):
+        self.failed = 0
+        plenty = getattr(owner, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            if size(*args) > most:
+                self.failed += 1
+                raise torch.OutOfMemoryError("no memory left")
+            return plenty(*args, **options)
+
+        patch.setattr(owner, name, call)
+
+
+def tokens(decoder: Decoder, chunk: Any, *_: Any) -> int:
+    """How many tokens a pass has."""
+    return int(chunk.tokens.numel())
+
+
+def laned(tiny: Any) -> Engine:
+    """An engine that runs parts of a pass side by side."""
+    engine = Engine(*tiny, max_rows=12)
+    assert isinstance(engine.backend, LeanBackend)
+    engine.backend.lanes = Lanes(2)
+    return engine
+
+
+ENGINES: dict[str, Callable[[Any], Engine]] = {
+    "shared": lambda tiny: Engine(*tiny, max_rows=12),
+    "lanes": laned,
+    "rows": lambda tiny: row_engine(tiny, 12),
+    "eager": lambda tiny: row_engine(tiny, 12, static=False),
+}
+
+
+def mixture(tokenizer: Any, engine: Engine, grammar: Any) -> list[Prompt]:
+    """Free and constrained prompts of several prefixes and lengths; more than there are slots."""
+    free = [*prompts(tokenizer, 14), *long_prompts(tokenizer, 6, new=30)]
+    bound = prompts(tokenizer, 14, grammar=engine.constraint(grammar))
+    return [prompt for pair in zip(free, bound, strict=False) for prompt in pair] + free[14:]
+
+
+def alone(tiny: Any, grammar: Any) -> list[tuple[int, ...]]:
+    """What each prompt is answered when nothing shares its passes."""
+    engine = Engine(*tiny, max_rows=1)
+    return [engine.generate([p])[0].tokens for p in mixture(tiny[1], engine, grammar)]
+
+
+def longest(batch: list[Prompt]) -> int:
+    return max(len(prompt.tail) for prompt in batch)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_passes_that_do_not_fit_are_cut(
+    tiny: Any, record_grammar: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts and steps: one prompt fits, two do not, and no step of all rows does."""
+    engine = ENGINES[kind](tiny)
+    batch = mixture(tiny[1], engine, record_grammar)
+    want = alone(tiny, record_grammar)
+    prefix = max(len(prompt.prefix) for prompt in batch)
+    short = Short(monkeypatch, Decoder, "forward", tokens, max(longest(batch), prefix))
+    for _ in range(2):
+        assert [done.tokens for done in engine.generate(batch)] == want
+    assert short.failed
+    assert engine._seats.free == 12
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_logits_that_do_not_fit_are_cut(
+    tiny: Any, record_grammar: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = ENGINES[kind](tiny)
+    assert isinstance(engine.backend, LeanBackend)
+    batch = mixture(tiny[1], engine, record_grammar)
+    want = alone(tiny, record_grammar)
+    head = engine.backend.decoder.head
+    short = Short(monkeypatch, type(head), "__call__", lambda layer, x: len(x) * (layer is head), 2)
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert short.failed
+
+
+def test_stretches_that_do_not_fit_are_rolled_with_fewer_rows(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = row_engine(tiny, 12, rolls=True, speculate=False)
+    batch = long_prompts(tiny[1], 30, new=20)
+    want = [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]
+    short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, ends: len(rows), 4)
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert short.failed
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_caches_that_do_not_fit_are_made_again(
+    tiny: Any, record_grammar: Any, kind: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While rows are under way, which lose what they had."""
+    engine = ENGINES[kind](tiny)
+    batch = mixture(tiny[1], engine, record_grammar)
+    want = alone(tiny, record_grammar)
+    engine.generate(batch[:3])
+    made = 0
+
+    def size(*_: Any) -> int:
+        nonlocal made
+        made += 1
+        return int(made == number)
+
+    short = Short(monkeypatch, torch, "zeros", size, 0)
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert short.failed == 1
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_prefix_that_is_copied_in_part_is_copied_again(
+    tiny: Any, static: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = row_engine(tiny, 12, static)
+    batch = long_prompts(tiny[1], 12, new=20)
+    want = [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]
+    short = Short(monkeypatch, RowStore, "_copy", lambda store, prefix, slots: len(slots), 2)
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert short.failed
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_row_that_does_not_fit_is_an_error_and_nothing_else_is(
+    tiny: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = ENGINES[kind](tiny)
+    batch = prompts(tiny[1], 8)
+    want = [done.tokens for done in engine.generate(batch)]
+    with monkeypatch.context() as patch:
+        Short(patch, Decoder, "forward", tokens, 0)
+        with pytest.raises(torch.OutOfMemoryError):
+            engine.generate(batch)
+    assert [done.tokens for done in engine.generate(batch)] == want
+    assert engine._seats._most == 12
+
+
+def test_halves_are_in_order_and_memory_is_given_back_between() -> None:
+    relieved: list[int] = []
+    rows = torch.arange(13)
+
+    def work(part: slice) -> torch.Tensor:
+        if part.stop - part.start > 3 or (part.start == 0 and len(relieved) < 4):
+            raise torch.OutOfMemoryError("no memory left")
+        return rows[part]
+
+    found = shortage.halved(work, range(13), lambda: relieved.append(1))
+    assert found.tolist() == rows.tolist()
+    assert len(relieved) > 4
+
+
+def test_a_pass_is_planned_for_what_is_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(30, 576, 9, 3, 64, 49_152, 1e-5)
+    monkeypatch.setattr(shortage, "spare", lambda device: 100 << 20)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 500 << 20)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 400 << 20)
+    device = torch.device("cuda")
+    few = shortage.affordable(device, shape, 1536, 2)
+    assert shortage.LEAST_TOKENS < few < (200 << 20) / (2 * 3 * 1536)
+    monkeypatch.setattr(shortage, "spare", lambda device: 100 << 30)
+    assert shortage.affordable(device, shape, 1536, 2) > 1_000_000
+    monkeypatch.setattr(shortage, "spare", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 500 << 20)
+    assert shortage.affordable(device, shape, 1536, 2) == shortage.LEAST_TOKENS

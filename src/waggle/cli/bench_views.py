@@ -19,7 +19,6 @@ from waggle.core.schema import View
 from waggle.core.seeds import Split
 from waggle.corpus.specimens import Listening
 from waggle.engine.bench_setup import Ask, Setup, place
-from waggle.engine.grammar import Common
 from waggle.laws.dialogue import Dialogue
 from waggle.laws.foretell import Teacher
 from waggle.laws.origin import Origin, origin
@@ -106,9 +105,9 @@ def gather(tokenizer: Any, said: Origin, count: int, tail: int) -> list[Ask]:
             break
     nearest = sorted(found, key=lambda key: (abs(len(key[1]) - tail), key))[:count]
     mixed = sorted(nearest, key=lambda key: hash(key[1]))
-    foretold, common = Teacher(teacher, dialogue).of, Common()
+    foretold = Teacher(teacher, dialogue).of
     return [
-        Ask(own, shared, partial(view_grammar, found[shared, own], common),
+        Ask(own, shared, partial(view_grammar, found[shared, own]),
             partial(foretold, found[shared, own]))
         for shared, own in mixed
     ]  # fmt: skip

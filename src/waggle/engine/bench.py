@@ -24,6 +24,7 @@ from waggle.engine import rivals
 from waggle.engine.bench_report import BenchReport, Cell, lines
 from waggle.engine.bench_setup import Ask, Setup, mean, place, prepare
 from waggle.engine.clock import Clocked
+from waggle.engine.constraint import Constraint
 from waggle.engine.engine import Engine
 from waggle.engine.limits import Limits, floors, measure
 from waggle.engine.request import Completion, Prompt
@@ -61,6 +62,11 @@ def bench(
 Decode = Callable[[Engine, Setup, list[Ask]], list[Completion]]
 
 
+def bind(engine: Engine, ask: Ask) -> Constraint:
+    """Bind the grammar of a prompt, to be made when it is needed."""
+    return engine.constraint(partial(ask.grammar, engine.common))
+
+
 def free(engine: Engine, setup: Setup, work: list[Ask], expected: bool = False) -> list[Completion]:
     """Decode freely, the grammars' forced tokens as drafts, or what is expected."""
     return engine.generate(
@@ -68,7 +74,7 @@ def free(engine: Engine, setup: Setup, work: list[Ask], expected: bool = False) 
             Prompt(
                 tail=ask.tail,
                 prefix=ask.prefix,
-                skeleton=engine.constraint(ask.grammar),
+                skeleton=bind(engine, ask),
                 draft=ask.draft() if expected and ask.draft else (),
                 max_new_tokens=setup.new_tokens,
                 ignore_end=setup.forced,
@@ -84,7 +90,7 @@ def constrained(
     """Decode within the grammars."""
     prompts = []
     for ask in work:
-        bound = engine.constraint(ask.grammar)
+        bound = bind(engine, ask)
         room = setup.bound or bound.grammar.longest()
         draft = ask.draft() if expected and ask.draft else ()
         prompts.append(Prompt(ask.tail, ask.prefix, bound, draft=draft, max_new_tokens=room))
@@ -136,8 +142,8 @@ def compare(
         say("measuring transformers generate")
         baseline, answers = _baseline(setup, report, variants)
         for mode in chosen:
-            engine.speculate = mode.speculate
             try:
+                _relearn(engine, setup, mode)
                 done = _measure(engine, setup, report, mode, baseline)
                 _judge(setup, report, mode, done, answers)
             except Exception as error:  # what was measured before is not lost
@@ -158,6 +164,16 @@ def _warmed(engine: Engine, setup: Setup, mode: Mode, say: Say) -> bool:
         say(f"{mode.name}: not available here ({type(error).__name__}: {str(error)[:300]})")
         return False
     return True
+
+
+def _relearn(engine: Engine, setup: Setup, mode: Mode) -> None:
+    """Let an engine know what the other prompts taught in this mode, and nothing of the timed ones.
+
+    Modes answer the same prompts: what one has found out about them must not serve the next.
+    """
+    engine.unlearn()
+    engine.speculate = mode.speculate
+    mode.decode(engine, setup, setup.warm)
 
 
 def _report(setup: Setup, model: str, dtype: str) -> BenchReport:
@@ -227,7 +243,7 @@ def _judge(
         same = sum(d.tokens == a for d, a in zip(done, answers, strict=False))
         report.equal[mode.name] = f"{same} of {len(answers)} answers"
         return
-    good = sum(ask.grammar().accepts(d.text) for ask, d in zip(setup.work, done, strict=True))
+    good = sum(ask.grammar(None).accepts(d.text) for ask, d in zip(setup.work, done, strict=True))
     report.cells[-1].note += f"; {good} of {len(done)} answers in the grammar"
     report.example = done[0].text
 

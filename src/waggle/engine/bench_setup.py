@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from waggle.engine import workload
-from waggle.engine.grammar import Grammar
+from waggle.engine.grammar import Common, Grammar
 from waggle.engine.request import Expectation
 from waggle.engine.shapes import SHAPES, shaped
 
@@ -23,8 +23,9 @@ class Ask:
 
     tail: tuple[int, ...]
     prefix: tuple[int, ...]
-    grammar: Callable[[], Grammar]
-    """Called while decoding is timed: a grammar is part of the work."""
+    grammar: Callable[[Common | None], Grammar]
+    """Called while decoding is timed, with what an engine's grammars share: it is part of the
+    work."""
     draft: Callable[[], Expectation] | None = None
     """Likewise."""
 

@@ -64,7 +64,6 @@ class Engine:
         if max_rows < 1:
             raise ConfigError("max_rows must be at least 1; give the engine one cache slot")
         self.tokenizer = tokenizer
-        self.vocabulary = Vocabulary(tokenizer)
         self.ends = end_tokens(model, tokenizer)
         self._closing = sorted(self.ends)
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
@@ -75,18 +74,23 @@ class Engine:
         )
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
-        self.common = Common()
-        """What the grammars that are bound here have in common; for those who make them."""
         self.batches = 0
         """Passes so far."""
         self._turns = 0
         self._rows = max_rows
-        self._habits = Habits()
-        self._judge, self._given = Judge(), Judge()
-        self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
+        self.unlearn()
         self._seats = Seats(max_rows)
         self._aloft: deque[flights.Flight] = deque()
         self._driver = threading.Lock()
+
+    def unlearn(self) -> None:
+        """Forget what grammars and answers have taught, as if none had been met here."""
+        self.vocabulary = Vocabulary(self.tokenizer)
+        self.common = Common()
+        """What the grammars that are bound here have in common; for those who make them."""
+        self._habits = Habits()
+        self._judge, self._given = Judge(), Judge()
+        self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
 
     def constraint(self, grammar: Grammar | Callable[[], Grammar]) -> Constraint:
         """Bind a grammar, or what will make it when it is needed, to this engine's tokenizer."""

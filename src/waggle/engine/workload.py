@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from waggle.core.forms import GrammarNode, IntRange
-from waggle.engine.grammar import Grammar, chain, choice
+from waggle.engine.grammar import Common, Grammar, chain, choice
 
 INSTRUCTION = (
     "You are one anonymous member of a changing local network. Use only the private proposal, "
@@ -69,7 +69,7 @@ def _task(random: Random, records: int) -> Task:
     return Task(tail, Grammar.of(form), form)
 
 
-def again(task: Task) -> Grammar:
+def again(task: Task, _: Common | None = None) -> Grammar:
     """Return a task's grammar compiled anew: nothing found out about the first one is known."""
     return Grammar.of(task.form)
 

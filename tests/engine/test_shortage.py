@@ -164,6 +164,21 @@ def test_a_row_that_does_not_fit_is_an_error_and_nothing_else_is(
     assert engine._seats._most == 12
 
 
+def test_want_of_memory_is_told_from_other_failures() -> None:
+    assert shortage.is_short(torch.OutOfMemoryError("CUDA"))
+    assert shortage.is_short(RuntimeError("Triton Error [CUDA]: out of memory"))
+    assert shortage.is_short(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"))
+    assert not shortage.is_short(RuntimeError("illegal memory access"))
+    assert not shortage.is_short(ValueError("out of memory"))
+    try:
+        try:
+            raise torch.OutOfMemoryError("no memory left")
+        finally:
+            raise RuntimeError("a recording was broken off")
+    except RuntimeError as error:
+        assert shortage.is_short(error)
+
+
 def test_halves_are_in_order_and_memory_is_given_back_between() -> None:
     relieved: list[int] = []
     rows = torch.arange(13)
@@ -176,6 +191,18 @@ def test_halves_are_in_order_and_memory_is_given_back_between() -> None:
     found = shortage.halved(work, range(13), lambda: relieved.append(1))
     assert found.tolist() == rows.tolist()
     assert len(relieved) > 4
+
+
+def test_other_failures_are_not_tried_again() -> None:
+    tried: list[slice] = []
+
+    def work(part: slice) -> torch.Tensor:
+        tried.append(part)
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        shortage.halved(work, range(4), lambda: None)
+    assert len(tried) == 1
 
 
 def test_a_pass_is_planned_for_what_is_spare(monkeypatch: pytest.MonkeyPatch) -> None:

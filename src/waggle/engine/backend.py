@@ -24,7 +24,7 @@ from waggle.engine.offers import Offers
 from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
-from waggle.engine.shortage import LEAST_TOKENS, affordable, halved
+from waggle.engine.shortage import LEAST_TOKENS, affordable, halved, is_short
 from waggle.engine.stores import Piece, PrefixKV, Store, indices, sent
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
@@ -236,8 +236,9 @@ class LeanBackend:
         try:
             keep = indices(_flat(pieces, asked), self.device)
             return self.graphs.run(pieces, prefixes)[keep]
-        except torch.OutOfMemoryError:
-            pass
+        except RuntimeError as error:
+            if not is_short(error):
+                raise
         self._relieve()
         return None
 

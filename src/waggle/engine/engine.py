@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
-
 from waggle.core.errors import ConfigError
 from waggle.engine import collector, flights
 from waggle.engine.backend import LeanBackend
@@ -31,6 +29,7 @@ from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.rows import FreeRow, Row
 from waggle.engine.seats import Seat, Seats, Ticket
+from waggle.engine.shortage import is_short
 from waggle.engine.vocabulary import Vocabulary
 
 MAX_ECHOES = 64
@@ -167,13 +166,11 @@ class Engine:
         try:
             self._advance()
             return
-        except torch.OutOfMemoryError as error:
-            # What the failed work held hangs on its traceback.
-            failure: Exception = error.with_traceback(None)
         except Exception as error:
-            failure = error
+            failure, short = error, is_short(error)
+        if short:  # what the failed work held hangs on its tracebacks
+            failure.__traceback__ = failure.__context__ = None
         self._aloft.clear()
-        short = isinstance(failure, torch.OutOfMemoryError)
         if not (short and self._seats.again(self.backend, self._renewed)):
             # The batch is lost, not the engine: every caller in it gets the same error.
             for ticket in self._seats.clear(self.backend):

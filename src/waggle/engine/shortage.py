@@ -22,6 +22,20 @@ HEADROOM = 0.8
 """Part of what is spare that a pass may be planned for: memory is spare in pieces."""
 
 
+SAID = ("out of memory", "ALLOC_FAILED")
+"""What libraries say that do not ask torch for memory."""
+
+
+def is_short(error: BaseException | None) -> bool:
+    """Whether something failed for want of memory, be it in the end or to begin with."""
+    while error is not None:
+        told = isinstance(error, RuntimeError) and any(text in str(error) for text in SAID)
+        if told or isinstance(error, torch.OutOfMemoryError):
+            return True
+        error = error.__context__
+    return False
+
+
 def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], None]) -> Tensor:
     """Do work on rows at once, or in parts where that does not fit.
 
@@ -31,13 +45,14 @@ def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], N
         relieve: gives memory back; called after every failure.
 
     Raises:
-        torch.OutOfMemoryError: where a single row does not fit.
+        RuntimeError: where a single row does not fit (mostly torch.OutOfMemoryError).
     """
     try:
         return work(slice(rows.start, rows.stop))
-    except torch.OutOfMemoryError:
-        pass  # what the failed work held is let go only behind this block
-    relieve()
+    except RuntimeError as error:
+        if not is_short(error):
+            raise
+    relieve()  # not before: what the failed work held hangs on the error
     if len(rows) == 1:
         return work(slice(rows.start, rows.stop))
     middle = len(rows) // 2

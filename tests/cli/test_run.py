@@ -90,6 +90,7 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
         (["beacon", "-n", "many"], "many"),
         (["beacon", "--rounds", 0], "--rounds must be from 1"),
         (["beacon", "--law", "heuristc"], "did you mean 'heuristic'"),
+        (["beacon", "--law", Path(__file__).parent], "holds no law; name the folder of one"),
         (["beacon", "--law.nonsense", 3], "has no option --law.nonsense"),
         (["beacon", "--beacon.scots", 0.5], "--beacon.scouts"),
         (["beacon", "--beacon.scouts", 7], "--beacon.scouts"),

@@ -152,7 +152,7 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
     [
         (["law", "pack", ".", "nanno"], "no law that ships"),
         (["law", "pack", ".", "nano"], "no exported law"),
-        (["law", "card", "nowhere"], "are not here"),
+        (["law", "card", "nowhere"], "holds no packed law; name the folder of one, or nano"),
         (["models", "path", "nano", "--law"], "are not here"),
         (["models", "path", "smollm2"], "are not here"),
         (["run", "beacon", "-n", "4", "--law", "nano", "--out", "."], "are not here"),

@@ -129,7 +129,13 @@ def _folder(name: str) -> Path | None:
         return None
     from waggle.laws.shipped import is_folder
 
-    return Path(name) if is_folder(name) else None
+    if is_folder(name):
+        return Path(name)
+    if Path(name).expanduser().is_dir():
+        raise ConfigError(
+            f"{name} holds no law; name the folder of one, such as RUN/seed-0/scd/law"
+        )
+    return None
 
 
 def _folder_options() -> dict[str, Parameter]:

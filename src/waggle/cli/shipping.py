@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from waggle import shipped
 from waggle.cli import console
-from waggle.cli.flags import Flag
+from waggle.cli.flags import Flag, Paths
 from waggle.core.errors import ConfigError
 from waggle.laws.origin import origin
 
@@ -39,11 +39,11 @@ class Results:
         notes: Text file with known failures in words, one a line.
     """
 
-    diagnosis: tuple[Path, ...] = ()
+    diagnosis: Paths = ()
     stats: Path | None = None
     tokens: Path | None = None
     phases: Path | None = None
-    run: tuple[Path, ...] = ()
+    run: Paths = ()
     ranks: Path | None = None
     notes: Path | None = None
 
@@ -214,6 +214,9 @@ def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
     from waggle.shipped.pack import rewrite
 
     place = shipped.folder(str(folder)) if str(folder) in shipped.NAMES else folder
+    if place == folder and not (place / shipped.LAW).is_file():
+        names = " or ".join(shipped.NAMES)
+        raise ConfigError(f"{folder} holds no packed law; name the folder of one, or {names}")
     law = shipped.manifest(place)
     known = place / shipped.RESULTS
     found = _gather(_json(known) if known.exists() else {}, results)

@@ -95,6 +95,6 @@ def figure(name: str) -> MakeFigure:
 def _find(kind: str, name: str, known: Mapping[str, str]) -> Any:
     if name not in known:
         hint = suggest(name, list(known))
-        raise ConfigError(f"{kind} {name!r} is unknown{hint}; use {', '.join(known)}")
+        raise ConfigError(f"{kind} {name!r} is unknown; use one of {', '.join(known)}{hint}")
     module, _, attribute = known[name].partition(":")
     return getattr(import_module(module), attribute)

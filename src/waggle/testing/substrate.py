@@ -54,7 +54,8 @@ def check_substrate(
     made = plugins.get_substrate(substrate) if isinstance(substrate, str) else substrate
     chosen = made.tasks if task is None else (task,)
     if task is not None and task not in made.tasks:
-        raise ConfigError(f"task {task!r} is unknown{suggest(task, list(made.tasks))}")
+        hint = suggest(task, list(made.tasks))
+        raise ConfigError(f"task {task!r} is unknown; see `waggle list tasks`{hint}")
     report = Report(f"substrate {made.name}")
     cases = [Case(made.name, t, n, seed, options=dict(options or {})) for t in chosen]
     for name, about, check in _CHECKS if trajectories else _CHECKS[:-1]:

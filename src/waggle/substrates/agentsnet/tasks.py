@@ -44,7 +44,7 @@ def require_task(task: str) -> str:
     if task in TASKS:
         return task
     near = suggest(task, list(TASKS))
-    raise GraphError(f"AgentsNet task {task!r} is unknown{near}; use one of {', '.join(TASKS)}")
+    raise GraphError(f"AgentsNet task {task!r} is unknown; use one of {', '.join(TASKS)}{near}")
 
 
 def round_budget(task: str, graph: AgentGraph) -> int:

@@ -133,26 +133,30 @@ async def _body(request: HttpRequest) -> bytes | None:
     return data
 
 
+async def _answer(law: Law, batcher: Batcher, data: bytes | None) -> Response:
+    """Let a law decide what a request's body asks, or say which mistake is whose."""
+    if data is None:
+        return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
+    try:
+        asked = order_for(law, read_request(msgspec.json.decode(data)))
+        future = batcher.submit(asked.request)
+    except (WaggleError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return _refuse(400, str(error).partition("\n")[0][:300])
+    except Full:
+        return _refuse(429, "too many requests wait already; try again", Retry_After="1")
+    try:
+        decode = await asyncio.wrap_future(future)
+        return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
+    except Exception as error:
+        return _refuse(500, f"the law failed: {type(error).__name__}")
+
+
 def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
     """Return the server of a law as an ASGI application."""
     batcher = Batcher(law, max_queue, max_batch)
 
     async def chat(request: HttpRequest) -> Response:
-        data = await _body(request)
-        if data is None:
-            return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
-        try:
-            asked = order_for(law, read_request(msgspec.json.decode(data)))
-            future = batcher.submit(asked.request)
-        except (WaggleError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return _refuse(400, str(error).partition("\n")[0][:300])
-        except Full:
-            return _refuse(429, "too many requests wait already; try again", Retry_After="1")
-        try:
-            decode = await asyncio.wrap_future(future)
-            return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
-        except Exception as error:
-            return _refuse(500, f"the law failed: {type(error).__name__}")
+        return await _answer(law, batcher, await _body(request))
 
     async def models(_: HttpRequest) -> Response:
         entry = {"id": law.name, "object": "model", "created": 0, "owned_by": "waggle"}

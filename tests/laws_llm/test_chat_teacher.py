@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +10,7 @@ import pytest
 
 pytest.importorskip("openai", reason="needs the chat extra")
 
+from tests.laws_llm.serving import serving
 from waggle.cli.main import main
 from waggle.core.schema import Decision
 from waggle.corpus.curriculum import Curriculum
@@ -114,29 +110,8 @@ def test_a_teacher_of_prose_alone_is_one_line(
 @pytest.fixture
 def served() -> Iterator[str]:
     """`waggle serve --law expert` in a process of its own."""
-    pytest.importorskip("uvicorn", reason="needs the serve extra")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "waggle", "serve", "--law", "expert", "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
-        try:
-            _wait(f"http://127.0.0.1:{port}/v1/models")
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.terminate()
-
-
-def _wait(url: str) -> None:
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
+    with serving("expert") as url:
+        yield url
 
 
 def test_a_live_endpoint_teaches_what_its_law_teaches(corpus: Path, served: str) -> None:

@@ -1,15 +1,12 @@
 """`waggle models` and `waggle serve` as a user meets them."""
 
 import json
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.laws_llm.serving import serving
 from waggle.cli.main import main
 
 
@@ -49,36 +46,13 @@ def test_mistakes_are_one_line_and_exit_2(
 
 def test_serve_answers_a_real_client(beacon_views: Any) -> None:
     openai = pytest.importorskip("openai", reason="needs the chat extra")
-    pytest.importorskip("uvicorn", reason="needs the serve extra")
     from waggle.core import prompt
     from waggle.core.decode import parse
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "waggle", "serve", "--law", "heuristic", "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
-        try:
-            url = f"http://127.0.0.1:{port}/v1"
-            with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=5) as api:
-                answer = _patiently(
-                    lambda: api.chat.completions.create(
-                        model="heuristic", messages=prompt.messages(beacon_views[0])
-                    ),
-                    openai.OpenAIError,
-                )
-            assert parse(answer.choices[0].message.content).decision is not None
-        finally:
-            server.terminate()
-
-
-def _patiently(ask: Any, error: type[Exception]) -> Any:
-    """Ask until the server is up."""
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            return ask()
-        except error:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.3)
+    with (
+        serving("heuristic") as url,
+        openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=5) as api,
+    ):
+        asked = prompt.messages(beacon_views[0])
+        answer = api.chat.completions.create(model="heuristic", messages=asked)
+    assert parse(answer.choices[0].message.content).decision is not None

@@ -1,11 +1,33 @@
-"""Defaults for the optional hooks of a World, so that a substrate writes only what it needs."""
+"""What substrates share, so that each writes only what it needs.
+
+The options of a case, checked, and defaults for the optional hooks of a World.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
-from waggle.core.protocols import Shock, Write
+from pydantic import BaseModel, ValidationError
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case, Shock, Write
+
+_Options = TypeVar("_Options", bound=BaseModel)
+
+
+def read_options(model: type[_Options], case: Case) -> _Options:
+    """Return the options of a case as its substrate's model.
+
+    Raises:
+        ConfigError: one line that names the first bad option as the command line spells it.
+    """
+    try:
+        return model.model_validate(dict(case.options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"--{case.substrate}.{where}: {first['msg']}") from None
 
 
 class WorldBase:

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from waggle.core import seeds
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
 from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence
-from waggle.core.world import WorldBase
+from waggle.core.world import WorldBase, read_options
 
 WATCH = "WATCH"
 """Look towards the beacon; a scout that waited saw nothing."""
@@ -57,12 +57,7 @@ class Beacon:
         """Build the world of a case."""
         if case.n < 1:
             raise ConfigError(f"beacon needs at least one node, not {case.n}; use -n 1 or more")
-        try:
-            options = BeaconOptions.model_validate(dict(case.options))
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"--beacon.{where}: {first['msg']}") from None
+        options = read_options(BeaconOptions, case)
         return BeaconWorld(case, options, range(case.n) if keys is None else keys)
 
 

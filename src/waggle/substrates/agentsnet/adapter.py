@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
+from waggle.core.world import read_options
 from waggle.substrates.agentsnet.graph_files import find_graph
 from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
 from waggle.substrates.agentsnet.tasks import TASKS, require_task
@@ -52,16 +53,8 @@ class AgentsNet:
         require_task(case.task)
         if case.rounds is not None and case.rounds < 1:
             raise ConfigError(f"agentsnet needs at least one update, not {case.rounds}")
-        options = self._options(case)
+        options = read_options(AgentsNetOptions, case)
         return AgentsNetWorld(case, self._graph(case, options), options.priority, keys)
-
-    def _options(self, case: Case) -> AgentsNetOptions:
-        try:
-            return AgentsNetOptions.model_validate(dict(case.options))
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"--agentsnet.{where}: {first['msg']}") from None
 
     def _graph(self, case: Case, options: AgentsNetOptions) -> AgentGraph:
         graph = find_graph(options.family, case.n, options.index, options.graphs)

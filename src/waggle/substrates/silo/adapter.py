@@ -8,10 +8,11 @@ Invariant: (task, n, seed) alone names the instance and its contact graph.
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
+from waggle.core.world import read_options
 from waggle.substrates.silo.registry import TASKS, find_task
 from waggle.substrates.silo.world import SiloWorld
 
@@ -45,13 +46,5 @@ class Silo:
             raise ConfigError(f"{task.id} has no late counterevidence; use one of {able}")
         if case.rounds is not None and not 1 <= case.rounds <= MAX_ROUNDS:
             raise ConfigError(f"silo needs 1 to {MAX_ROUNDS} rounds, not {case.rounds}")
-        options = self._options(case)
+        options = read_options(SiloOptions, case)
         return SiloWorld(case, options.cap if options.regime == "ports" else None, keys)
-
-    def _options(self, case: Case) -> SiloOptions:
-        try:
-            return SiloOptions.model_validate(dict(case.options))
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"--silo.{where}: {first['msg']}") from None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Case
+from waggle.core.world import read_options
 from waggle.substrates.swarmbench.config import MAX_SIDE, MIN_SIDE, TASKS, WorldConfig
 from waggle.substrates.swarmbench.episode import SwarmEpisode
 from waggle.substrates.swarmbench.world import GridWorld
@@ -48,12 +49,7 @@ class SwarmBench:
         if case.task not in _TASK_KEYS:
             hint = suggest(case.task, list(_TASK_KEYS))
             raise ConfigError(f"no task {case.task!r}; use one of {', '.join(_TASK_KEYS)}{hint}")
-        try:
-            options = SwarmBenchOptions.model_validate(dict(case.options))
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"--swarmbench.{where}: {first['msg']}") from None
+        options = read_options(SwarmBenchOptions, case)
         grid = GridWorld.from_seed(_config(case, options))
         return SwarmEpisode(case, grid, range(case.n) if keys is None else keys)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.backbones import save_backbone
 from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import Store
 from waggle.corpus.teacher import label, make_teacher
 from waggle.corpus.transitions import write
-from waggle.engine.nano import nano_tokenizer, random_llama
+from waggle.engine.nano import nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne, StageTwo
 
 
@@ -28,17 +28,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("backbone")
-    tokenizer = nano_tokenizer()
-    model = random_llama(
-        tokenizer, 3, 0.1, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    return folder
+    return save_backbone(tmp_path_factory.mktemp("backbone"), nano_tokenizer())
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ pytest.importorskip("peft", reason="needs the llm extra")
 
 import torch
 
+from tests.backbones import save_backbone
 from waggle import shipped
 from waggle.core.prompt import INSTRUCTION, SCHEMA
-from waggle.engine.nano import byte_tokenizer, random_llama
+from waggle.engine.nano import byte_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run
 from waggle.scd.export import export
 from waggle.scd.model import Student
@@ -26,17 +26,8 @@ CARD = {"training seed": 3, "teacher": "expert", "selected update": 7}
 
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("backbone")
     tokenizer = byte_tokenizer([INSTRUCTION, SCHEMA] * 9, 600)
-    model = random_llama(
-        tokenizer, 3, 0.1, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    return folder
+    return save_backbone(tmp_path_factory.mktemp("backbone"), tokenizer)
 
 
 Export = Callable[[str], Path]

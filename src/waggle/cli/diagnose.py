@@ -37,7 +37,9 @@ def diagnose(
     Held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact match),
     deployed equivariance in both canon orders with free decoding, and for a trained folder the
     held-out token loss, the frozen-probe field loss and the training-head columns. Files and JSON
-    also hold one value per view and transition, for paired comparisons.
+    also hold one value per view and transition, for paired comparisons. Example:
+
+    `waggle diagnose runs/tiny/seed-0/scd/law --corpus runs/tiny/corpus --views 16`
 
     Args:
         law: The folder of a trained law (`.../scd/law`), or a law's name.

@@ -49,7 +49,9 @@ def evaluate(
     missing or failed; an interrupted run loses no finished cell; parts may be played at different
     times and, with `--merge`, on different machines. A law whose weights are not there is left out,
     and so is one that has been trained again since its finished rows were played, unless it was
-    named: then the call ends. Print the tables with `waggle report DIR`.
+    named: then the call ends. Print the tables with `waggle report DIR`. Example:
+
+    `waggle eval recipes/silo_sources.toml --methods expert,heuristic -n 16 --seeds 1`
 
     Args:
         recipe: A TOML file as in `recipes/`.

@@ -27,7 +27,9 @@ def serve(
 
     Runners reach it with `--law chat --law.base_url http://HOST:PORT/v1`, and may list their views
     in any order: a law of canonical order gets canonical views. It listens on this machine only
-    unless told otherwise, and asks for no key: keep it behind a trusted network.
+    unless told otherwise, and asks for no key: keep it behind a trusted network. Example:
+
+    `waggle serve --law nano --port 8000`
 
     Args:
         law: The decision source, a name of `waggle list laws` or a law's folder. Its own options

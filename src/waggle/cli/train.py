@@ -55,7 +55,9 @@ def train(
     warm start plays, are made and encoded beside stage one. Stage one (the decision-supervised warm
     start) is trained once per seed and shared by the four arms; stage two follows. The same command
     resumes an interrupted run from its newest checkpoint, to the same trajectory. For several
-    GPUs: `accelerate launch --no-python waggle train ...`.
+    GPUs: `accelerate launch --no-python waggle train ...`. Example, of a minute or two:
+
+    `waggle train recipes/tiny.toml --out runs/tiny`
 
     Args:
         recipe: A recipe file, such as recipes/tiny.toml.

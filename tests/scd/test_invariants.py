@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.corpus.store import CorpusError, Store
 from waggle.engine.weights import load
@@ -50,6 +51,14 @@ def started(recipe: Recipe, corpus: Path, warm: Path, tmp_path: Path) -> Path:
     target.mkdir()
     (target / "warm-start").symlink_to(warm / "seed-0" / "warm-start")
     return tmp_path
+
+
+def test_the_law_of_another_recipe_is_not_taken_for_its_own(
+    recipe: Recipe, corpus: Path, started: Path
+) -> None:
+    other = recipe.model_copy(update={"name": "other"})
+    with pytest.raises(ConfigError, match=f"trained by recipe '{recipe.name}'.*another --out"):
+        Stages(other, corpus, started, 0).warm_start()
 
 
 def test_the_warm_start_learns_and_ships_an_adapter(

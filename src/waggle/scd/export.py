@@ -54,6 +54,15 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
     return target
 
 
+def trained_by(law: Path) -> str | None:
+    """Return the name of the recipe that a law was trained by, or None where it does not say."""
+    try:
+        about = json.loads((law / "waggle.json").read_text(encoding="utf-8"))
+        return str(about["recipe"]["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
     """Return what changes for weights that go on from a law: its backbone is theirs."""
     first = origin(recipe.backbone)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from waggle.core.errors import ConfigError
 from waggle.core.seeds import derive
 from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import CorpusError, Store
@@ -70,7 +71,7 @@ class Stages:
         """Train stage one, or return its law if it is complete."""
         folder = self.folder / WARM_START
         law = folder / export.FOLDER
-        if law.exists():
+        if self._finished(law):
             return law
         if self.harvested:
             return self._from_tokens(folder, until)
@@ -99,6 +100,17 @@ class Stages:
     def warm(self) -> bool:
         """Whether stage one is complete."""
         return (self.folder / WARM_START / export.FOLDER).exists()
+
+    def _finished(self, law: Path) -> bool:
+        """Whether a stage is complete; the law of another recipe is not taken for its own."""
+        if not law.exists():
+            return False
+        name = export.trained_by(law)
+        if name not in (None, self.recipe.name):
+            raise ConfigError(
+                f"{law} was trained by recipe {name!r}; give {self.recipe.name!r} another --out"
+            )
+        return True
 
     @property
     def harvested(self) -> bool:
@@ -148,7 +160,7 @@ class Stages:
         """Train stage two of one arm from the shared warm start, or return its law."""
         folder = self.folder / arm
         law = folder / export.FOLDER
-        if law.exists():
+        if self._finished(law):
             return law
         # A student of an earlier stage is compiled already; what of it is trained is replaced.
         student = self._kept or self._student()[0]

@@ -56,15 +56,6 @@ def test_replays_do_what_the_work_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done["plain"] == done["replayed"]
 
 
-@pytest.mark.parametrize("name", captured.ALLOCATOR)
-def test_memory_that_moves_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "max_split_size_mb:64, expandable_segments: True")
-    with pytest.raises(TrainError, match=f"in {name}; unset it, or set capture = false"):
-        Captured(lambda _shown: {})
-    monkeypatch.setenv(name, "expandable_segments:False")
-    Captured(lambda _shown: {})
-
-
 def test_the_first_pass_of_a_shape_is_done_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(Captured, "_record", lambda *_: seen.append("record") or by_doing(*_))

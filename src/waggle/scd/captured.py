@@ -8,7 +8,6 @@ and optimizer what the recorded work would do, drawing its dropout from the seed
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -18,9 +17,6 @@ import torch
 from torch import Tensor
 
 from waggle.scd.checkpoint import TrainError
-
-ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-"""Settings of torch's allocator, under either name."""
 
 P = TypeVar("P")
 Found = dict[str, Any]
@@ -44,11 +40,7 @@ class Captured(Generic[P]):
         Args:
             work: runs one pass, backward and the optimizer's step included; whatever differs
                 between updates it reads from tensors that outlive it, or from the pass.
-
-        Raises:
-            TrainError: where the allocator may move memory about.
         """
-        _require_fixed_segments()
         self._work = work
         self._met: set[Key] = set()
         self._records: dict[Key, _Record] = {}
@@ -103,19 +95,6 @@ def tensors(value: Any) -> Iterator[Tensor]:
     elif is_dataclass(value):
         for each in fields(value):
             yield from tensors(getattr(value, each.name))
-
-
-def _require_fixed_segments() -> None:
-    """Refuse expandable segments: on an H200 a record made with them ended in a memory fault.
-
-    Such a fault ends every process that shares the GPU by the multi-process service.
-    """
-    for name in ALLOCATOR:
-        if "expandable_segments:true" in os.environ.get(name, "").replace(" ", "").lower():
-            raise TrainError(
-                f"updates cannot be recorded with expandable_segments in {name}; unset it, or set "
-                "capture = false in [run]"
-            )
 
 
 def shape(shown: Any) -> Key:

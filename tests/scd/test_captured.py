@@ -70,7 +70,14 @@ def test_shapes_differ_by_sizes_and_not_by_values() -> None:
     assert len(list(tensors(pass_of(1)))) == 8
 
 
-def test_work_that_cannot_be_recorded_is_one_line() -> None:
+@pytest.mark.parametrize("name", ["", *captured.ALLOCATOR])
+def test_work_that_cannot_be_recorded_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for each in captured.ALLOCATOR:
+        monkeypatch.delenv(each, raising=False)
+    if name:
+        monkeypatch.setenv(name, "expandable_segments:True")
     run = Captured(lambda _shown: {})
     run(pass_of(1))
     if torch.cuda.is_available():
@@ -78,3 +85,4 @@ def test_work_that_cannot_be_recorded_is_one_line() -> None:
     with pytest.raises(TrainError, match="capture = false") as error:
         run(pass_of(2))
     assert "\n" not in str(error.value)
+    assert str(error.value).endswith(f"or try without {name}" if name else "in [run]")

@@ -8,6 +8,7 @@ and optimizer what the recorded work would do, drawing its dropout from the seed
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -17,6 +18,9 @@ import torch
 from torch import Tensor
 
 from waggle.scd.checkpoint import TrainError
+
+ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+"""Settings of torch's allocator, under either name."""
 
 P = TypeVar("P")
 Found = dict[str, Any]
@@ -74,7 +78,7 @@ class Captured(Generic[P]):
         except RuntimeError as error:
             reason = str(error).splitlines()[0][:160]
             raise TrainError(
-                f"updates cannot be recorded here ({reason}); set capture = false in [run]"
+                f"updates cannot be recorded here ({reason}); set capture = false in [run]{_hint()}"
             ) from error
         self._pool = self._pool or graph.pool()
         return _Record(graph, list(tensors(shown)), found)
@@ -95,6 +99,12 @@ def tensors(value: Any) -> Iterator[Tensor]:
     elif is_dataclass(value):
         for each in fields(value):
             yield from tensors(getattr(value, each.name))
+
+
+def _hint() -> str:
+    """Name a setting of torch's allocator that recording has once failed with, where it is set."""
+    found = [name for name in ALLOCATOR if "expandable_segments" in os.environ.get(name, "")]
+    return f", or try without {found[0]}" if found else ""
 
 
 def shape(shown: Any) -> Key:

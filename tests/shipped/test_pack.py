@@ -75,6 +75,17 @@ def test_the_manifest_says_what_is_known_and_stamps_every_file(
     assert not list(root.glob(".*partial*"))
 
 
+def test_a_tokenizer_forgets_how_it_was_opened(exported: Export, root: Path) -> None:
+    source = exported("full")
+    path = source / "tokenizer_config.json"
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, "is_local": True, "local_files_only": True}))
+    pack(source, root / "nano", {})
+    kept = json.loads((root / "nano" / "tokenizer_config.json").read_text())
+    assert kept == {k: v for k, v in said.items() if k not in ("is_local", "local_files_only")}
+    assert kept
+
+
 @pytest.mark.parametrize("name", ["config.json", "model-00001-of-00001.safetensors"])
 def test_a_changed_file_is_refused_at_the_first_decision(
     name: str, exported: Export, root: Path, requests: Any

@@ -24,6 +24,8 @@ _CONFIG = {"full": "config.json", "lora": "adapter_config.json", "dense": "adapt
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
 )  # fmt: skip
+_OPENED = ("is_local", "local_files_only")
+"""Settings by which a tokenizer remembers how it was loaded."""
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -132,8 +134,16 @@ def _write(source: Path, target: Path, kind: str) -> int:
         for name in _TOKENIZER:
             if (source / name).is_file():
                 shutil.copyfile(source / name, target / name)
+        _forget_how_opened(target / "tokenizer_config.json")
     (target / _CONFIG[kind]).write_text(_text(config), encoding="utf-8")
     return sum(int(tensor.numel()) for tensor in tensors.values())
+
+
+def _forget_how_opened(path: Path) -> None:
+    """Drop what a tokenizer's settings say of the place it was loaded from."""
+    if path.is_file():
+        said = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(_text({k: said[k] for k in said if k not in _OPENED}), encoding="utf-8")
 
 
 def _narrow(tensor: Any, torch: Any) -> Any:

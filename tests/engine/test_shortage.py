@@ -74,6 +74,12 @@ def longest(batch: list[Prompt]) -> int:
     return max(len(prompt.tail) for prompt in batch)
 
 
+def plain(tiny: Any, count: int) -> tuple[Any, list[list[int]]]:
+    """Return free prompts, and what each is answered with alone."""
+    batch = long_prompts(tiny[1], count, new=20)
+    return batch, [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]
+
+
 @pytest.mark.parametrize("kind", ENGINES)
 def test_passes_that_do_not_fit_are_cut(
     tiny: Any, record_grammar: Any, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -108,11 +114,9 @@ def test_stretches_that_do_not_fit_are_rolled_with_fewer_rows(
     tiny: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = row_engine(tiny, 12, rolls=True, speculate=False)
-    batch = long_prompts(tiny[1], 30, new=20)
-    want = [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]
+    batch, want = plain(tiny, 30)
     short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, ends: len(rows), 4)
-    assert [done.tokens for done in engine.generate(batch)] == want
-    assert short.failed
+    assert [done.tokens for done in engine.generate(batch)] == want and short.failed
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -142,11 +146,9 @@ def test_a_prefix_that_is_copied_in_part_is_copied_again(
     tiny: Any, static: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = row_engine(tiny, 12, static)
-    batch = long_prompts(tiny[1], 12, new=20)
-    want = [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]
+    batch, want = plain(tiny, 12)
     short = Short(monkeypatch, RowStore, "_copy", lambda store, prefix, slots: len(slots), 2)
-    assert [done.tokens for done in engine.generate(batch)] == want
-    assert short.failed
+    assert [done.tokens for done in engine.generate(batch)] == want and short.failed
 
 
 @pytest.mark.parametrize("kind", ENGINES)

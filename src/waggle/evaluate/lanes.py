@@ -4,9 +4,10 @@ A lane is one process with its own engine that plays the cells dealt to it, as m
 its batch; lanes share a GPU, so that the host's work on views, drafts and worlds spreads over the
 cores. Cells are dealt by cost: from a common queue the first lanes to start would fill their wide
 batches with the longest episodes and end long after the others. Several laws are dealt together: a
-lane has a few of them, one after the other, and starts once. Invariant: the rows do not depend on
-width or lanes but for their count of model steps, since a law's answers do not depend on what
-shares their batch. One bad episode loses none of the others, one absent law no other law.
+lane has a few of them, one after the other, and starts once. Invariant: in float32 the rows do not
+depend on width or lanes but for their count of model steps, since a law's answers do not depend on
+what shares their batch (in bfloat16 a near-tie may fall otherwise in another batch). One bad
+episode loses none of the others, one absent law no other law.
 """
 
 from __future__ import annotations

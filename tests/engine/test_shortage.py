@@ -74,7 +74,7 @@ def longest(batch: list[Prompt]) -> int:
     return max(len(prompt.tail) for prompt in batch)
 
 
-def plain(tiny: Any, count: int) -> tuple[Any, list[list[int]]]:
+def plain(tiny: Any, count: int) -> tuple[Any, list[tuple[int, ...]]]:
     """Return free prompts, and what each is answered with alone."""
     batch = long_prompts(tiny[1], count, new=20)
     return batch, [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]

@@ -172,3 +172,30 @@ def test_crowded_views_hold_many_traces_of_every_age_and_leave_linked_ones_alone
     assert jobs[:-1] == harvest.plan(SETTINGS, "train") and jobs[-1].kind == "crowded"
     pairs = harvest.gather(jobs[-1], SETTINGS, "canonical")
     assert len(pairs) == 300 and not any(violations(*pair) for pair in pairs)
+
+
+def test_poised_views_hang_on_one_contact_not_on_the_place_in_the_order() -> None:
+    crowded, poised = ([*made.linked(7, 900, **{kind: True})] for kind in ("crowded", "poised"))
+    facts = [[len(port.facts) for v in views for port in v.private.channels]
+             for views in (crowded, poised)]  # fmt: skip
+    assert sum(facts[1]) / len(facts[1]) > 1.4 * sum(facts[0]) / len(facts[0])
+    firsts = [_first_answers(views) for views in (crowded, poised)]
+    assert firsts[0] > 0.7, "drawn at random, a contact before nearly always has the second action"
+    assert 0.4 < firsts[1] < 0.6
+    jobs = harvest.plan(SETTINGS.model_copy(update={"poised": 300}), "train")
+    assert jobs[:-1] == harvest.plan(SETTINGS, "train") and jobs[-1].kind == "poised"
+    pairs = harvest.gather(jobs[-1], SETTINGS, "shuffled")
+    assert len(pairs) == 300 and not any(violations(*pair) for pair in pairs)
+
+
+def _first_answers(views: list[View]) -> float:
+    """Of local tasks with two actions, how often a node with others before it takes the first."""
+    taken = []
+    for view in views:
+        shown = stances.find(view)
+        actions = [a for a in view.contract.actions if a != WAIT and ":" not in a]
+        if shown is None or len(actions) != 2 or shown.own < 2:
+            continue
+        if not any(shown.key in row.facts for row in view.private.claims):
+            taken.append(stances.answer(view, shown) == actions[0])
+    return sum(taken) / len(taken)

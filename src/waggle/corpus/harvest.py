@@ -47,13 +47,13 @@ SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
 FRAMES = 40
 """Native views that the bundles of one job take their task side from."""
-KINDS = ("native", "synthetic", "disguised", "linked", "close", "ports", "crowded")
+KINDS = ("native", "synthetic", "disguised", "linked", "close", "ports", "crowded", "poised")
 """What a harvest is made of, as its settings name it."""
 NOISE = 12
 """Of a hundred choices of `noisy-expert`, how many are any legal decision instead."""
 
 Pair = tuple[View, Decision]
-Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked", "close", "crowded"]
+Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked", "close", "crowded", "poised"]
 
 
 class Job(NamedTuple):
@@ -86,7 +86,8 @@ def plan(settings: HarvestSettings, split: str) -> list[Job]:
     jobs += _bundles(settings, split, tasks, wanted["linked"], "linked")
     jobs += _bundles(settings, split, tasks, wanted["close"], "close")
     jobs += _ports(settings, split, tasks, wanted["ports"])
-    return [*jobs, *_bundles(settings, split, tasks, wanted["crowded"], "crowded")]
+    jobs += _bundles(settings, split, tasks, wanted["crowded"], "crowded")
+    return [*jobs, *_bundles(settings, split, tasks, wanted["poised"], "poised")]
 
 
 def _episodes(
@@ -128,7 +129,8 @@ def _bundles(
     root = derive(
         settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
     )
-    sizes = {"linked": LINKED, "crowded": LINKED, "close": BUNDLES * sum(made.CLOSE.values())}
+    sizes = dict.fromkeys(("linked", "crowded", "poised"), LINKED)
+    sizes["close"] = BUNDLES * sum(made.CLOSE.values())
     size = sizes.get(kind, BUNDLES * made.BUNDLE // 100)
     for number in range(-(-count // size)):
         draw = Draw(root, "job", number)
@@ -146,7 +148,7 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
         return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
     makers = {
         "bundles": _bundled, "disguised": _disguised, "linked": _linked, "crowded": _linked,
-        "close": _close,
+        "poised": _linked, "close": _close,
     }  # fmt: skip
     return list(_labelled(makers[job.kind](job, settings, expert), order, expert))
 
@@ -250,4 +252,4 @@ def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[V
 
 def _linked(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
     """Make views of tasks in which contacts state their answers."""
-    return made.linked(job.salt, LINKED, crowded=job.kind == "crowded")
+    return made.linked(job.salt, LINKED, crowded=job.kind == "crowded", poised=job.kind == "poised")

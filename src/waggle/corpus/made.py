@@ -92,9 +92,9 @@ def disguised(salt: int, bundles: int) -> Iterator[View]:
     return situations(salt, bundles, frames, crowded=35)
 
 
-def linked(salt: int, count: int, *, crowded: bool = False) -> Iterator[View]:
+def linked(salt: int, count: int, *, crowded: bool = False, poised: bool = False) -> Iterator[View]:
     """Make so many views of tasks in which contacts state their answers."""
     for number in range(count):
         if number % ALIKE == 0:
-            words = graph.task(Draw(salt, "task", number), crowded=crowded)
+            words = graph.task(Draw(salt, "task", number), crowded=crowded, poised=poised)
         yield graph.make(Draw(salt, "linked", number), words)

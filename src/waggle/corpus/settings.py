@@ -18,7 +18,7 @@ from waggle.core.order import Order
 from waggle.corpus.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(("close", "ports", "crowded"))
+_LATER = frozenset(("close", "ports", "crowded", "poised"))
 """Kinds of harvested views that earlier token corpora knew nothing of."""
 
 
@@ -80,6 +80,8 @@ class HarvestSettings(BaseModel):
     """Views that the planned episodes of Silo's regime `ports` show, a frame on every port."""
     crowded: Count = 0
     """Views of made-up tasks on graphs with many traces of the same claims, of every age."""
+    poised: Count = 0
+    """Crowded views with more facts, in which the answer hangs on what one contact says."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70

@@ -57,12 +57,18 @@ class ConstrainedRow(Row):
         self._points: list[_Point] = []
 
     def open(self) -> None:
-        """Take what the grammar forces at once, and lay out the first choice."""
+        """Take what the grammar forces at once, and lay out the first choices."""
         state, run = self._constraint.jump(self._constraint.grammar.start())
         self._append(run)
+        self._pace = self._drafting
+        self._read()
         if not self._settled(state):
             self._load(self._plan(state, [*self.pending, *run]))
-        self._pace = self._drafting
+
+    def _read(self) -> None:
+        """Let guesses quote the prompt and the answer so far."""
+        if self._own is None and self._pace is not None:
+            self._own = Trail([*self.prompt.tail, *self.answer])
 
     @property
     def offers(self) -> list[tuple[int, ...]]:
@@ -70,20 +76,20 @@ class ConstrainedRow(Row):
         return [point.offered for point in self._points]
 
     def prepare(self) -> None:
-        """Look through the grammar, and plan ahead for the likeliest answer to the first choice."""
+        """Look through the grammar, and plan ahead for the likeliest answer to the last choice."""
         if self.steps != 1:
             return
         self._look_through()
         if self._pace is None:
             return
-        self._own = Trail([*self.prompt.tail, *self.answer])
-        point = self._points[-1]
+        point, drafted = self._points[-1], self.pending[self._points[0].offset + 1 :]
         guess = self._habits.guess(point.context, point.offered, self._own)
         if guess.token >= 0:
             state, run = self._constraint.leap(point.state, guess.token)
             decided = [guess.token, *run]
             if state.items:
-                self._ready = (guess.token, run, self._plan(state, decided, ahead=decided))
+                plan = self._plan(state, decided, ahead=[*drafted, *decided])
+                self._ready = (guess.token, run, plan)
 
     def _look_through(self) -> None:
         """Follow the first option of every choice: what is found out serves the others, too."""
@@ -94,8 +100,7 @@ class ConstrainedRow(Row):
 
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
-        if self._own is None and self._pace is not None:
-            self._own = Trail([*self.prompt.tail, *self.answer])
+        self._read()
         points, last = self._points, len(self.pending) - 1
         first = points[0].offset
         said: list[int] = []
@@ -115,7 +120,7 @@ class ConstrainedRow(Row):
     def _go_on(self, point: _Point, token: int, said: list[int]) -> None:
         """Decide what was said and what that forces, and lay out the next pass."""
         ready, self._ready = self._ready, None
-        if ready is not None and ready[0] == token and self.steps == 1:
+        if ready is not None and ready[0] == token and point is self._points[-1]:
             self._append([*said, *ready[1]])
             if not self.done:
                 self._load(ready[2])

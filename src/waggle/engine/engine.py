@@ -178,13 +178,17 @@ class Engine:
         self.backend.forget()
 
     def _advance(self) -> None:
-        """Admit waiting rows, send the ready ones off, hand out what has come back."""
-        for row in self._seats.admit(self.backend):
-            self._welcome(row)
-        self._launch()
-        if self._aloft:
-            self._land(self._aloft.popleft())
-        while len(self._aloft) > 1:  # one is enough to keep a device busy
+        """Admit waiting rows, send the ready ones off, hand out what has come back.
+
+        Where a device works by itself, one flight is read while the next one is run.
+        """
+        most = flights.portion(self._rows, self.backend.asynchronous)
+        self._seats.admit(self.backend, most)
+        sent = self._launch()
+        if self._aloft:  # what is not known yet is not needed for those who wait
+            for row in self._seats.next(most):
+                self._open(row)
+        if len(self._aloft) > 1 or (self._aloft and not sent):
             self._land(self._aloft.popleft())
         self._seats.leave(self.backend, self._close)
 
@@ -194,27 +198,35 @@ class Engine:
         fresh.family = row.family
         return fresh
 
-    def _welcome(self, row: Row) -> None:
-        """Let a free row that enters draft, if that pays here."""
-        if not isinstance(row, FreeRow):
+    def _open(self, row: Row) -> None:
+        """Get a row ready for its first pass; a free one drafts if that pays here."""
+        if row.opened:
             return
-        expects = bool(row.prompt.draft) and self.expects
-        if expects or self.drafts:
-            row.quote(partial(self._echo, row.prompt.prefix), expects)
+        if isinstance(row, FreeRow):
+            expects = bool(row.prompt.draft) and self.expects
+            if expects or self.drafts:
+                at_once = self.backend.asynchronous
+                row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
+        row.opened = True
+        row.open()
 
-    def _launch(self) -> None:
-        """Send every row off that is not on its way; the host gets ready for the answers after."""
+    def _launch(self) -> bool:
+        """Send every row off that is not on its way; whether there was any.
+
+        The host gets ready for the answers when all are sent. Rows that could roll ride with the
+        others; they roll when nobody else is on the way.
+        """
         ready = [row for row in self._seats.rows() if not row.aloft]
+        if self.backend.rolls and all(row.plain and row.cached for row in ready):
+            if ready and not self._aloft:
+                self._roll(ready)
+            return False
         sent: list[Row] = []
         for group in flights.groups(ready, self.backend.asynchronous):
             for row in group:
-                if not row.cached:
-                    row.open()
+                self._open(row)
             rows = [row for row in group if not row.done]
             if not rows:
-                continue
-            if self.backend.rolls and rows[0].plain and rows[0].cached:
-                self._roll(rows)
                 continue
             flight = flights.send(self.backend, rows, self._closing)
             self.batches += 1
@@ -225,6 +237,7 @@ class Engine:
                 self._land(flight)
         for row in sent:
             row.prepare()
+        return bool(sent)
 
     def _land(self, flight: flights.Flight) -> None:
         """Hand each row of a flight what the model said."""

@@ -143,7 +143,7 @@ class ExpectedRow(ConstrainedRow):
         there = min(len(self.prompt.tail) + agreed, self.cached, len(whole) - 1)
         if there == 0:  # a prompt of one token: as if nothing had been run
             self.pending, self.answer, self.cached = list(self.prompt.tail), [], 0
-            self.aloft = False
+            self.aloft = self.opened = False
             return
         self.cached = there
         self._load(self._plan(state, whole[there:]))

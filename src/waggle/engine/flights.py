@@ -8,7 +8,7 @@ what the model said after its own tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from waggle.core.errors import WaggleError
@@ -16,10 +16,10 @@ from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.passes import Backend, Rolling, Said
 from waggle.engine.rows import Row
 
-SPLIT = 32
-"""Entering rows that are sent off in two halves: one is read while the other is run."""
-RIDERS = 4
-"""Rows under way ride with entering ones if those are so many times as many: a pass is saved."""
+PORTIONS = 4
+"""Parts in which a device's rows enter: while one is run, the host makes the next one ready."""
+LEAST = 16
+"""Rows that are worth a part: sending prompts off takes as long as running a few."""
 
 
 class Part(NamedTuple):
@@ -33,26 +33,29 @@ Flight = list[Part]
 """One pass: its rows by the way they ask."""
 
 
+def portion(rows: int, asynchronous: bool) -> int:
+    """Return how many of an engine's rows enter at once: all, where nobody works meanwhile."""
+    return rows // max(1, min(PORTIONS, rows // LEAST)) if asynchronous else rows
+
+
 def groups(rows: Sequence[Row], asynchronous: bool) -> list[list[Row]]:
     """Part rows into passes; those of one prefix side by side, by slot.
 
-    Rows under way come first: while their answers are read, nothing else waits for them.
+    Where a device works by itself rows under way ride with those that enter: a pass is saved.
     """
     heads = {row.family: row.slot for row in reversed(rows)}
     rows = sorted(rows, key=lambda row: (heads[row.family], row.slot))
+    if asynchronous:
+        return [rows] if rows else []
     drafted = [row for row in rows if row.cached and not row.plain]
     plain = [row for row in rows if row.cached and row.plain]
     entering = [row for row in rows if not row.cached]
-    first = len(entering)
-    if asynchronous:
-        if len(entering) > RIDERS * len(drafted) > 0:
-            entering, drafted = [*entering, *drafted], []
-        first = len(entering) // 2 if len(entering) >= SPLIT else len(entering)
-    return [part for part in (drafted, plain, entering[:first], entering[first:]) if part]
+    return [part for part in (drafted, plain, entering) if part]
 
 
 def send(backend: Backend, rows: Sequence[Row], closing: Sequence[int]) -> Flight:
-    """Run what is pending in some rows and ask what follows."""
+    """Run what is pending in some rows, those of a kind together, and ask what follows."""
+    rows = sorted(rows, key=lambda row: row.kind)
     hidden = backend.run(
         [row.slot for row in rows],
         [row.pending for row in rows],
@@ -62,16 +65,13 @@ def send(backend: Backend, rows: Sequence[Row], closing: Sequence[int]) -> Fligh
     )
     for row in rows:
         row.advanced()
-    kinds = sorted({row.kind for row in rows})
-    if len(kinds) == 1:
-        return [Part(list(rows), _ask(backend, kinds[0], hidden, rows, closing))]
-    edges = list(accumulate((len(row.asked) for row in rows), initial=0))
-    flight = []
-    for kind in kinds:
-        spans = zip(rows, edges, edges[1:], strict=False)
-        states = hidden[[i for row, a, b in spans if row.kind == kind for i in range(a, b)]]
-        chosen = [row for row in rows if row.kind == kind]
-        flight.append(Part(chosen, _ask(backend, kind, states, chosen, closing)))
+    flight, first = [], 0
+    for kind, alike in groupby(rows, key=lambda row: row.kind):
+        asking = list(alike)
+        last = first + sum(len(row.asked) for row in asking)
+        states = hidden[first:last]  # one behind the other: no places need to be sent
+        flight.append(Part(asking, _ask(backend, kind, states, asking, closing)))
+        first = last
     return flight
 
 

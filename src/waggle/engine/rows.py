@@ -37,6 +37,8 @@ class Row:
         self.asked: list[int] = [len(self.pending) - 1]
         self.expected: Sequence[int] = ()
         """The answer that came with the prompt, as long as it serves as a draft."""
+        self.opened = False
+        """Whether it is ready for its first pass."""
         self.aloft = False
         """Whether a pass with this row is on its way."""
         self.answer: list[int] = []
@@ -124,23 +126,31 @@ class FreeRow(Row):
         self._habits = habits
         self._prefix: Callable[[], Echo] | None = None
         self._pace = pace
-        self._expects = False
+        self._expects = self._at_once = False
         self.plain = True
         self.drafter: Drafter | None = None
         self.draft: list[int] = []
 
-    def quote(self, prefix: Callable[[], Echo], expect: bool = False) -> None:
-        """Draft this answer, from what its prefix says among others, or as it is expected."""
+    def quote(
+        self, prefix: Callable[[], Echo], expect: bool = False, at_once: bool = False
+    ) -> None:
+        """Draft this answer, from what its prefix says among others, or as it is expected.
+
+        Its beginning is drafted behind the prompt only `at_once`: it needs the grammar by then.
+        """
         self._prefix = prefix
         self.plain = self._pace is None
-        self._expects = expect
+        self._expects, self._at_once = expect, at_once
 
     def open(self) -> None:
-        """Run the answer that is expected behind the prompt."""
-        if not self._expects:
-            return
-        self.expected = self.prompt.expected()
-        self.draft = list(self.expected[: self.prompt.max_new_tokens - 1])
+        """Run the answer that is expected behind the prompt, or what may be its beginning."""
+        room = self.prompt.max_new_tokens - 1
+        if self._expects:
+            self.expected = self.prompt.expected()
+            self.draft = list(self.expected[:room])
+        elif self._at_once:
+            self.prepare()
+            self.draft = [] if self.drafter is None else self.drafter.propose(room)
         first = len(self.pending) - 1
         self.pending += self.draft
         self.asked = list(range(first, len(self.pending)))

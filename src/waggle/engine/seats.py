@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from waggle.engine.passes import Backend
@@ -77,16 +78,23 @@ class Seats:
         with self._door:
             self._queue.extend(seats)
 
-    def admit(self, backend: Backend) -> list[Row]:
-        """Let waiting rows in, in order, as far as there are slots and memory for them."""
-        # Where rows roll, a prompt apart from the others costs a pass: let several come together.
-        if backend.rolls and self._taken and 4 * len(self._free) < self.count:
-            return []
-        entered: list[Row] = []
+    def admit(self, backend: Backend, most: int) -> None:
+        """Let waiting rows in, in order, as far as there are slots and memory for them.
+
+        At most so many at once; and where a device works by itself not fewer, unless fewer wait: a
+        prompt costs it less beside others.
+        """
+        if backend.asynchronous and self._taken and len(self._free) < min(most, len(self._queue)):
+            return
         with self._door:
-            while self._open and self._enter(self._queue[0], backend):
-                entered.append(self._queue.popleft().row)
-        return entered
+            while most > 0 and self._open and self._enter(self._queue[0], backend):
+                self._queue.popleft()
+                most -= 1
+
+    def next(self, most: int) -> list[Row]:
+        """Return the rows that will enter next."""
+        with self._door:
+            return [seat.row for seat in islice(self._queue, most)]
 
     @property
     def _open(self) -> bool:

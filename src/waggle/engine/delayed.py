@@ -1,0 +1,151 @@
+"""A device that takes its time, without one: the answers of another backend, late by a clock.
+
+Shows on any machine what of the host's work is hidden behind a device that works by itself. The
+host's time is real and what the other backend takes is left out; the device's time and the waiting
+for it are reckoned, so that nobody sleeps and a busy machine does not show. Invariant: passes are
+done one after the other, in the order they were sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from waggle.engine.passes import Backend, Pace, Rolling, Said
+
+
+class Costs(NamedTuple):
+    """What passes take, in seconds: by default about what SmolLM2-135M takes on one H200."""
+
+    step: float = 1.6e-3
+    """A pass, whatever is in it."""
+    row: float = 3.8e-6
+    """One row of it: its keys are read."""
+    token: float = 1.2e-6
+    """One token of it."""
+    launch: float = 0.5e-3
+    """What the host takes to send off a step,"""
+    begin: float = 4e-3
+    """and to send off prompts, which are not recorded."""
+
+
+H200 = Costs()
+
+
+class Delayed:
+    """Passes everything on, and hands answers out when a device would have them."""
+
+    asynchronous = True
+
+    def __init__(
+        self,
+        backend: Backend,
+        costs: Costs = H200,
+        clock: Callable[[], float] = time.process_time,
+    ) -> None:
+        self.backend = backend
+        self.busy = self.waited = self.sending = 0.0
+        """Seconds the device worked, the host waited for it, and the host sent passes off."""
+        self._costs = costs
+        self._clock = clock
+        self._left_out = 0.0
+        self._free = 0.0
+
+    def now(self) -> float:
+        """Return the time: the host's own, and what it waited and sent."""
+        return self._clock() - self._left_out + self.waited + self.sending
+
+    def _aside(self, work: Callable[[], Any]) -> Any:
+        """Do what belongs to neither the host nor the device."""
+        start = self._clock()
+        found = work()
+        self._left_out += self._clock() - start
+        return found
+
+    def _send(self, seconds: float, launch: float) -> None:
+        """Give the device a pass behind those it has."""
+        self._free = max(self._free, self.now()) + seconds
+        self.busy += seconds
+        self.sending += launch
+        self._free = max(self._free, self.now())
+
+    def _wait(self, until: float) -> None:
+        self.waited += max(0.0, until - self.now())
+
+    def _late(self, said: Said) -> Said:
+        done = self._free
+
+        def wait() -> list[int]:
+            self._wait(done)
+            return said()
+
+        return wait
+
+    def run(
+        self,
+        slots: Sequence[int],
+        chunks: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        asked: Sequence[Sequence[int]],
+        prefixes: Sequence[tuple[int, ...]],
+    ) -> Any:
+        """Send a pass off."""
+        costs = self._costs
+        tokens = sum(map(len, chunks))
+        launch = costs.launch if all(starts) else costs.begin
+        self._send(costs.step + costs.row * len(slots) + costs.token * tokens, launch)
+        return self._aside(lambda: self.backend.run(slots, chunks, starts, asked, prefixes))
+
+    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        """Take as long as the steps, and wait for them."""
+        found: list[list[int]] = self._aside(lambda: self.backend.roll(rows, ends))
+        costs = self._costs
+        self._send(len(found[0]) * (costs.step + costs.row * len(rows)), costs.launch)
+        self._wait(self._free)
+        return found
+
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
+        """Ask behind the last pass."""
+        return self._late(self._aside(lambda: self.backend.argmax(hidden, banned)))
+
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Ask behind the last pass."""
+        return self._late(self._aside(lambda: self.backend.choose(hidden, allowed)))
+
+    def pace(self, rows: int) -> Pace | None:
+        """As the other backend."""
+        return self.backend.pace(rows)
+
+    def least(self, rows: int) -> float:
+        """As the other backend."""
+        return self.backend.least(rows)
+
+    @property
+    def rolls(self) -> bool:
+        """As the other backend."""
+        return self.backend.rolls
+
+    def prime(self, most: int) -> None:
+        """As the other backend."""
+        self.backend.prime(most)
+
+    def describe(self) -> str:
+        """As the other backend."""
+        return f"{self.backend.describe()}, late"
+
+    def room(self, prefix: int, own: int) -> int:
+        """As the other backend."""
+        return self.backend.room(prefix, own)
+
+    def reserve(self, prefix: int, own: int) -> None:
+        """As the other backend."""
+        self.backend.reserve(prefix, own)
+
+    def forget(self) -> None:
+        """As the other backend."""
+        self.backend.forget()
+
+    def release(self, slot: int) -> None:
+        """As the other backend."""
+        self.backend.release(slot)

@@ -65,6 +65,23 @@ def test_the_first_pass_of_a_shape_is_done_as_written(monkeypatch: pytest.Monkey
     assert seen == ["work", "record", "work", "work"]
 
 
+def test_once_there_are_records_a_pass_as_written_leaves_its_memory_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[int] = []
+
+    def record(self: Captured[Flat], shown: Flat) -> Any:
+        self._pool = (0, 1)
+        return by_doing(self, shown)
+
+    monkeypatch.setattr(Captured, "_record", record)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: left.append(len(run._met)))
+    run = Captured(lambda shown: {"n": len(shown.where)})
+    for count in (4, 4, 5, 4, 5, 6):
+        run(pass_of(0, count))
+    assert left == [2, 3]
+
+
 def test_shapes_differ_by_sizes_and_not_by_values() -> None:
     assert shape(pass_of(1)) == shape(pass_of(2)) != shape(pass_of(1, 5))
     assert len(list(tensors(pass_of(1)))) == 8

@@ -15,7 +15,7 @@ from waggle.cli.main import main
 from waggle.cli.options import make_law
 from waggle.core.errors import ConfigError
 from waggle.scd.config import Adaptation, Recipe
-from waggle.scd.factors import changed, low_rank
+from waggle.scd.factors import changed, exact, low_rank
 from waggle.scd.ranks import Trained, measure
 from waggle.scd.stages import Stages
 
@@ -40,6 +40,15 @@ def test_plain_factors_are_the_truncated_singular_values(shape: tuple[int, int])
         assert torch.allclose(b @ a, (u[:, :rank] * s[:rank]) @ v[:rank], atol=1e-4)
         assert torch.allclose(b @ a, most[1][:, :rank] @ most[0][:rank], atol=1e-5)
         assert torch.allclose(a.norm(dim=1), b.norm(dim=0), rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_factors_of_full_rank_are_the_matrix_rounded_once(shape: tuple[int, int]) -> None:
+    change, _ = drawn(shape)
+    for rank in (min(shape), max(shape) + 3):
+        a, b = (each.bfloat16().float() for each in exact(change, rank))
+        assert a.shape == (rank, shape[1]) and b.shape == (shape[0], rank)
+        assert torch.equal(b @ a, change.bfloat16().float())
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -57,7 +57,11 @@ class Captured(Generic[P]):
         key = shape(shown)
         if key not in self._met:
             self._met.add(key)
-            return self._work(shown)
+            found = self._work(shown)
+            if self._pool is not None:
+                # Records have memory of their own: what this pass took is for other processes.
+                torch.cuda.empty_cache()
+            return found
         if key not in self._records:
             with self.lock:
                 self._records[key] = self._record(shown)

@@ -99,7 +99,8 @@ def _factorised(student: Student, folder: Path) -> None:
     pairs = {}
     for name, parameter in student.trainable().items():
         change = parameter.detach().float() - before[name].detach().to(parameter.device)
-        pairs[name] = factors.low_rank(change, adaptation.rank)
+        made = factors.exact if adaptation.rank >= min(change.shape) else factors.low_rank
+        pairs[name] = made(change, adaptation.rank)
     factors.write(folder, pairs, student.recipe.backbone, adaptation)
 
 

@@ -158,6 +158,7 @@ def _run_cell(cell: Cell) -> dict[str, Any]:
     law = cell.stages(student).arm(cell.arm)
     best = law.parent / "best" / "trainable.safetensors"
     restore(student.trainable(), read_tensors(best), best)
+    collect()  # what training held would count against the engine that measures, and others
     findings = cell.findings()
     named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
     named["warm start"] = f"of seed {cell.start}: {told(cell.warm)}"

@@ -4,7 +4,8 @@ The factors of a matrix's change are the best of their rank: in the matrix itsel
 second moments of the inputs it sees, in what it makes of them, which costs the law least. Products
 and eigenvectors are taken in float64. Rounding to bfloat16 is relative, so no split of the singular
 values between the factors is better than another; their roots keep both factors of one size.
-Invariant: the factors of a smaller rank are the first of those of a larger one.
+Invariant: the factors of a smaller rank are the first of those of a larger one, but for a rank at
+which nothing is approximated (`exact`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,20 @@ def low_rank(change: Tensor, rank: int, moments: Tensor | None = None) -> Pair:
     a, b = a / root[:, None], left * root
     short = rank - left.shape[1]
     return F.pad(a, (0, 0, 0, short)).to(change.dtype), F.pad(b, (0, short)).to(change.dtype)
+
+
+def exact(change: Tensor, rank: int) -> Pair:
+    """Return (A, B) with B A the matrix itself, one of them the identity: it is rounded once.
+
+    Args:
+        change: (outputs, inputs).
+        rank: at least the smaller side of the matrix; rows of A.
+    """
+    outputs, inputs = change.shape
+    same = torch.eye(min(outputs, inputs), dtype=change.dtype, device=change.device)
+    a, b = (change, same) if outputs <= inputs else (same, change)
+    short = rank - len(same)
+    return F.pad(a, (0, 0, 0, short)), F.pad(b, (0, short))
 
 
 def _directions(change: Tensor, moments: Tensor | None) -> Tensor:

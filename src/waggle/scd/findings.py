@@ -157,8 +157,10 @@ def told(law: Path) -> str:
     arm = card.get("objective") in ARMS
     stage = two if arm else one
     size = f"{two.batch} records and {two.transition_batch} transitions" if arm else str(one.batch)
+    made = recipe.adaptation
+    kind = made.kind if made.kind == "full" else f"{made.kind} of rank {made.rank}"
     return (
-        f"{recipe.name}: {recipe.backbone}, {recipe.adaptation.kind}, teacher "
+        f"{recipe.name}: {recipe.backbone}, {kind}, teacher "
         f"{card.get('teacher', 'unknown')}, {card.get('updates', '?')} updates of {size}, rate "
         f"{stage.rate:g}"
     )

@@ -125,7 +125,7 @@ def test_drafts_that_are_never_right_are_given_up(
 ) -> None:
     monkeypatch.setattr("waggle.engine.judge.TRIED", 50)
     engine = Engine(*tiny, max_rows=8)
-    monkeypatch.setattr(engine.backend, "least", lambda rows: 0.999)
+    monkeypatch.setattr(engine.backend, "least", lambda rows, effort: 0.999)
     batch = prompts(tiny[1], 8, skeleton=engine.constraint(record_grammar))
     assert engine.drafts
     for _ in range(2):

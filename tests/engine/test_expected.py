@@ -19,7 +19,7 @@ def engines(tiny: Any, rows: int) -> list[Engine]:
         row_engine(tiny, rows, rolls=True),
     ]
     for engine in made[1:]:
-        engine.backend.least = lambda rows: 2.0  # type: ignore[method-assign]
+        engine.backend.least = lambda rows, effort: 2.0  # type: ignore[method-assign]
     return made
 
 

@@ -12,6 +12,7 @@ import torch
 from tests.engine.test_exactness import PREFIX, ids, prompts, reference
 from waggle.engine import flash
 from waggle.engine.backend import LeanBackend
+from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
 from waggle.engine.graphs import LONGEST, StepGraphs, bucket
 from waggle.engine.loop import STRETCH, GreedyLoop
@@ -100,7 +101,7 @@ def test_rolled_rows_end_where_the_model_says(tiny: Any) -> None:
 
 def test_rolled_and_constrained_rows_share_an_engine(tiny: Any, record_grammar: Any) -> None:
     mixed = row_engine(tiny, 8, rolls=True)
-    mixed.backend.least = lambda rows: 1.0  # type: ignore[method-assign]
+    mixed.backend.least = lambda rows, effort: 1.0  # type: ignore[method-assign]
     free = prompts(tiny[1], 10)
     bound = prompts(tiny[1], 10, grammar=mixed.constraint(record_grammar))
     alone = Engine(*tiny, max_rows=8)
@@ -112,9 +113,14 @@ def test_rolled_and_constrained_rows_share_an_engine(tiny: Any, record_grammar: 
 def test_drafts_are_for_few_rows_or_large_models(tiny: Any) -> None:
     backend = row_engine(tiny, 64, rolls=True).backend
     assert isinstance(backend, LeanBackend)
-    assert backend.least(1) < 1.0 <= backend.least(64)
+    usual = Effort()
+    assert backend.least(1, usual) < 1.0 <= backend.least(64, usual)
     backend.decoder.parameters = lambda: 4_000_000_000  # type: ignore[method-assign]
-    assert backend.least(1) < backend.least(64) < 0.75 < backend.least(512)
+    few, some, many = (backend.least(rows, usual) for rows in (1, 64, 512))
+    assert few < some < 0.75 < many
+    for _ in range(2_000):
+        usual.answered(64 * 1e-3, 64)
+    assert backend.least(64, usual) > 0.75 > some, "a slow host drafts less"
 
 
 def test_rows_of_several_prefixes_share_steps_and_slots(tiny: Any) -> None:
@@ -205,7 +211,7 @@ def test_cuda_agrees_with_the_cpu(tiny: Any) -> None:
 def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any) -> None:
     """Two halves, one read while the other runs; rows leave and enter, drafts, grammars mixed."""
     engine = row_engine(tiny, 40, rolls=True)
-    engine.backend.least = lambda rows: 0.0  # type: ignore[method-assign]
+    engine.backend.least = lambda rows, effort: 0.0  # type: ignore[method-assign]
     batch = [
         Prompt(p.tail, p.prefix, grammar=engine.constraint(record_grammar) if i % 3 else None,
                max_new_tokens=100 if i % 3 else 5 + i % 30)

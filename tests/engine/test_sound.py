@@ -20,7 +20,7 @@ def test_what_is_no_number_is_no_answer(
     model = copy.deepcopy(tiny[0])
     engine = row_engine((model, tiny[1]), 6, rolls=rolls)
     if rolls:
-        engine.backend.least = lambda rows: 2.0  # type: ignore[method-assign]
+        engine.backend.least = lambda rows, effort: 2.0  # type: ignore[method-assign]
     options = {"grammar": engine.constraint(record_grammar)} if bound else {}
     batch = prompts(tiny[1], 9, **options)
     want = [done.tokens for done in engine.generate(batch)]

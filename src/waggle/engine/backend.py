@@ -17,6 +17,7 @@ from torch import Tensor
 
 from waggle.engine import flash
 from waggle.engine.decoder import Decoder
+from waggle.engine.effort import Effort
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
 from waggle.engine.loop import GreedyLoop, likeliest
@@ -25,7 +26,7 @@ from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.shortage import LEAST_TOKENS, affordable, halved, is_short
-from waggle.engine.stores import Piece, PrefixKV, Store, indices, sent
+from waggle.engine.stores import Piece, PrefixKV, Store, indices, position_bytes, sent
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -40,12 +41,12 @@ LAYER_SECONDS = 45e-6
 """Time of one layer's short kernels in a step, on a large GPU."""
 READING = 3.5e12
 """Bytes per second at which such a GPU reads weights."""
+PRODUCTS = 2.2e14
+"""Operations per second at which such a GPU runs prompts of a small model."""
+DRAFTED = 1.3
+"""Time of a pass with drafts next to a step."""
 PASS_SECONDS = 0.6e-3
 """Host time of one pass with drafts, whatever the rows: laid out, launched, read."""
-ROW_SECONDS = 40e-6
-"""Host time of one row in such a pass: what was said is followed, what may come is guessed."""
-ANSWER_SECONDS = 0.4e-3
-"""Host time of one drafted answer that nothing hides: its grammar and the beginning of its walk."""
 ANSWER_TOKENS = 60
 """Tokens of a usual answer."""
 LEAST_ON_CPU = 0.25
@@ -77,6 +78,8 @@ class LeanBackend:
         if self.device.type == "cpu" and torch.get_num_threads() > 1:
             self.lanes = Lanes(torch.get_num_threads())
         self._inner = int(model.config.intermediate_size)
+        self._fitted = LEAST_TOKENS
+        """Tokens of the largest part of a pass that had the memory it needed."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         self._offers = Offers()
 
@@ -93,22 +96,29 @@ class LeanBackend:
         patience = knee / rows
         return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
 
-    def _step(self) -> float:
-        """Return the seconds that a step takes on a large GPU, whatever the rows."""
-        weights = self.decoder.parameters() * self.decoder.embedding.element_size()
-        return self.decoder.shape.layers * LAYER_SECONDS + weights / READING
+    def _step(self, rows: float) -> float:
+        """Return the seconds that a step of so many rows takes on a large GPU."""
+        shape, dtype = self.decoder.shape, self.decoder.dtype
+        weights: int = self.decoder.parameters() * dtype.itemsize
+        # Rows are rarely as long as their caches, and some of them begin alike.
+        keys = rows * self.store.capacity * position_bytes(shape, dtype) / 1.5
+        return shape.layers * LAYER_SECONDS + (weights + keys) / READING
 
-    def least(self, rows: int) -> float:
+    def least(self, rows: int, effort: Effort) -> float:
         """Return the part of free answers that drafts must foretell to pay, with this many rows.
 
-        A GPU rolls all rows in the time of one, so the more rows share a step the less a saved one
-        is worth, while the host drafts for each row apart. From 1 on drafts never pay.
+        A GPU rolls all rows in little more than the time of one, while the host drafts for each
+        row apart: after every pass, or for one half of the rows while the other half is run; the
+        beginnings of answers while prompts are run. From 1 on drafts never pay.
         """
         if self.loop is None:
             return LEAST_ON_CPU
-        step = self._step()
-        drafted = 1.3 * step + PASS_SECONDS + rows * ROW_SECONDS
-        return 1.0 - (step - rows * ANSWER_SECONDS / ANSWER_TOKENS) / drafted
+        prompt = effort.tokens * 2 * self.decoder.parameters() / PRODUCTS
+        late = rows * max(0.0, effort.answer - prompt) / ANSWER_TOKENS
+        host, step = rows * effort.row, self._step(rows)
+        in_turn = DRAFTED * step + PASS_SECONDS + host
+        side_by_side = max(2 * DRAFTED * self._step(rows / 2), 2 * PASS_SECONDS + host)
+        return 1.0 - (step - late) / min(in_turn, side_by_side)
 
     @property
     def rolls(self) -> bool:
@@ -222,6 +232,7 @@ class LeanBackend:
                 return halved(work, range(*span), self._relieve)
 
             parts = self.lanes.map(part, spans) if self.lanes else [*map(part, spans)]
+            self._note_fit(pieces, spans)
             return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _replay(
@@ -245,6 +256,7 @@ class LeanBackend:
     def _relieve(self) -> None:
         """Give back what is only kept to save time."""
         self._prefixes.clear()
+        self._fitted = LEAST_TOKENS
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -252,8 +264,8 @@ class LeanBackend:
         """Split a batch into consecutive spans: within the budget, and enough for all lanes."""
         total = sum(len(piece.tokens) for piece in pieces)
         budget = self.budget
-        if self.device.type == "cuda" and total > LEAST_TOKENS:
-            size = self.decoder.dtype.itemsize
+        if self.device.type == "cuda" and min(total, budget) > self._fitted:
+            size = self.decoder.dtype.itemsize  # asking takes time: what fitted once fits again
             budget = min(budget, affordable(self.device, self.decoder.shape, self._inner, size))
         if self.lanes is not None and total >= self.lanes.count * LEAST_SHARE:
             rounds = -(-total // (self.lanes.count * self.budget))
@@ -266,6 +278,11 @@ class LeanBackend:
                 filled = 0
             filled += len(piece.tokens)
         return list(zip(edges, [*edges[1:], len(pieces)], strict=True))
+
+    def _note_fit(self, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> None:
+        """Remember how large a part of a pass went through."""
+        largest = max(sum(len(piece.tokens) for piece in pieces[a:b]) for a, b in spans)
+        self._fitted = max(self._fitted, min(largest, self.budget))
 
     def _run_packed(
         self,

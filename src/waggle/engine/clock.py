@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from waggle.engine.effort import Effort
 from waggle.engine.passes import Backend, Pace, Rolling, Said
 
 
@@ -40,9 +41,9 @@ class Clocked:
         """As the watched backend."""
         return self.backend.pace(rows)
 
-    def least(self, rows: int) -> float:
+    def least(self, rows: int, effort: Effort) -> float:
         """As the watched backend."""
-        return self.backend.least(rows)
+        return self.backend.least(rows, effort)
 
     @property
     def rolls(self) -> bool:

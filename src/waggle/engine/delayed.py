@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from waggle.engine.effort import Effort
 from waggle.engine.passes import Backend, Pace, Rolling, Said
 
 
@@ -117,9 +118,9 @@ class Delayed:
         """As the other backend."""
         return self.backend.pace(rows)
 
-    def least(self, rows: int) -> float:
+    def least(self, rows: int, effort: Effort) -> float:
         """As the other backend."""
-        return self.backend.least(rows)
+        return self.backend.least(rows, effort)
 
     @property
     def rolls(self) -> bool:

@@ -9,6 +9,7 @@ float32 the tokens of a prompt are those of plain greedy decoding, whatever shar
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,6 +22,7 @@ from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
+from waggle.engine.effort import Effort
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.judge import Judge
@@ -88,7 +90,7 @@ class Engine:
         self.common = Common()
         """What the grammars that are bound here have in common; for those who make them."""
         self._habits = Habits()
-        self._judge, self._given = Judge(), Judge()
+        self._judge, self._given, self._effort = Judge(), Judge(), Effort()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
 
     def constraint(self, grammar: Grammar | Callable[[], Grammar]) -> Constraint:
@@ -98,7 +100,11 @@ class Engine:
     @property
     def drafts(self) -> bool:
         """Whether free answers are drafted here; if not, a skeleton is of no use."""
-        return self.speculate and self._judge.drafts and self.backend.least(self._rows) < 1.0
+        return self.speculate and self._judge.drafts and self._least < 1.0
+
+    @property
+    def _least(self) -> float:
+        return self.backend.least(self._rows, self._effort)
 
     @property
     def expects(self) -> bool:
@@ -202,13 +208,20 @@ class Engine:
         """Get a row ready for its first pass; a free one drafts if that pays here."""
         if row.opened:
             return
-        if isinstance(row, FreeRow):
-            expects = bool(row.prompt.draft) and self.expects
-            if expects or self.drafts:
-                at_once = self.backend.asynchronous
-                row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
         row.opened = True
+        if not isinstance(row, FreeRow):
+            row.open()
+            return
+        start = time.perf_counter()
+        expects = bool(row.prompt.draft) and self.expects
+        if expects or self.drafts:
+            at_once = self.backend.asynchronous
+            row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
         row.open()
+        if row.drafter is not None:
+            self._effort.opened(time.perf_counter() - start, len(row.prompt.tail))
+        elif not expects:
+            self._effort.rested()
 
     def _launch(self) -> bool:
         """Send every row off that is not on its way; whether there was any.
@@ -243,6 +256,7 @@ class Engine:
         """Hand each row of a flight what the model said."""
         for part in flight:
             said, first = flights.sound(part.said()), 0
+            start = time.perf_counter()
             for row in part.rows:
                 last, known, expected = first + len(row.asked), len(row.answer), bool(row.expected)
                 drafted, foretold = row.drafted, row.accepted
@@ -254,6 +268,8 @@ class Engine:
                     self._given.drafted(row.drafted - drafted, right, EXPECTED)
                 else:
                     self._weigh(row, len(row.answer) - known, right)
+            if all(isinstance(row, FreeRow) and row.drafter is not None for row in part.rows):
+                self._effort.answered(time.perf_counter() - start, len(part.rows))
 
     def _weigh(self, row: Row, said: int, foretold: int) -> None:
         """Note what drafts brought; a row goes on without them where they bring too little."""
@@ -264,7 +280,7 @@ class Engine:
         elif row.plain:
             self._judge.plain(said)
         else:
-            self._judge.drafted(said, foretold, self.backend.least(self._rows))
+            self._judge.drafted(said, foretold, self._least)
             if not self._judge.drafts:
                 row.undrafted()
 

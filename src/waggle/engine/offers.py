@@ -1,7 +1,7 @@
 """Which tokens a batch of choices offers, as one small mask or as lists.
 
-The same sets of tokens are offered over and over (the digits, the actions, yes or no), so each is
-looked up once and a batch's mask is put together from whole rows.
+The same sets of tokens are offered over and over (the digits, the actions, yes or no), mostly as
+the very same tuple, so they are told apart by identity: a batch looks at each of them once.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ class Offers:
 
     def mask(self, allowed: Sequence[tuple[int, ...]]) -> tuple[list[int], Tensor]:
         """Return the tokens any choice offers, and for each choice which of them are closed."""
-        kinds = {tokens: kind for kind, tokens in enumerate(dict.fromkeys(allowed))}
-        arrays = [self._array(tokens) for tokens in kinds]
+        sets, which = _kinds(allowed)
+        arrays = [self._array(tokens) for tokens in sets]
         offered = np.unique(np.concatenate(arrays))
-        closed = np.ones((len(kinds), len(offered)), dtype=bool)
+        closed = np.ones((len(sets), len(offered)), dtype=bool)
         for kind, tokens in enumerate(arrays):
             closed[kind, np.searchsorted(offered, tokens)] = False
-        which = np.fromiter((kinds[tokens] for tokens in allowed), np.int64, len(allowed))
         return offered.tolist(), torch.from_numpy(closed[which])
 
     def lists(self, allowed: Sequence[tuple[int, ...]]) -> np.ndarray[Any, Any]:
         """Return the tokens of each choice side by side, the first repeated where there are few."""
-        kinds = {tokens: kind for kind, tokens in enumerate(dict.fromkeys(allowed))}
-        width = max(map(len, kinds))
-        rows = np.empty((len(kinds), width), dtype=np.int64)
-        for tokens, kind in kinds.items():
+        sets, which = _kinds(allowed)
+        width = max(map(len, sets))
+        rows: np.ndarray[Any, np.dtype[np.int64]] = np.empty((len(sets), width), dtype=np.int64)
+        for kind, tokens in enumerate(sets):
             rows[kind] = tokens[0]
             rows[kind, : len(tokens)] = self._array(tokens)
-        return rows[np.fromiter((kinds[tokens] for tokens in allowed), np.int64, len(allowed))]
+        return np.take(rows, which, axis=0)
 
     def _array(self, tokens: tuple[int, ...]) -> np.ndarray[Any, Any]:
         known = self._sets.get(tokens)
@@ -50,3 +49,13 @@ class Offers:
                 self._sets.clear()
             known = self._sets[tokens] = np.array(tokens, dtype=np.int64)
         return known
+
+
+def _kinds(
+    allowed: Sequence[tuple[int, ...]],
+) -> tuple[list[tuple[int, ...]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the sets that are offered, and which of them each choice offers."""
+    keys = [id(tokens) for tokens in allowed]
+    sets = dict(zip(keys, allowed, strict=True))
+    kinds = {key: kind for kind, key in enumerate(sets)}
+    return list(sets.values()), np.array([kinds[key] for key in keys], dtype=np.int64)

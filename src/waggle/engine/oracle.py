@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 
 from waggle.engine.constraint import Constraint
+from waggle.engine.effort import Effort
 from waggle.engine.passes import Pace, Rolling, Said
 
 STRETCH = 16
@@ -39,7 +40,7 @@ class Oracle:
         """Return how far drafts reach."""
         return self._pace
 
-    def least(self, rows: int) -> float:
+    def least(self, rows: int, effort: Effort) -> float:
         """Return what a CPU asks of drafts, or all of it where rows are to be rolled."""
         return 0.25 if self._drafts else 1.0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from waggle.engine.effort import Effort
+
 
 class Pace(NamedTuple):
     """How far drafts reach: what a pass costs, in tokens of one row, and lengths of free drafts."""
@@ -42,8 +44,11 @@ class Backend(Protocol):
         """Return how far drafts should reach with this many rows; None where none may be used."""
         ...
 
-    def least(self, rows: int) -> float:
-        """Return the part of free answers that drafts must foretell to pay, with this many rows."""
+    def least(self, rows: int, effort: Effort) -> float:
+        """Return the part of free answers that drafts must foretell to pay, with this many rows.
+
+        `effort` is what drafts have cost the host so far.
+        """
         ...
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from waggle.engine.effort import Effort
 from waggle.engine.passes import Rolling, Said
 
 MAX_PREFIXES = 4
@@ -34,7 +35,7 @@ class PlainBackend:
     def pace(self, rows: int) -> None:
         """No drafts: some caches cannot be rolled back."""
 
-    def least(self, rows: int) -> float:
+    def least(self, rows: int, effort: Effort) -> float:
         """All of it: see `pace`."""
         return 1.0
 

@@ -1,0 +1,50 @@
+"""What drafts cost the host, measured while it drafts.
+
+Whether drafts pay depends on how fast this host makes them; that is seen, not known beforehand. A
+single answer says little (the first of a kind are dear, and a machine has other things to do), so
+estimates move slowly, and go back to the usual while nothing is drafted. Invariant: speed alone
+depends on them, never an answer.
+"""
+
+from __future__ import annotations
+
+ANSWER = 0.25e-3
+"""Seconds for the beginning of an answer, as usual: its grammar and the first draft."""
+ROW = 35e-6
+"""Seconds for a row in a pass, as usual: what was said is followed, what may come is guessed."""
+TOKENS = 300.0
+"""Own tokens of a prompt, as usual."""
+SLOWLY = 256
+"""Rows after which an estimate has mostly changed."""
+FORGOTTEN = 16
+"""So many times as many bring it back to the usual."""
+
+
+class Effort:
+    """Seconds of the host per drafted answer and per drafted row of a pass."""
+
+    def __init__(self) -> None:
+        self.answer = ANSWER
+        self.row = ROW
+        self.tokens = TOKENS
+        """Own tokens of a prompt: while they are run, the beginning of an answer is drafted."""
+
+    def opened(self, seconds: float, tokens: int) -> None:
+        """Note the beginning of a drafted answer, and how long its prompt is."""
+        self.answer = _nearer(self.answer, seconds, SLOWLY)
+        self.tokens = _nearer(self.tokens, tokens, SLOWLY)
+
+    def answered(self, seconds: float, rows: int) -> None:
+        """Note what the drafted rows of a pass took together."""
+        for _ in range(rows):
+            self.row = _nearer(self.row, seconds / rows, SLOWLY)
+
+    def rested(self) -> None:
+        """Note an answer that was not drafted."""
+        self.answer = _nearer(self.answer, ANSWER, FORGOTTEN * SLOWLY)
+        self.row = _nearer(self.row, ROW, FORGOTTEN * SLOWLY)
+
+
+def _nearer(old: float, seen: float, slowly: int) -> float:
+    """Return an estimate a little nearer to what was seen; one that is far off counts less."""
+    return old + (min(seen, 3 * old) - old) / slowly

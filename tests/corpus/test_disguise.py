@@ -175,7 +175,9 @@ def test_crowded_views_hold_many_traces_of_every_age_and_leave_linked_ones_alone
 
 
 def test_poised_views_hang_on_one_contact_not_on_the_place_in_the_order() -> None:
-    crowded, poised = ([*made.linked(7, 900, **{kind: True})] for kind in ("crowded", "poised"))
+    crowded, poised = (
+        [*views] for views in (made.linked(7, 900, crowded=True), made.poised(7, 900))
+    )
     facts = [[len(port.facts) for v in views for port in v.private.channels]
              for views in (crowded, poised)]  # fmt: skip
     assert sum(facts[1]) / len(facts[1]) > 1.4 * sum(facts[0]) / len(facts[0])

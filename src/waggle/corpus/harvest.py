@@ -148,7 +148,7 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
         return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
     makers = {
         "bundles": _bundled, "disguised": _disguised, "linked": _linked, "crowded": _linked,
-        "poised": _linked, "close": _close,
+        "poised": _poised, "close": _close,
     }  # fmt: skip
     return list(_labelled(makers[job.kind](job, settings, expert), order, expert))
 
@@ -252,4 +252,9 @@ def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[V
 
 def _linked(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
     """Make views of tasks in which contacts state their answers."""
-    return made.linked(job.salt, LINKED, crowded=job.kind == "crowded", poised=job.kind == "poised")
+    return made.linked(job.salt, LINKED, crowded=job.kind == "crowded")
+
+
+def _poised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
+    """Make views of such tasks in which the answer hangs on one contact."""
+    return made.poised(job.salt, LINKED)

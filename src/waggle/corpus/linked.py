@@ -6,9 +6,7 @@ actions, further facts and traces are drawn; no world is played and no transfer 
 of the tasks are plain (common words, few contacts, hardly a further fact), so that the comparison
 is learned there first. In some tasks the answer names a contact; their label is the proposal.
 Crowded views hold many traces of the same few claims by several contacts and of every age, as they
-pile up where all tell all: to pass one on, a law has to keep to the row it chose. Poised views are
-crowded ones with more facts on every row, in which the answer hangs on one contact: stances drawn
-at random nearly always give it away by the place in the order alone, and then nothing is compared.
+pile up where all tell all: to pass one on, a law has to keep to the row it chose.
 Invariant: every view is bounded, and the teacher's record follows from the view alone.
 """
 
@@ -16,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
-
-import msgspec
 
 from waggle.core import orbit
 from waggle.core.schema import (
@@ -47,8 +43,8 @@ _FEW = (2, 3, 5)
 _AGES = (0, 0, 0, 1, 2, 3, 5)
 _ALL_AGES = range(MAX_TTL - 1)
 """Rounds that word has been under way; in a crowded view as often long as short."""
-_TOLD = {"plain": 30, "poised": 45, "crowded": 60}
-"""Percent of tasks in which claims carry stances."""
+_TOLD, _MOSTLY_TOLD = 30, 60
+"""Percent of tasks in which claims carry stances; of crowded ones more."""
 _BORROWED = (
     "answer", "answered", "gained", "carrying", "missed", "offer", "sent", "heard", "intent",
     "carries", "kind", "source", "way", "age",
@@ -80,12 +76,16 @@ class Words(NamedTuple):
     """Whether the task is a plain one."""
     crowded: bool = False
     """Whether its views are crowded."""
-    poised: bool = False
-    """Whether, in its views, the answer hangs on one contact."""
 
 
 def make(draw: Draw, words: Words) -> View:
     """Make up one view of a task."""
+    plain = named(draw, words)
+    return orbit.sample(plain, draw.bits()).view(plain)
+
+
+def named(draw: Draw, words: Words) -> View:
+    """Make up one view whose names are telling: the own claim is z0, contacts are h0, h1 and on."""
     if words.crowded:
         contacts = draw.between(2, draw.choice(_CROWDS))
     else:
@@ -96,23 +96,18 @@ def make(draw: Draw, words: Words) -> View:
     heard = [not draw.chance(silent) for _ in range(contacts)]
     count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
     own, *places = draw.some(range(count), count)
-    if words.poised and words.told and own and draw.chance(50):
-        places[places.index(0)], own = own, 0
     standing = draw.choice(words.spoken) if draw.chance(85) else words.unsaid
     ports = _ports(draw, words, heard, places, standing)
-    if words.poised and not words.told:
-        ports = _poised(draw, words, ports, own, standing)
     tellers = [number for number, spoke in enumerate(heard) if spoke]
     tellers += [-1] * (len(places) - len(tellers))
     rows, traces = _claims(draw, words, own, list(zip(tellers, places, strict=True)), contacts)
     observation: dict[str, Json] = {words.stance: standing, words.order: own}
     if draw.chance(60):
         observation[vocabulary.key(draw)] = str(draw.bits() >> draw.below(60))
-    ready = _ready(draw, words, len(rows))
+    ready = ("z0",) if draw.chance(12) else ()
     private = Private(observation, (_own(draw),), ready, None, ports, rows)
     proposal = Proposal(_proposed(draw, words, standing, contacts), None, "z0")
-    plain = View(words.contract, private, proposal, traces, None, draw.between(0, MAX_BIN))
-    return orbit.sample(plain, draw.bits()).view(plain)
+    return View(words.contract, private, proposal, traces, None, draw.between(0, MAX_BIN))
 
 
 def _proposed(draw: Draw, words: Words, standing: str, contacts: int) -> str:
@@ -123,13 +118,6 @@ def _proposed(draw: Draw, words: Words, standing: str, contacts: int) -> str:
         return f"{words.points}:h{draw.below(contacts)}"
     plain = [a for a in words.contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
     return standing if standing in plain and draw.chance(50) else draw.choice(plain)
-
-
-def _ready(draw: Draw, words: Words, claims: int) -> tuple[str, ...]:
-    """Call the own claim ready now and then, in poised views any few claims."""
-    if words.poised:
-        return tuple(f"z{number}" for number in range(claims) if draw.chance(12))
-    return ("z0",) if draw.chance(12) else ()
 
 
 def _own(draw: Draw) -> Evidence:
@@ -155,36 +143,8 @@ def _ports(
     return tuple(ports)
 
 
-def _poised(
-    draw: Draw, words: Words, ports: Sequence[Port], own: int, standing: str
-) -> tuple[Port, ...]:
-    """State the answers of contacts anew: of those that go first one tips the scales, or none does.
-
-    What tips them is the own answer among many, and among two the second.
-    """
-    tip = standing if len(words.spoken) > 2 else words.spoken[-1]
-    others = [word for word in words.spoken if word != tip]
-    before = [n for n, port in enumerate(ports) if _place(port, words, own) < own]
-    tips = {draw.choice(before)} if before and draw.chance(50) else set()
-    stated: list[Port] = []
-    for number, port in enumerate(ports):
-        if words.stance in port.facts:
-            after = number not in before and draw.chance(50)
-            said = tip if number in tips or after else draw.choice(others)
-            facts: dict[str, Fact] = {**port.facts, words.stance: said}
-            port = msgspec.structs.replace(port, facts=facts)
-        stated.append(port)
-    return tuple(stated)
-
-
-def _place(port: Port, words: Words, unknown: int) -> int:
-    place = port.facts.get(words.order, unknown)
-    return place if isinstance(place, int) else unknown
-
-
-def task(draw: Draw, *, crowded: bool = False, poised: bool = False) -> Words:
-    """Make up a task: its contract, and keys that are all different. What is poised is crowded."""
-    crowded = crowded or poised
+def task(draw: Draw, *, crowded: bool = False) -> Words:
+    """Make up a task: its contract, and keys that are all different."""
     common = draw.chance(50)
     drawn: dict[str, None] = {}
     while len(drawn) < 10:
@@ -193,8 +153,7 @@ def task(draw: Draw, *, crowded: bool = False, poised: bool = False) -> Words:
     if len(set(names)) < len(names):
         names = list(drawn)
     unsaid = draw.choice(_SILENT) if draw.chance(60) else vocabulary.name(draw)
-    kind = "poised" if poised else "crowded" if crowded else "plain"
-    points, told = draw.chance(12), draw.chance(_TOLD[kind])
+    points, told = draw.chance(12), draw.chance(_MOSTLY_TOLD if crowded else _TOLD)
     few = told or points or draw.chance(45)
     actions = _actions(draw, 2 if few else draw.between(3, 9), unsaid, common)
     spoken = list(actions)
@@ -203,13 +162,10 @@ def task(draw: Draw, *, crowded: bool = False, poised: bool = False) -> Words:
         actions = [f"{actions[0][:30]}:{CHANNEL_ARGUMENT}", actions[1]]
     more = draw.between(0, 4) if not common else draw.below(2)
     ports, claims = names[2 : 2 + more], names[7 : 7 + draw.between(0, 2) // (1 + common)]
-    if poised:
-        ports, claims = names[2 : 4 + draw.below(4)], names[7 : 8 + draw.below(3)]
     verb = actions[0].partition(":")[0] if points else ""
     contract = _contract(draw, actions)
     return Words(
-        contract, names[0], names[1], ports, claims, unsaid, told, spoken, verb, common, crowded,
-        poised,
+        contract, names[0], names[1], ports, claims, unsaid, told, spoken, verb, common, crowded
     )  # fmt: skip
 
 
@@ -245,9 +201,9 @@ def _claims(
         if contacts and (words.told or draw.chance(10)):
             tellers |= {draw.below(contacts) for _ in range(draw.between(0, 2 + words.crowded))}
         told = [teller for teller in sorted(tellers) if draw.chance(85)]
-        traces += [_trace(draw, words, f"h{teller}", f"z{number}") for teller in told]
+        traces += [trace(draw, words, f"h{teller}", f"z{number}") for teller in told]
     if contacts and draw.chance(25):
-        traces.append(_trace(draw, words, f"h{draw.below(contacts)}", "z0"))
+        traces.append(trace(draw, words, f"h{draw.below(contacts)}", "z0"))
     listed = rows if draw.chance(85) or words.told else []
     return tuple(listed), tuple(draw.some(traces, MAX_TRACES))
 
@@ -260,7 +216,8 @@ def _facts(draw: Draw, words: Words, place: int, said: str | None) -> dict[str, 
     return dict(sorted(facts.items()))
 
 
-def _trace(draw: Draw, words: Words, channel: str, claim: str) -> Trace:
+def trace(draw: Draw, words: Words, channel: str, claim: str) -> Trace:
+    """Make up word of a claim that came by a channel."""
     age = draw.choice(_ALL_AGES if words.crowded else _AGES)
     support = draw.choice((1, MAX_BIN, MAX_BIN, draw.between(0, MAX_BIN)))
     return Trace(

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from waggle.core.schema import View
 from waggle.corpus import disguise
 from waggle.corpus import linked as graph
+from waggle.corpus import poised as balance
 from waggle.corpus.draw import Draw
 from waggle.corpus.frames import Frame
 from waggle.corpus.situations import SITUATIONS, make
@@ -92,9 +93,17 @@ def disguised(salt: int, bundles: int) -> Iterator[View]:
     return situations(salt, bundles, frames, crowded=35)
 
 
-def linked(salt: int, count: int, *, crowded: bool = False, poised: bool = False) -> Iterator[View]:
+def linked(salt: int, count: int, *, crowded: bool = False) -> Iterator[View]:
     """Make so many views of tasks in which contacts state their answers."""
     for number in range(count):
         if number % ALIKE == 0:
-            words = graph.task(Draw(salt, "task", number), crowded=crowded, poised=poised)
+            words = graph.task(Draw(salt, "task", number), crowded=crowded)
         yield graph.make(Draw(salt, "linked", number), words)
+
+
+def poised(salt: int, count: int) -> Iterator[View]:
+    """Make so many views of such tasks in which the answer hangs on one contact."""
+    for number in range(count):
+        if number % ALIKE == 0:
+            words = balance.task(Draw(salt, "poised task", number))
+        yield balance.make(Draw(salt, "poised", number), words)

@@ -82,3 +82,30 @@ def test_more_laws_on_fewer_settings_win_where_they_give_more(tmp_path: Path) ->
     assert {line["recovery (%)"] for line in found.values()} == {"100.0 ± 0.0"}
     assert {line["settings"] for line in found.values()} == {"16"}
     assert "closed-loop columns: the 8 settings that all these laws have played" in arms.notes
+
+
+def test_arms_with_the_same_seeds_and_settings_have_no_dagger(tmp_path: Path) -> None:
+    made = recipe(("decision", "scd"), 2)
+    rows = [late(c, hit=True, latency=2.0, stale=3.0) for c in cells(made) if c.case.shock]
+    arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
+    for table in (arms, effects, by_cell):
+        assert "†" not in " ".join([*table.notes, *(line[0] for line in table.rows)])
+    assert "pairs, and so" not in " ".join(effects.notes)
+
+
+def test_an_arm_that_lacks_a_law_is_not_read_beside_the_others(tmp_path: Path) -> None:
+    """The second training seed is worse in every arm; one arm has not played it."""
+    made = recipe(("decision", "scd"), 2)
+    rows = [
+        late(c, hit=c.method.endswith("0"), latency=2.0, stale=3.0)
+        for c in cells(made)
+        if c.case.shock and c.method != "scd-1"
+    ]
+    arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
+    shown = {line[0]: line[arms.columns.index("recovery (%)")] for line in arms.rows}
+    assert shown == {"Decision only": "50.0 ± 70.7", "Waggle (SCD) †": "100.0"}
+    assert any("SCD) closed loop: seed 0" in note for note in arms.notes)
+    (recovery,) = (line for line in effects.rows if line[1] == "recovery (pp)")
+    assert recovery[2:5] == ("100.0", "100.0", "+0.0") and recovery[7] == "1"
+    assert "no closed-loop rows of scd-1" in effects.notes
+    assert {line[0] for line in by_cell.rows} == {"Decision only", "Waggle (SCD) †"}

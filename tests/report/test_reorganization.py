@@ -255,13 +255,24 @@ def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
         or (c.method, c.case.n) == ("scd-1", 32)
     ]
     arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
-    assert [line[0] for line in arms.rows] == ["Decision only", "Waggle (SCD)"]
+    assert [line[0] for line in arms.rows] == ["Decision only †", "Waggle (SCD) †"]
     said = " | ".join(arms.notes)
+    assert (
+        "other arms, so not to be read beside their means: Decision only structure: seed 0; "
+        "Waggle (SCD) closed loop: seed 0; the paired effects compare the same seeds" in said
+    )
     assert "not diagnosed: decision-1, orbit-0, orbit-1" in said
     assert "not in the closed-loop columns: orbit-0, orbit-1, scd-1" in said
     assert "trained by recipe R" in said and "transitions played by expert" in said
     assert {line[0] for line in effects.rows} == {"Waggle (SCD)"}
     assert {line[7] for line in effects.rows} == {"1", "2"}
-    assert by_cell.rows
+    paired = " | ".join(effects.notes)
+    assert "no closed-loop rows of orbit-0, orbit-1" in paired
+    assert "counted under pairs" in paired and "closed-loop columns" not in paired
+    assert "only 2 training seeds" in paired
+    assert {line[0] for line in by_cell.rows} == {"Decision only", "Waggle (SCD) †"}
+    assert any(
+        "fewer episodes than other arms" in n and "SCD) 12 of 16" in n for n in by_cell.notes
+    )
     bare, _ = factorial.tables(tmp_path, [], made)
     assert bare.rows[0][-1] == "0" and bare.rows[0][2] == "0.0200"

@@ -10,7 +10,7 @@ Invariant: arms and rows that are not there leave gaps that the notes name, neve
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -19,7 +19,6 @@ import msgspec
 
 from waggle.evaluate.factorial import (
     ARMS,
-    TOLD,
     Effect,
     Trained,
     arm_of,
@@ -32,17 +31,28 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report import reorganization
-from waggle.report.matching import Unit, unit, weighed
+from waggle.report.factorial_laws import (
+    TITLES,
+    of_laws,
+    partial,
+    short,
+    titled,
+    told,
+    undiagnosed,
+    unmatched,
+    unplayed,
+    whole,
+)
+from waggle.report.matching import weighed
 from waggle.report.reading import Value, metric, provenance
 from waggle.report.settings import cell_of, macro
 from waggle.report.tables import Span, Table, number
 
-TITLES = {
-    "decision": "Decision only",
-    "orbit": "+ Orbit",
-    "field": "+ Field",
-    "scd": "Waggle (SCD)",
-}
+FEW = (
+    "only {} training seeds: to draw them again cannot show how other seeds would differ; "
+    "intervals are of these laws"
+)
+"""What is to be said of intervals over few training seeds."""
 
 
 class Column(NamedTuple):
@@ -93,19 +103,28 @@ def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
         (*weighed(own, recipe), *provenance([r for r in pooled if r.shock == shock], one))
         for shock, own in ((True, late), (False, plain))
     ]
-    gaps = _gaps(found, late, recipe)
+    said = (*told(found), *sources[0], *undiagnosed(found, recipe))
     first, second, third = arms(found, late), effects(found, late), conventional(plain)
     made = [
-        first._replace(notes=(*first.notes, *_told(found), *sources[0], *gaps)),
-        second._replace(notes=(*second.notes, *_told(found), *sources[0], *gaps)),
+        first._replace(notes=(*first.notes, *said, *unplayed(late, recipe))),
+        second._replace(notes=(*second.notes, *said, *unmatched(late, recipe))),
         third._replace(notes=(*third.notes, *sources[1])),
     ]
     if late:
-        cells = reorganization.cells([row for row in pooled if row.shock], one)
-        notes = (*weighed(late, recipe), *cells.notes)
-        title = "Late counterevidence by arm and cell, seeds pooled"
-        made.append(cells._replace(title=title, notes=notes))
+        made.append(_by_cell([row for row in pooled if row.shock], one, late, recipe))
     return [table for table in made if table.rows]
+
+
+def _by_cell(pooled: Sequence[Row], one: Recipe, late: Sequence[Row], recipe: Recipe) -> Table:
+    """Every cell of late counterevidence by arm; an arm with fewer episodes has a dagger."""
+    fewer, notes = short(late)
+    named = {
+        arm: spec.model_copy(update={"label": titled(arm, fewer)})
+        for arm, spec in one.methods.items()
+    }
+    cells = reorganization.cells(pooled, one.model_copy(update={"methods": named}))
+    title = "Late counterevidence by arm and cell, seeds pooled"
+    return cells._replace(title=title, notes=(*weighed(late, recipe), *notes, *cells.notes))
 
 
 def by_arm(rows: Sequence[Row], recipe: Recipe) -> tuple[list[Row], Recipe]:
@@ -128,49 +147,6 @@ def by_arm(rows: Sequence[Row], recipe: Recipe) -> tuple[list[Row], Recipe]:
     return pooled, recipe.model_copy(update={"methods": labelled})
 
 
-def _told(found: Sequence[Trained]) -> list[str]:
-    """Say how the laws were trained: alike, or in which ways."""
-    lines = []
-    for key in TOLD:
-        said = sorted({each.told[key] for each in found if key in each.told})
-        lines += [f"{key} {text}" for text in said]
-    return lines
-
-
-def _gaps(found: Sequence[Trained], late: Sequence[Row], recipe: Recipe) -> list[str]:
-    """Name the laws of the recipe that are not diagnosed or not played to their end."""
-    planned = [name for name in recipe.methods if arm_of(name)]
-    known, whole = {each.method for each in found}, _whole(late)
-    lines = []
-    if undiagnosed := [name for name in planned if name not in known]:
-        lines.append(f"not diagnosed: {', '.join(undiagnosed)}")
-    if unplayed := [name for name in planned if name not in whole]:
-        lines.append(f"not in the closed-loop columns: {', '.join(unplayed)}")
-    counts = {name: sum(row.method == name for row in late) for name in whole}
-    if any(counts[name] > len(own) for name, own in whole.items()):
-        shown = len(next(iter(whole.values())))
-        lines.append(f"closed-loop columns: the {shown} settings that all these laws have played")
-    return lines
-
-
-def _whole(late: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the rows of the laws that are compared, on settings that all of them have.
-
-    Of what some law has played, the settings that give the most episodes, then the most laws; laws
-    without all of them are left out, so that an unfinished law cannot be read beside finished ones.
-    """
-    found: dict[str, dict[Unit, Row]] = {}
-    for row in late:
-        found.setdefault(row.method, {})[unit(row)] = row
-
-    def laws(settings: Collection[Unit]) -> list[str]:
-        return [name for name, own in found.items() if own.keys() >= set(settings)]
-
-    played = sorted({tuple(sorted(own)) for own in found.values()})
-    best = max(played, key=lambda some: (len(some) * len(laws(some)), len(laws(some))), default=())
-    return {name: [found[name][key] for key in best] for name in laws(best)} if best else {}
-
-
 def _order(found: Sequence[Trained]) -> str:
     return found[0].order if found else "shuffled"
 
@@ -178,15 +154,17 @@ def _order(found: Sequence[Trained]) -> str:
 def arms(found: Sequence[Trained], late: Sequence[Row]) -> Table:
     """The four arms: imitation, training heads, deployed structure, closed loop."""
     columns = _columns(_order(found))
-    base, whole = of_arm(found, "decision"), _whole(late)
+    base, played_whole = of_arm(found, "decision"), whole(late)
+    fewer, lacking = partial(found, played_whole)
     body = []
     for arm in ARMS:
         own = of_arm(found, arm)
-        played = [rows for name, rows in sorted(whole.items()) if (arm_of(name) or ("",))[0] == arm]
+        played = of_laws(played_whole, arm)
         if own or played:
             cells = [_structure(column, own, base) for column in columns]
             cells += [_behaviour(entry, played) for entry in _BEHAVIOUR]
-            body.append((TITLES[arm], str(len(own)), *cells, str(sum(map(len, played)))))
+            counts = str(len(own)), str(sum(map(len, played)))
+            body.append((titled(arm, fewer), counts[0], *cells, counts[1]))
     heads = (
         "objective", "seeds", *(c.text for c in columns), *(e[0] for e in _BEHAVIOUR), "settings",
     )  # fmt: skip
@@ -198,6 +176,7 @@ def arms(found: Sequence[Trained], late: Sequence[Row]) -> Table:
         f"mean ± sample s.d. over training seeds; canon order {_order(found)}; probe losses over "
         "Decision only of the same seed; closed loop: late counterevidence, one value per seed",
         "training heads are gone at deployment: their columns are optimization diagnostics",
+        *lacking,
     )
     return Table("Four-arm SCD factorial", heads, tuple(body), notes, spans)
 
@@ -253,12 +232,14 @@ def effects(found: Sequence[Trained], late: Sequence[Row]) -> Table:
         for text, name, scale, digits, substrate in _BEHAVIOUR:
             made = behavioural(_of(late, substrate), arm, metric(name), cell_of)
             body += _effect_row(arm, text.replace("(%)", "(pp)"), made, scale, digits)
+    seeds = max((int(line[7]) for line in body), default=0)
     columns = ("arm", "endpoint", "Decision only", "arm's value", "paired Δ", "paired 95 % CI",
                "excludes 0", "seeds", "pairs", "resampled")  # fmt: skip
     notes = (
         "Δ: arm minus Decision only; 10,000 hierarchical paired resamples: training seeds first, "
         "then matched views or transitions, or matched cases within task and population",
         "probe losses are divided by Decision only of the same seed",
+        *([FEW.format(seeds)] if 1 < seeds < 4 else []),
     )
     return Table("Paired effects of the SCD terms", columns, tuple(body), notes)
 

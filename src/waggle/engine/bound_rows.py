@@ -53,7 +53,6 @@ class ConstrainedRow(Row):
         self._pace: Pace | None = None
         self._own: Trail | None = None
         self._drafting = pace
-        self._ready: tuple[int, tuple[int, ...], _Plan] | None = None
         self._points: list[_Point] = []
 
     def open(self) -> None:
@@ -75,29 +74,6 @@ class ConstrainedRow(Row):
         """The tokens allowed at each asked offset."""
         return [point.offered for point in self._points]
 
-    def prepare(self) -> None:
-        """Look through the grammar, and plan ahead for the likeliest answer to the last choice."""
-        if self.steps != 1:
-            return
-        self._look_through()
-        if self._pace is None:
-            return
-        point, drafted = self._points[-1], self.pending[self._points[0].offset + 1 :]
-        guess = self._habits.guess(point.context, point.offered, self._own)
-        if guess.token >= 0:
-            state, run = self._constraint.leap(point.state, guess.token)
-            decided = [guess.token, *run]
-            if state.items:
-                plan = self._plan(state, decided, ahead=[*drafted, *decided])
-                self._ready = (guess.token, run, plan)
-
-    def _look_through(self) -> None:
-        """Follow the first option of every choice: what is found out serves the others, too."""
-        state, room = self._points[-1].state, self.prompt.max_new_tokens
-        while state.items and room > 0:
-            state, run = self._constraint.leap(state, self._constraint.options(state).tokens[0])
-            room -= 1 + len(run)
-
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
         self._read()
@@ -113,20 +89,15 @@ class ConstrainedRow(Row):
         self.drafted += last - first
         self.accepted += point.offset - first
         self.cached -= last - point.offset
-        if self._own is not None:
-            self._own.extend(said)
         self._go_on(point, token, said)
 
     def _go_on(self, point: _Point, token: int, said: list[int]) -> None:
         """Decide what was said and what that forces, and lay out the next pass."""
-        ready, self._ready = self._ready, None
-        if ready is not None and ready[0] == token and point is self._points[-1]:
-            self._append([*said, *ready[1]])
-            if not self.done:
-                self._load(ready[2])
-            return
         state, run = self._constraint.leap(point.state, token)
-        self._append([*said, *run])
+        said += run
+        self._append(said)
+        if self._own is not None:
+            self._own.extend(said)
         if not self._settled(state):
             self._load(self._plan(state, [token, *run]))
 
@@ -139,11 +110,11 @@ class ConstrainedRow(Row):
         self.pending, self._points = plan
         self.asked = [point.offset for point in self._points]
 
-    def _plan(self, state: State, decided: list[int], ahead: Sequence[int] = ()) -> _Plan:
+    def _plan(self, state: State, decided: list[int]) -> _Plan:
         """Lay out decided tokens and a draft behind them, with every choice on the way."""
         pending = list(decided)
-        context = tuple([*self.prompt.tail[-ORDER:], *self.answer[-ORDER:], *ahead][-ORDER:])
-        room = self.prompt.max_new_tokens - len(self.answer) - len(ahead)
+        context = tuple([*self.prompt.tail[-ORDER:], *self.answer[-ORDER:]][-ORDER:])
+        room = self.prompt.max_new_tokens - len(self.answer)
         points: list[_Point] = []
         chance = 1.0
         while True:

@@ -189,7 +189,7 @@ class Engine:
         Where a device works by itself, one flight is read while the next one is run.
         """
         most = flights.portion(self._rows, self.backend.asynchronous)
-        self._seats.admit(self.backend, most)
+        self._seats.admit(self.backend, most, flights.LEAST)
         sent = self._launch()
         if self._aloft:  # what is not known yet is not needed for those who wait
             for row in self._seats.next(most):

@@ -63,9 +63,7 @@ class ExpectedRow(ConstrainedRow):
 
         Who expects it may know; otherwise it is walked through the grammar.
         """
-        if not self.expected:
-            super().prepare()
-        elif self._fits is None:
+        if self.expected and self._fits is None:
             whole = len(self.expected) < self.prompt.max_new_tokens
             self._fits = whole and self.prompt.fits()
             if not self._fits:

@@ -18,7 +18,7 @@ from waggle.engine.rows import Row
 
 PORTIONS = 4
 """Parts in which a device's rows enter: while one is run, the host makes the next one ready."""
-LEAST = 16
+LEAST = 32
 """Rows that are worth a part: sending prompts off takes as long as running a few."""
 
 

@@ -78,14 +78,16 @@ class Seats:
         with self._door:
             self._queue.extend(seats)
 
-    def admit(self, backend: Backend, most: int) -> None:
+    def admit(self, backend: Backend, most: int, least: int) -> None:
         """Let waiting rows in, in order, as far as there are slots and memory for them.
 
-        At most so many at once; and where a device works by itself not fewer, unless fewer wait: a
-        prompt costs it less beside others.
+        At most so many at once, the fewer the fewer there are, so that a device begins soon; and
+        where one works by itself not fewer, unless fewer wait: it runs them better together.
         """
-        if backend.asynchronous and self._taken and len(self._free) < min(most, len(self._queue)):
-            return
+        if backend.asynchronous:
+            most = min(most, max(least, 2 * len(self._taken)))
+            if self._taken and len(self._free) < min(most, len(self._queue)):
+                return
         with self._door:
             while most > 0 and self._open and self._enter(self._queue[0], backend):
                 self._queue.popleft()

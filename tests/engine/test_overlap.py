@@ -1,0 +1,116 @@
+"""The host works while a device does: on a clock of its own, and without a trace in the answers."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.engine.test_exactness import prompts
+from tests.engine.test_expected import given, spoiled
+from tests.engine.test_graphs import row_engine
+from waggle.engine import flights, workload
+from waggle.engine.bound_rows import ConstrainedRow
+from waggle.engine.delayed import Costs, Delayed
+from waggle.engine.engine import Engine
+from waggle.engine.oracle import Oracle, recite
+from waggle.engine.passes import Pace
+from waggle.engine.request import Prompt
+
+OPEN, FOLLOW = 0.5e-3, 0.1e-3
+"""Seconds that a host takes for the beginning of an answer and for a row of a pass."""
+
+
+class Hands:
+    """A clock that only the work of rows moves."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.time = 0.0
+        for name, seconds in (("open", OPEN), ("answered", FOLLOW)):
+            patch.setattr(ConstrainedRow, name, self._slow(getattr(ConstrainedRow, name), seconds))
+
+    def __call__(self) -> float:
+        return self.time
+
+    def _slow(self, work: Callable[..., None], seconds: float) -> Callable[..., None]:
+        def call(*args: Any) -> None:
+            self.time += seconds
+            work(*args)
+
+        return call
+
+
+def recited(
+    tiny: Any, patch: pytest.MonkeyPatch, rows: int, batches: int, costs: Costs
+) -> tuple[Delayed, float]:
+    """Decode batches of choices with a device that is late; return it and the time it took."""
+    hands = Hands(patch)
+    engine = Engine(*tiny, max_rows=rows)
+    tasks = workload.tasks(rows * batches, 4, 7)
+    tails = [workload.encode(tiny[1], task.tail) for task in tasks]
+    random, answers = Random(3), {}
+    for tail, task in zip(tails, tasks, strict=True):
+        answers[tail] = recite(engine.constraint(workload.again(task)), random, 0.9)
+    device = Delayed(Oracle(answers, Pace(18.0, 4, 31)), costs, hands)
+    engine.backend = device
+    engine.context = 1 << 20
+    asked = [
+        Prompt(tail, grammar=engine.constraint(task.grammar), max_new_tokens=task.grammar.longest())
+        for tail, task in zip(tails, tasks, strict=True)
+    ]
+    done = engine.generate(asked)
+    assert [each.tokens for each in done] == [tuple(answers[tail]) for tail in tails]
+    return device, device.now()
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 2.0])
+def test_a_batch_takes_as_long_as_the_longer_of_both(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, speed: float
+) -> None:
+    costs = Costs(step=1e-3 / speed, token=0.8e-6 / speed, launch=0.1e-3, begin=0.5e-3)
+    device, wall = recited(tiny, monkeypatch, 128, 3, costs)
+    host = wall - device.waited
+    assert wall < 1.25 * max(host, device.busy)
+    assert wall < 0.8 * (host + device.busy)
+
+
+def test_rows_that_wait_are_opened_while_others_are_run(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device stands still before its first pass only as long as one part takes to open."""
+    device, wall = recited(tiny, monkeypatch, 64, 1, Costs(begin=0.0, launch=0.0))
+    first = flights.LEAST * OPEN
+    assert wall - device.busy < first + 64 * 4 * FOLLOW
+
+
+def test_portions_never_show_in_answers(
+    tiny: Any, record_grammar: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = Engine(*tiny, max_rows=1)
+    free = prompts(tiny[1], 12)
+    bound = prompts(tiny[1], 12, grammar=alone.constraint(record_grammar))
+    batch = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
+    want = [alone.generate([prompt])[0].tokens for prompt in batch]
+    expected = [
+        given(prompt, spoiled(answer, number) if number % 3 else (), grammar=prompt.grammar)
+        for number, (prompt, answer) in enumerate(zip(batch, want, strict=True))
+    ]
+    monkeypatch.setattr(flights, "LEAST", 2)
+    for rolls in (True, False):
+        for rows in (3, 8, 17):
+            engine = row_engine(tiny, rows, rolls=rolls)
+            assert flights.portion(rows, True) < rows or rows < 4
+            assert [done.tokens for done in engine.generate(expected)] == want
+            assert engine._seats.free == rows
+
+
+def test_passes_are_done_one_after_the_other() -> None:
+    device = Delayed(
+        Oracle({(1,): [2, 3], (4,): [5]}, Pace(1.0, 1, 1)), Costs(1.0, 0, 0, 0, 0.25), float
+    )
+    first = device.argmax(device.run([0], [[1]], [0], [[0]], [()]))
+    second = device.argmax(device.run([1], [[4]], [0], [[0]], [()]))
+    assert device.now() == 0.5, "sending takes the host's time"
+    assert second() == [5] and device.now() == 2.0
+    assert first() == [2] and device.now() == 2.0, "what is done is not waited for"
+    assert device.busy == 2.0 and device.waited == 1.5

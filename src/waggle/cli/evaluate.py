@@ -13,6 +13,7 @@ from waggle.cli import console
 from waggle.cli.flags import Chosen, ChosenSizes, Flag
 from waggle.core.errors import ConfigError
 from waggle.evaluate import costs, executors, plan, weights
+from waggle.evaluate.again import Again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
@@ -68,7 +69,8 @@ def evaluate(
         width: Requests per batch for laws that want large batches, in each process; 256 in
             batches of the engine's own size if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
-        again: Play finished cells too, after a law has changed; their new rows count.
+        again: Play finished cells too, after a law has changed; their new rows count. The same call
+            goes on if it was interrupted.
         merge: Play nothing; take finished rows of this run directory that the recipe asks for; with
             --again they replace rows here that came out differently or are of other weights. May
             be given more than once.
@@ -86,7 +88,8 @@ def evaluate(
             cells, methods=_words(methods), tasks=_words(tasks), n=_sizes(n), seeds=seeds
         )
     if dry_run:
-        return _count(cells, {} if again else finished_rows(place), json=json)
+        done = Again(place, cells).done(width) if again else finished_rows(place)
+        return _count(cells, done, json=json)
     folder = _folder(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)

@@ -142,8 +142,12 @@ def _row_of_cut(line: bytes) -> Row | None:
         return None
 
 
-def read_rows(folder: Path) -> list[Row]:
+def read_rows(folder: Path, start: int = 0) -> list[Row]:
     """Read the rows of a run directory; the last row of a cell and method counts.
+
+    Args:
+        folder: the run directory.
+        start: byte at which to begin, the end of a row.
 
     Raises:
         RecordError: if there are none, or a line is not a row.
@@ -151,6 +155,7 @@ def read_rows(folder: Path) -> list[Row]:
     path = folder / FILE
     try:
         with path.open("rb") as file:
+            file.seek(start)
             return list(_latest(path, file).values())
     except OSError as error:
         raise RecordError(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from waggle.core.errors import ConfigError, RecordError, WaggleError
 from waggle.evaluate import sessions, weights
+from waggle.evaluate.again import Again
 from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
@@ -78,7 +79,8 @@ def run_plan(
         width: requests per batch for laws that want large batches, of their engine too; by
             default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
-        again: whether finished cells are played too; their new rows then count.
+        again: whether finished cells are played too; their new rows then count. A call that was
+            interrupted goes on.
         progress: told of every finished cell.
         left_out: told of laws that cannot be loaded, or that have other weights than their finished
             rows; without it such a law ends the run.
@@ -90,7 +92,8 @@ def run_plan(
         ConfigError: for a law that cannot be made, be loaded, or be continued.
     """
     here, whole = finished_rows(folder), whole or plan
-    done = {} if again else here
+    anew = Again(folder, plan) if again else None
+    done = here if anew is None else anew.done(width, notice)
     todo = [cell for cell in plan if (cell.method, cell.id) not in done]
     known = len(plan) - len(todo)
     if not again:
@@ -104,6 +107,8 @@ def run_plan(
     ways = Ways(executor, width or WIDTH, processes, kept)
     rows, played, failed = RowFile(folder), 0, 0
     absent = _absence(left_out)
+    if anew is not None:
+        anew.begin()
     try:
         for crowd in _crowds(groups, processes):
             for row in _timed(crowd, ways, folder, absent):
@@ -114,6 +119,8 @@ def run_plan(
                     progress(row)
     finally:
         rows.close()
+    if anew is not None:
+        anew.end()
     return Outcome(played, known, failed)
 
 

@@ -11,7 +11,9 @@ import pytest
 from tests.cli.conftest import Command, refused, waggle
 from tests.shipped.conftest import Export
 from waggle import plugins, shipped
-from waggle.report.model_card import card, failures
+from waggle.laws.digest import of_manifest
+from waggle.report.model_card import card
+from waggle.report.shortfalls import failures
 from waggle.shipped.pack import pack
 
 __all__ = ["waggle"]
@@ -97,6 +99,25 @@ def test_pack_and_card_put_every_result_in(
     assert "100.00% of orbit" not in text
     law = shipped.verify(root / "nano")
     assert text == card(law, json.loads((root / "nano" / "results.json").read_text()))
+
+
+def test_rows_of_other_weights_are_named_and_not_refused(
+    waggle: Command, exported: Export, root: Path, run: Path
+) -> None:
+    waggle("law", "pack", exported("full"), "nano", "--out", root)
+    law = shipped.manifest(root / "nano")
+    now, rows = of_manifest(law), run / "rows.jsonl"
+    first, second = (json.loads(line) for line in rows.read_text().splitlines())
+    doubt = f"nano: 1 of 2 episodes by other weights (aaaa); this law has {now}"
+    for digest, said in (("aaaa", True), (now, False)):
+        mine = [{**first, "method": "nano", "weights": now},
+                {**second, "method": "nano", "weights": digest}]  # fmt: skip
+        rows.write_text("".join(json.dumps(row) + "\n" for row in mine))
+        done = waggle("law", "card", root / "nano", "--run", run)
+        assert done.code == 0, done.err
+        assert (f"A small run: {doubt}" in " ".join(done.err.split())) == said
+        assert (doubt in (root / "nano" / "README.md").read_text()) == said
+    shipped.verify(root / "nano")
 
 
 def test_a_second_result_of_one_name_replaces_the_first(

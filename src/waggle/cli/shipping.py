@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,64 +10,14 @@ from cyclopts import Parameter
 
 from waggle import shipped
 from waggle.cli import console
-from waggle.cli.flags import Flag, Paths
+from waggle.cli.flags import Flag
+from waggle.cli.results import Results, gather, read_json, run_of
 from waggle.core.errors import ConfigError
-from waggle.laws.origin import origin
 
 if TYPE_CHECKING:
     from waggle.shipped import Manifest
-    from waggle.shipped.pack import Packed
 
-MAX_JSON = 64 << 20
 MAX_RANK = 4096
-
-
-@dataclass(frozen=True)
-class Results:
-    """Measured results that a model card is made from.
-
-    Args:
-        diagnosis: JSON files of `waggle diagnose --out` or of training; the folder or file name
-            is the column.
-        stats: JSON file of `waggle corpus stats --json`.
-        tokens: manifest.json of the token corpus of stage one.
-        phases: phases.json of the training run.
-        run: Run directories of `waggle eval`.
-        ranks: JSON file of `waggle law ranks --out`.
-        notes: Text file with known failures in words, one a line.
-    """
-
-    diagnosis: Paths = ()
-    stats: Path | None = None
-    tokens: Path | None = None
-    phases: Path | None = None
-    run: Paths = ()
-    ranks: Path | None = None
-    notes: Path | None = None
-
-    def beside(self, law: Path, *, same: bool) -> Results:
-        """Take what training left beside a law where nothing else was given.
-
-        The diagnosis is of the very adapter that training wrote, so one of another rank has none.
-        """
-        diagnosis, run = law.parent / "diagnosis.json", _run_of(law)
-        tokens = run / "tokens" / origin(str(law)).order / "manifest.json"
-        return replace(
-            self,
-            diagnosis=self.diagnosis or ((diagnosis,) if same and diagnosis.is_file() else ()),
-            tokens=self.tokens or _there(tokens),
-            phases=self.phases or _there(run / "phases.json"),
-        )
-
-
-def _run_of(law: Path) -> Path:
-    """Return the folder of the run that a law was trained in: RUN/seed-S/ARM/law."""
-    return law.resolve().parent.parent.parent
-
-
-def _there(path: Path) -> Path | None:
-    return path if path.is_file() else None
-
 
 Given = Annotated[Results, Parameter(name="*")]
 _NOTHING = Results()
@@ -106,7 +54,7 @@ def ranks(
 
     from waggle.scd.ranks import Row, measure
 
-    place = corpus or _run_of(source) / "corpus"
+    place = corpus or run_of(source) / "corpus"
     sizes = _sizes(ranks)
     found = []
     for row in measure(source, place, sizes, records, device):
@@ -172,29 +120,38 @@ def pack(
         raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
     if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
         raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
-    found = _gather({}, results.beside(source, same=rank is None))
+    found = gather({}, results.beside(source, same=rank is None))
     place = (out or shipped.ROOT) / name
     if rank is None:
-        _finish(write(source, place, found), found)
+        made = write(source, place, found)
+        _finish(made.folder, made.manifest, found)
         return
     from waggle.scd.ranks import refactor
 
-    fit = None if plain else corpus or _there_folder(_run_of(source) / "corpus")
+    fit = None if plain else corpus or _there_folder(run_of(source) / "corpus")
     with TemporaryDirectory() as scratch:
         again = refactor(source, Path(scratch) / "law", rank, fit, records, device)
-        _finish(write(again, place, found), found)
+        made = write(again, place, found)
+        _finish(made.folder, made.manifest, found)
     if not results.diagnosis:
         console.note(f"not diagnosed at this rank; waggle diagnose {place} --out FILE, then "
                      f"waggle law card {place} --diagnosis FILE")  # fmt: skip
 
 
-def _finish(made: Packed, found: dict[str, Any]) -> None:
-    """Write the card and say what was packed."""
+def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
+    """Write the card and say what was packed, and what of the results is of another law."""
     from waggle.report.model_card import card
+    from waggle.report.shortfalls import strangers
     from waggle.shipped.pack import rewrite
 
-    law = rewrite(made.folder, made.manifest, found, card(made.manifest, found))
-    console.say(_told(law, made.folder))
+    told = rewrite(folder, law, found, card(law, found))
+    console.say(
+        f"{told.name}: {told.parameters:,} weights, {told.bytes:,} bytes in {len(told.files)} "
+        f"files, order {told.order}, teacher {told.teacher}; card: {folder / shipped.CARD}"
+    )
+    for run in found.get("runs", ()):
+        for line in strangers(told, run):
+            console.note(f"{run['title']}: {line}")
 
 
 def _there_folder(path: Path) -> Path | None:
@@ -210,93 +167,10 @@ def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
         folder: The folder of the law, or the name of one that ships.
         results: Measured results.
     """
-    from waggle.report.model_card import card as text
-    from waggle.shipped.pack import rewrite
-
     place = shipped.folder(str(folder)) if str(folder) in shipped.NAMES else folder
     if place == folder and not (place / shipped.LAW).is_file():
         names = " or ".join(shipped.NAMES)
         raise ConfigError(f"{folder} holds no packed law; name the folder of one, or {names}")
     law = shipped.manifest(place)
     known = place / shipped.RESULTS
-    found = _gather(_json(known) if known.exists() else {}, results)
-    console.say(_told(rewrite(place, law, found, text(law, found)), place))
-
-
-def _told(law: Manifest, folder: Path) -> str:
-    return (
-        f"{law.name}: {law.parameters:,} weights, {law.bytes:,} bytes in {len(law.files)} files, "
-        f"order {law.order}, teacher {law.teacher}; card: {folder / shipped.CARD}"
-    )
-
-
-def _gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
-    """Add results to those that are known."""
-    found = dict(known)
-    if given.diagnosis:
-        columns = {_column(path): _json(path) for path in given.diagnosis}
-        columns = {**found.get("diagnosis", {}), **columns}
-        found["diagnosis"] = {name: _scalars(column) for name, column in columns.items()}
-    if given.stats is not None:
-        found["corpus"] = _json(given.stats)
-    if given.tokens is not None:
-        found["tokens"] = _rows(given.tokens)
-    if given.phases is not None:
-        found["phases"] = _json(given.phases)
-    if given.run:
-        runs = {result["title"]: result for result in map(_run, given.run)}
-        kept = [r for r in found.get("runs", ()) if r["title"] not in runs]
-        found["runs"] = [*kept, *runs.values()]
-    if given.ranks is not None:
-        found["ranks"] = _json(given.ranks).get("rows", [])
-    if given.notes is not None:
-        found["notes"] = [line for line in _text(given.notes).splitlines() if line.strip()]
-    return found
-
-
-def _scalars(diagnosis: dict[str, Any]) -> dict[str, Any]:
-    """Leave out values per view and their ids: a card has no use for them, and they are long."""
-    return {name: v for name, v in diagnosis.items() if not isinstance(v, dict | list)}
-
-
-def _column(path: Path) -> str:
-    """Training calls every diagnosis the same: the arm is the folder's name."""
-    return path.resolve().parent.name if path.name == "diagnosis.json" else path.stem
-
-
-def _rows(path: Path) -> dict[str, int]:
-    """Return how many sequences each split of a token corpus has."""
-    try:
-        shards = _json(path)["shards"]
-        return {split: sum(int(s["rows"]) for s in some) for split, some in shards.items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ConfigError(f"{path} is no manifest of a token corpus; give its own") from None
-
-
-def _run(folder: Path) -> dict[str, Any]:
-    from waggle.cli.evaluate import RECIPE
-    from waggle.evaluate import plan
-    from waggle.evaluate.rows import read_rows
-    from waggle.report.model_card import run_results
-
-    recipe = plan.load(folder / RECIPE)
-    return run_results(recipe, read_rows(folder), f"waggle eval {folder.name}.toml")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_text(path))
-    except ValueError:
-        raise ConfigError(f"{path} is not JSON; give a file that waggle wrote") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path} holds no results; give a file that waggle wrote")
-    return value
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_JSON:
-            raise ConfigError(f"{path} is too long; give a file that waggle wrote")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path} ({error}); give a file that waggle wrote") from None
+    _finish(place, law, gather(read_json(known) if known.exists() else {}, results))

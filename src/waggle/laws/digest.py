@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.engine.catalog import source
+from waggle.shipped import Manifest
 
 DIGITS = 12
 """Hex digits of a digest: enough to tell laws apart, short enough to read."""
@@ -95,12 +96,25 @@ def _file(path: Path) -> File:
 
 def digest(seen: Seen) -> str:
     """Return the digest of what was seen; empty where a file is gone or no longer the same."""
-    parts = [place if isinstance(place, str) else _folder(place) for place in seen]
+    parts = [_part(place) for place in seen]
     return _short(json.dumps(parts)) if parts and all(parts) else ""
+
+
+def of_manifest(found: Manifest) -> str:
+    """Return the digest of the law that a `law.json` describes, from what it says alone."""
+    own = _written({n: found.files[n].sha256 for n in _deciding(found.files)})
+    if found.kind == "full":
+        return _short(json.dumps([own])) if own else ""
+    base = _part(_place(found.backbone, False))
+    return _short(json.dumps([base, own])) if base and own else ""
 
 
 def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _part(place: str | tuple[File, ...]) -> str:
+    return place if isinstance(place, str) else _folder(place)
 
 
 def _folder(files: tuple[File, ...]) -> str:

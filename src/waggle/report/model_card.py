@@ -15,12 +15,11 @@ from typing import Any
 from waggle.core.record import STAGES
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
+from waggle.report import belonging
 from waggle.report.matrix import family
+from waggle.report.shortfalls import failures, most, own, strangers
 from waggle.report.tables import Table, markdown, number
 from waggle.shipped import NAMES, Manifest
-
-EXPERT, GOAL = "expert", 0.95
-"""The law to be measured against, and the share of its score below which a task is a failure."""
 
 
 def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, Any]:
@@ -36,6 +35,7 @@ def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, 
         "failed": len(rows) - len(good),
         "laws": {name: spec.law for name, spec in recipe.methods.items()},
         "cells": [_cell(*key, some) for key, some in sorted(cells.items())],
+        "weights": belonging.counted(good, recipe),
     }
 
 
@@ -63,7 +63,7 @@ def card(law: Manifest, results: Mapping[str, Any]) -> str:
         *(markdown(table) for table in _ranks(results.get("ranks", ()))),
         *(markdown(table) for table in _datasheet(results.get("corpus", {}))),
         *(markdown(table) for table in _diagnoses(results.get("diagnosis", {}))),
-        *(markdown(_run(run)) for run in results.get("runs", ())),
+        *(markdown(_run(law, run)) for run in results.get("runs", ())),
         *(markdown(table) for table in _decoding(law, results.get("runs", ()))),
         "### Known failures\n\n" + "\n".join(f"* {text}" for text in failures(law, results)) + "\n",
     ]
@@ -177,13 +177,13 @@ def _diagnoses(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
         yield Table("Held-out diagnosis", ("measure", *found), rows, (note,))
 
 
-def _run(run: Mapping[str, Any]) -> Table:
+def _run(law: Manifest, run: Mapping[str, Any]) -> Table:
     """Score and messages of every method, a line for each task family and population."""
     methods = [m for m in run["laws"] if any(c["method"] == m for c in run["cells"])]
     lines: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
-    most = _most(run)
+    every = most(run)
     for c in run["cells"]:
-        fewer = f" ({c['episodes']})" if c["episodes"] < most[c["task"], c["n"]] else ""
+        fewer = f" ({c['episodes']})" if c["episodes"] < every[c["task"], c["n"]] else ""
         shown = f"{number(c['score'])} / {number(c['messages'], 2)}{fewer}"
         lines[c["task"], c["n"]][c["method"]] = shown
     rows = tuple(
@@ -195,27 +195,16 @@ def _run(run: Mapping[str, Any]) -> Table:
         f"{run['command']}",
         f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)}), episodes that failed: {run['failed']}"
         if seeds else "no finished episode",
+        *strangers(law, run),
     )  # fmt: skip
     return Table(str(run["title"]), ("task", "N", *methods), rows, notes)
-
-
-def _most(run: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    """Return the episodes of the methods that have most of them, by task family and population."""
-    most: dict[tuple[str, int], int] = defaultdict(int)
-    for c in run["cells"]:
-        most[c["task"], c["n"]] = max(most[c["task"], c["n"]], c["episodes"])
-    return most
-
-
-def _own(law: Manifest, run: Mapping[str, Any]) -> list[str]:
-    return [method for method, name in run["laws"].items() if name == law.name]
 
 
 def _decoding(law: Manifest, runs: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """How this law's decodes became executable, run by run."""
     rows = []
     for run in runs:
-        for method in _own(law, run):
+        for method in own(law, run):
             cells = [c for c in run["cells"] if c["method"] == method]
             total = sum(c["updates"] for c in cells)
             counts = [sum(c["stages"][s] for c in cells) for s in STAGES]
@@ -226,59 +215,6 @@ def _decoding(law: Manifest, runs: Sequence[Mapping[str, Any]]) -> Iterator[Tabl
 
 def _share(count: int, total: int) -> str:
     return f"{count / total:.2%}" if total else "—"
-
-
-def failures(law: Manifest, results: Mapping[str, Any]) -> list[str]:
-    """Return what is known to go wrong: measured shortfalls first, then notes in words."""
-    diagnosis = results.get("diagnosis", {})
-    found = [*_invalid(diagnosis), *_unequal(diagnosis)]
-    for run in results.get("runs", ()):
-        found += _shortfalls(law, run)
-    found += [str(note) for note in results.get("notes", ())]
-    return found or ["None measured yet: no diagnosis and no run is part of the results."]
-
-
-def _invalid(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for name, values in found.items():
-        for kind in ("synthetic", "native"):
-            share = values.get(f"{kind} executable")
-            if isinstance(share, float) and share < 1:
-                views = values.get(f"{kind} views")
-                yield f"{name}: {1 - share:.2%} of {views} {kind} views get no executable record."
-
-
-def _unequal(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for name, values in found.items():
-        for order in ("canonical", "shuffled"):
-            share = values.get(f"equivariance {order} decoded")
-            if isinstance(share, float) and share < 1:
-                yield f"{name}: in {order} order, {share:.2%} of orbit pairs get one record."
-
-
-def _shortfalls(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
-    """Name the tasks on which the law stays below the expert or below a simpler law.
-
-    Means are of the same cases only where all episodes were played.
-    """
-    scores: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
-    most = _most(run)
-    for c in run["cells"]:
-        if c["score"] is not None and c["episodes"] == most[c["task"], c["n"]]:
-            scores[c["task"], c["n"]][c["method"]] = c["score"]
-    for (task, n), by_method in scores.items():
-        for own in _own(law, run):
-            mine = by_method.get(own)
-            if mine is None:
-                continue
-            above = [
-                f"{method} {number(score)}"
-                for method, score in by_method.items()
-                if method != own
-                and mine < (GOAL * score if run["laws"].get(method) == EXPERT else score)
-            ]
-            if above:
-                where = f"{run['title']}, {task}, N = {n}"
-                yield f"{where}: {own} {number(mine)}, below {', '.join(above)}."
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import FILE, Row, read_rows
-from waggle.report import catalog, factorial, figure, held_out, reading, tables
+from waggle.report import belonging, catalog, factorial, figure, held_out, reading, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.tables import Table
 
@@ -76,7 +76,8 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
     if rows and not counted.rows and not arms:
         raise ConfigError(_nothing(rows, counted.foreign))
     made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
-    meta = _meta(counted.rows, [row for row in rows if row.error], counted.notes) + measured
+    notes = [*counted.notes, *belonging.foreign(counted.rows, recipe)]
+    meta = _meta(counted.rows, [row for row in rows if row.error], notes) + measured
     played = _sessions(sessions.read(folder), recipe)
     if not made:
         raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")

@@ -184,7 +184,10 @@ def test_a_time_budget_ends_a_stage_with_a_law(backbone: Path, tmp_path: Path) -
 
 
 def test_the_rate_follows_the_share_of_a_time_budget() -> None:
-    stage = StageOne(updates=1_000, rate_warm_up=0, seconds=10.0)
+    stage = StageOne(updates=1_000_000, rate_warm_up=0, seconds=10.0)
     assert rate_factor(stage, 5, 0.0) == pytest.approx(1.0)
     assert rate_factor(stage, 5, 0.5) == pytest.approx(0.5)
     assert rate_factor(stage, 5, 1.2) == pytest.approx(0.0)
+    few = stage.model_copy(update={"updates": 105, "rate_warm_up": 5})
+    assert rate_factor(few, 55, 0.2) == pytest.approx(0.5)  # updates are spent sooner
+    assert rate_factor(few, 105, 0.2) == pytest.approx(0.0)

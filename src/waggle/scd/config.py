@@ -58,8 +58,8 @@ class Stage(_Settings):
     """Optimizer updates; with `seconds` the most there may be."""
     seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
     """Time budget: the stage ends when it is spent, and the learning rate follows the share that is
-    gone. The clock starts after the first update, which may compile. Without it the stage is a pure
-    function of its seed."""
+    gone, or that of the updates where it is the larger. The clock starts after the first update,
+    which may compile. Without it the stage is a pure function of its seed."""
     batch: Positive = 16
     """Decision records per update."""
     rate: Rate = 2e-6

@@ -99,12 +99,13 @@ def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
     Args:
         stage: the schedule.
         update: the update, from 0.
-        share: how much of a time budget is gone; by default the share of updates counts.
+        share: how much of a time budget is gone. The share of updates counts where there is none,
+            or where it is the larger: the rate has fallen when the stage ends, whatever ends it.
     """
     if update < stage.rate_warm_up:
         return (update + 1) / stage.rate_warm_up
     if stage.decay == "constant":
         return 1.0
-    if share is None:
-        share = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+    done = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
+    gone = done if share is None else max(done, share)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, gone)))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waggle.engine.constraint import Constraint
+from waggle.engine.passes import Pace
 
 ORDER = 3
 """Tokens of context that select a remembered continuation; two serve where three are new."""
@@ -202,21 +203,28 @@ class Skeleton:
         if not self.lost:
             self._state, self._run = self._constraint.leap(self._state, token)
 
-    def draft(self, habits: Habits, own: Trail, recent: Context, limit: int) -> list[int]:
-        """Return what is forced from here on, and guesses where there is a choice."""
+    def draft(
+        self, habits: Habits, own: Trail, recent: Context, limit: int, room: int, patience: float
+    ) -> list[int]:
+        """Return what is forced from here on, and guesses where there is a choice.
+
+        Beyond a limit the draft goes on as long as a pass that is saved outweighs tokens in vain.
+        """
         draft = list(self._run)
-        state = self._state
+        state, chance = self._state, 1.0
         context = (*recent, *draft[-ORDER:])[-ORDER:]
-        while len(draft) < limit and state.items:
-            offered = self._constraint.options(state).tokens
-            token = habits.guess(context, offered, own).token
-            if token < 0:
+        while len(draft) < room and state.items:
+            guess = habits.guess(context, self._constraint.options(state).tokens, own)
+            if guess.token < 0:
                 break
-            state, run = self._constraint.leap(state, token)
-            draft.append(token)
+            state, run = self._constraint.leap(state, guess.token)
+            chance *= guess.chance
+            if len(draft) >= limit and chance * patience < (1.0 - chance) * (1 + len(run)):
+                break
+            draft.append(guess.token)
             draft += run
-            context = (*context, token, *run)[-ORDER:]
-        return draft[:limit]
+            context = (*context, guess.token, *run)[-ORDER:]
+        return draft[:room]
 
 
 class Drafter:
@@ -228,14 +236,14 @@ class Drafter:
         prompt: Sequence[int],
         prefix: Echo,
         skeleton: Constraint | None,
-        span: tuple[int, int],
+        pace: Pace,
     ) -> None:
         self._habits = habits
         self._own = Trail(prompt)
         self._prefix = prefix
         self._skeleton = Skeleton(skeleton)
         self._recent: Context = tuple(prompt[-ORDER:])
-        self._least, self._most = span
+        self._patience, self._least, self._most = pace
         self.limit = self._most // 2
 
     def follow(self, tokens: Sequence[int]) -> None:
@@ -269,7 +277,8 @@ class Drafter:
         limit = min(self.limit, room)
         recent = self._recent
         if not self._skeleton.lost:
-            return self._skeleton.draft(self._habits, self._own, recent, max(limit, 0))
+            reach = limit, max(room, 0), self._patience
+            return self._skeleton.draft(self._habits, self._own, recent, *reach)
         draft: list[int] = []
         while len(draft) < limit:
             token = self._next(recent)

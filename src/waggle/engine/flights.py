@@ -35,7 +35,9 @@ Flight = list[Part]
 
 def portion(rows: int, asynchronous: bool) -> int:
     """Return how many of an engine's rows enter at once: all, where nobody works meanwhile."""
-    return rows // max(1, min(PORTIONS, rows // LEAST)) if asynchronous else rows
+    if not asynchronous or rows < LEAST:
+        return rows
+    return rows // max(2, min(PORTIONS, rows // LEAST))
 
 
 def groups(rows: Sequence[Row], asynchronous: bool) -> list[list[Row]]:

@@ -167,9 +167,8 @@ class FreeRow(Row):
         if self.expected or self.drafter is not None:
             return
         if self._pace is not None and self._prefix is not None:
-            span = (self._pace.least, self._pace.most)
-            skeleton = self.prompt.skeleton
-            self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix(), skeleton, span)
+            told = self.prompt.skeleton, self._pace
+            self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix(), *told)
             self.drafter.follow(self.answer)
 
     def answered(self, tokens: Sequence[int]) -> None:

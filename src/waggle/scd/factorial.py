@@ -158,11 +158,12 @@ def _run_cell(cell: Cell) -> dict[str, Any]:
     law = cell.stages(student).arm(cell.arm)
     best = law.parent / "best" / "trainable.safetensors"
     restore(student.trainable(), read_tensors(best), best)
-    collect()  # what training held would count against the engine that measures, and others
+    collect()  # what was held would count against the engine that measures, and against others
     findings = cell.findings()
     named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
     named["warm start"] = f"of seed {cell.start}: {told(cell.warm)}"
     found = diagnose_folder(findings, law, cell.transitions, student)
+    collect()
     result = joined(named | diagnose_law(findings, law_of(law), cell.recipe.order), found)
     collect()
     (law.parent / RESULT).write_text(json.dumps(numbers(result), indent=1), encoding="utf-8")

@@ -251,7 +251,7 @@ def _judge(
 def _measure(
     engine: Engine, setup: Setup, report: BenchReport, mode: Mode, baseline: float
 ) -> list[Completion]:
-    seconds, done = _clock(setup, partial(mode.decode, engine, setup, setup.work))
+    seconds, done, parts = _watched(engine, setup, mode.decode, setup.work, None)
     steps = mean([d.usage.model_steps for d in done])
     tokens = mean([d.usage.completion_tokens for d in done])
     drafted = sum(d.usage.drafted_tokens for d in done)
@@ -260,7 +260,9 @@ def _measure(
     cell.note = "no drafts"
     if mode.drafts:
         cell.note = f"drafts of {mode.drafts}: {accepted} of {drafted} tokens kept"
-    cell.shares = _shares(engine, setup, mode.decode)
+    cell.spent = {name: value / report.batches for name, value in parts.items()}
+    # One more batch of new prompts, with everything waited for.
+    cell.shares = _watched(engine, setup, mode.decode, setup.fresh, setup.wait)[2]
     report.cells.append(cell)
     if setup.device.startswith("cuda"):
         torch: Any = import_module("torch")
@@ -269,18 +271,23 @@ def _measure(
     return list(done)
 
 
-def _shares(engine: Engine, setup: Setup, decode: Decode) -> dict[str, float]:
-    """Decode one more batch of new prompts with a watched backend."""
-    watched = Clocked(engine.backend, setup.wait)
+def _watched(
+    engine: Engine,
+    setup: Setup,
+    decode: Decode,
+    work: list[Ask],
+    wait: Callable[[], None] | None,
+) -> tuple[float, list[Completion], dict[str, float]]:
+    """Decode with a watched backend; return the seconds, the answers, and where the time went."""
+    watched = Clocked(engine.backend, wait)
     engine.backend = watched
     try:
-        seconds, _ = _clock(setup, partial(decode, engine, setup, setup.fresh))
+        seconds, done = _clock(setup, partial(decode, engine, setup, work))
     finally:
         engine.backend = watched.backend
-    parts = dict(watched.seconds)
-    parts["host"] = seconds - sum(parts.values())
+    parts = {**watched.seconds, "host": seconds - sum(watched.seconds.values())}
     shares = {name: 1e3 * value for name, value in parts.items()}
-    return {**shares, "passes": float(watched.passes)}
+    return seconds, done, {**shares, "passes": float(watched.passes)}
 
 
 def _cell(

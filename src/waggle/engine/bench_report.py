@@ -29,6 +29,8 @@ class Cell:
     note: str = ""
     shares: dict[str, float] = field(default_factory=dict)
     """Milliseconds of one more batch by kind of work, with the device waited for."""
+    spent: dict[str, float] = field(default_factory=dict)
+    """Milliseconds of the host for each measured batch: sending, waiting, rolling, the rest."""
 
 
 @dataclass(slots=True)
@@ -81,9 +83,9 @@ def lines(report: BenchReport) -> list[str]:
             f"{100 * cell.arithmetic / cell.seconds:5.1f} % of arithmetic "
             f"{100 * cell.reading / cell.seconds:5.1f} % of bandwidth  {cell.note}"
         )
-        if cell.shares:
-            parts = ", ".join(f"{name} {value:.1f}" for name, value in cell.shares.items())
-            out.append(f"    one batch, waited for, in ms: {parts}")
+        for head, found in (("each batch", cell.spent), ("one batch, waited for", cell.shares)):
+            parts = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
+            out += [f"    {head}, in ms: {parts}"] if found else []
     out += [f"{mode} equals generate in {said}" for mode, said in report.equal.items()]
     if report.memory:
         out.append(

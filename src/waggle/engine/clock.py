@@ -11,16 +11,22 @@ from waggle.engine.passes import Backend, Pace, Rolling, Said
 
 
 class Clocked:
-    """Passes everything on, waits for it, and adds up the time by kind of work."""
+    """Passes everything on and adds up the time by kind of work.
+
+    With `wait` every piece of work is waited for, so that its own time is seen. Without, nothing
+    changes for a device that works by itself; what is seen is how long the host took to send work
+    off and how long it then waited for answers.
+    """
 
     def __init__(
         self,
         backend: Backend,
-        wait: Callable[[], None],
+        wait: Callable[[], None] | None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.backend = backend
-        self.seconds = {"prompt": 0.0, "steps": 0.0, "output": 0.0}
+        kinds = ("sending", "waiting", "steps") if wait is None else ("prompt", "steps", "output")
+        self.seconds = dict.fromkeys(kinds, 0.0)
         self.passes = 0
         self._wait = wait
         self._now = now
@@ -33,8 +39,20 @@ class Clocked:
     def _timed(self, kind: str, work: Callable[[], Any]) -> Any:
         start = self._now()
         found = work()
-        self._wait()
+        if self._wait is not None:
+            self._wait()
         self.seconds[kind] += self._now() - start
+        return found
+
+    def _asked(self, ask: Callable[[], Said]) -> Said:
+        if self._wait is None:
+            said: Said = self._timed("sending", ask)
+            return lambda: self._read(said)
+        found: list[int] = self._timed("output", lambda: ask()())
+        return lambda: found
+
+    def _read(self, said: Said) -> list[int]:
+        found: list[int] = self._timed("waiting", said)
         return found
 
     def pace(self, rows: int) -> Pace | None:
@@ -90,15 +108,13 @@ class Clocked:
     ) -> Any:
         """Time prompts apart from steps."""
         self.passes += 1
-        kind = "prompt" if starts[0] == 0 else "steps"
+        kind = "sending" if self._wait is None else "steps" if all(starts) else "prompt"
         return self._timed(kind, lambda: self.backend.run(slots, chunks, starts, asked, prefixes))
 
     def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
         """Time the output layer."""
-        found: list[int] = self._timed("output", lambda: self.backend.argmax(hidden, banned)())
-        return lambda: found
+        return self._asked(lambda: self.backend.argmax(hidden, banned))
 
     def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Time the output layer."""
-        found: list[int] = self._timed("output", lambda: self.backend.choose(hidden, allowed)())
-        return lambda: found
+        return self._asked(lambda: self.backend.choose(hidden, allowed))

@@ -12,17 +12,9 @@ from tests.core import oracle
 from tests.core.examples import CONTRACT, GO, VIEW
 from tests.core.strategies import ENTROPY, pairs
 from waggle.core import decode, orbit
-from waggle.core.admit import (
-    CODES,
-    clears,
-    fallback,
-    is_fresh,
-    is_relay,
-    is_verified,
-    project,
-    violations,
-)
+from waggle.core.admit import CODES, fallback, project, violations
 from waggle.core.canon import encode_decision, encode_view
+from waggle.core.relations import clears, is_fresh, is_relay, is_verified
 from waggle.core.schema import WAIT, Commitment, Decision, Proposal, Trace, View
 
 replace = msgspec.structs.replace

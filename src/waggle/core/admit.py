@@ -16,6 +16,7 @@ from types import MappingProxyType
 import msgspec
 
 from waggle.core import decode
+from waggle.core.relations import clears, is_fresh, is_incident, is_relay
 from waggle.core.schema import (
     BROADCAST,
     CHANNEL_ARGUMENT,
@@ -79,50 +80,6 @@ def _actions(contract: Contract) -> tuple[frozenset[str], frozenset[str]]:
     suffix = ":" + CHANNEL_ARGUMENT
     verbs = frozenset(a.removesuffix(suffix) for a in contract.actions if a.endswith(suffix))
     return frozenset(a for a in contract.actions if not a.endswith(suffix)), verbs
-
-
-def is_incident(view: View, channel: str) -> bool:
-    """Whether a handle stands in the view's channel table."""
-    return any(port.channel == channel for port in view.private.channels)
-
-
-def is_fresh(view: View, deposit: Trace) -> bool:
-    """Whether a deposit stays within one row of private evidence on its claim."""
-    return any(
-        row.claim == deposit.claim
-        and deposit.novelty <= row.novelty
-        and deposit.support <= row.support
-        and deposit.conflict <= row.conflict
-        and deposit.direction == row.direction
-        for row in view.private.evidence
-    )
-
-
-def is_relay(view: View, deposit: Trace) -> bool:
-    """Whether a deposit repeats an incident trace, amplifies nothing and loses a ttl step."""
-    return any(
-        trace.claim == deposit.claim
-        and deposit.novelty <= trace.novelty
-        and deposit.support <= trace.support
-        and deposit.conflict <= trace.conflict
-        and deposit.ttl < trace.ttl
-        and deposit.direction == trace.direction
-        for trace in view.traces
-    )
-
-
-def is_verified(view: View, claim: str) -> bool:
-    """Whether the node's own evidence contradicts a claim."""
-    return any(row.claim == claim and row.conflict > 0 for row in view.private.evidence)
-
-
-def clears(view: View, decision: Decision) -> bool:
-    """Whether the decision reopens the held commitment by a verified positive-conflict write."""
-    held = view.commitment
-    if held is None or not decision.deposits:
-        return False
-    challenged = any(d.claim == held.claim and d.conflict > 0 for d in decision.deposits)
-    return challenged and is_verified(view, held.claim)
 
 
 def violations(view: View, decision: Decision) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from waggle.core.admit import is_fresh
+from waggle.core.relations import is_fresh
 from waggle.core.schema import Decision, View, is_wait
 
 

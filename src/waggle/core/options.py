@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from waggle.core.admit import is_verified
+from waggle.core.relations import is_verified
 from waggle.core.schema import (
     BROADCAST,
     CHANNEL_ARGUMENT,

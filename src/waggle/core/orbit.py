@@ -12,13 +12,14 @@ from typing import TypeVar
 
 import msgspec
 
-from waggle.core.admit import is_fresh, is_incident, is_relay, is_verified, violations
+from waggle.core.admit import violations
 from waggle.core.canon import check_view, encode_decision
 from waggle.core.decode import parse
 from waggle.core.errors import ContractError
 from waggle.core.modes import mode
 from waggle.core.naming import Renaming, claims_of, handles_of
 from waggle.core.order import permutation, relabel
+from waggle.core.relations import is_fresh, is_incident, is_relay, is_verified
 from waggle.core.schema import Decision, Private, View, action_argument
 from waggle.core.seeds import mix
 from waggle.core.summary import rho

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from waggle.core.admit import clears, is_fresh, is_verified
 from waggle.core.modes import Mode, mode
+from waggle.core.relations import clears, is_fresh, is_verified
 from waggle.core.schema import BROADCAST, MAX_BIN, MAX_TTL, WAIT, Commitment, Decision, Trace, View
 
 _BINS = ("null", *map(str, range(MAX_BIN + 1)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from waggle.core.admit import is_verified
+from waggle.core.relations import is_verified
 from waggle.core.schema import MAX_BIN, MAX_TTL, WAIT, Commitment, View
 from waggle.corpus.draw import Draw
 from waggle.corpus.frames import Frame

@@ -7,7 +7,7 @@ switch keeps the first commitment for good.
 
 from __future__ import annotations
 
-from waggle.core.admit import clears
+from waggle.core.relations import clears
 from waggle.core.schema import Decision
 from waggle.runtime.state import Node, Shown
 from waggle.runtime.switches import Switches

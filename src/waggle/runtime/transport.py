@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from waggle.core.admit import is_fresh
 from waggle.core.protocols import Write
 from waggle.core.record import WriteRecord
+from waggle.core.relations import is_fresh
 from waggle.core.schema import BROADCAST, Decision, Trace
 from waggle.runtime.perturb import Schedule
 from waggle.runtime.state import Shown, Swarm

@@ -29,8 +29,8 @@ from waggle.evaluate.factorial import (
 )
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.evaluate.stats import Interval
 from waggle.report import reorganization
+from waggle.report.conventional import conventional
 from waggle.report.factorial_laws import (
     TITLES,
     of_laws,
@@ -44,7 +44,7 @@ from waggle.report.factorial_laws import (
     whole,
 )
 from waggle.report.matching import weighed
-from waggle.report.reading import Value, metric, provenance
+from waggle.report.reading import metric, provenance
 from waggle.report.settings import cell_of, macro
 from waggle.report.tables import Span, Table, number
 
@@ -268,39 +268,3 @@ def _resampled(made: Effect) -> str:
     if made.seeds > 1:
         return "seeds and units" if made.cases else "seeds only"
     return "nothing" if made.delta.single else "units of one seed"
-
-
-def conventional(plain: Sequence[Row]) -> Table:
-    """Conventional quality of the two endpoint arms: by benchmark, then by task and population."""
-    scopes: list[tuple[str, list[Row]]] = []
-    for substrate in sorted({row.substrate for row in plain}):
-        own = [row for row in plain if row.substrate == substrate]
-        scopes.append((substrate, own))
-        if substrate != "silo":
-            cells = sorted({cell_of(row) for row in own})
-            scopes += [(cell, [row for row in own if cell_of(row) == cell]) for cell in cells]
-    body = []
-    value: Value = metric("score")
-    for text, own in scopes:
-        made = behavioural(own, "scd", value, cell_of)
-        if made is not None:
-            ratio = number(made.arm / made.base if made.base else None)
-            body.append(
-                (
-                    text, number(made.base), number(made.arm), f"{made.delta.mean:+.3f}",
-                    *_bounds(made.delta), ratio, str(made.seeds), str(made.delta.units),
-                )
-            )  # fmt: skip
-    columns = ("benchmark", "Decision only quality", "SCD quality", "Δ quality", "95 % lower bound",
-               "95 % upper bound", "SCD / Decision only", "seeds", "pairs")  # fmt: skip
-    notes = (
-        "Δ: SCD minus Decision only; 10,000 hierarchical paired resamples over training seeds, "
-        "then matched cases within task and population; cells weigh equally",
-    )
-    return Table("Matched conventional quality", columns, tuple(body), notes)
-
-
-def _bounds(found: Interval) -> tuple[str, str]:
-    if found.single:
-        return number(None), number(None)
-    return f"{found.low:+.3f}", f"{found.high:+.3f}"

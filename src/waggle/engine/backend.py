@@ -80,6 +80,8 @@ class LeanBackend:
         self._inner = int(model.config.intermediate_size)
         self._fitted = LEAST_TOKENS
         """Tokens of the largest part of a pass that had the memory it needed."""
+        self._relieved = 0
+        """How often memory was short."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         self._offers = Offers()
 
@@ -161,6 +163,7 @@ class LeanBackend:
         """
         self._void()
         self._prefixes.clear()
+        self._fitted = LEAST_TOKENS
         self.store.forget()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -231,8 +234,10 @@ class LeanBackend:
             def part(span: tuple[int, int]) -> Tensor:
                 return halved(work, range(*span), self._relieve)
 
+            relieved = self._relieved
             parts = self.lanes.map(part, spans) if self.lanes else [*map(part, spans)]
-            self._note_fit(pieces, spans)
+            if relieved == self._relieved:
+                self._note_fit(pieces, spans)
             return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _replay(
@@ -256,7 +261,7 @@ class LeanBackend:
     def _relieve(self) -> None:
         """Give back what is only kept to save time."""
         self._prefixes.clear()
-        self._fitted = LEAST_TOKENS
+        self._fitted, self._relieved = LEAST_TOKENS, self._relieved + 1
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 

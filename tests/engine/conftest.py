@@ -9,7 +9,8 @@ pytest.importorskip("torch", reason="the engine needs the llm extra")
 import torch
 
 from waggle.core.forms import IntRange
-from waggle.engine.grammar import Grammar, chain, choice
+from waggle.engine.form_making import chain, choice
+from waggle.engine.grammar import Grammar
 from waggle.engine.nano import tiny_random
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from waggle.core.errors import ConfigError
 from waggle.core.forms import IntRange, Text
 from waggle.engine.constraint import Constraint
-from waggle.engine.grammar import Common, Grammar, State, chain, choice
+from waggle.engine.form_making import chain, choice
+from waggle.engine.grammar import Common, Grammar, State
 from waggle.engine.nano import byte_tokenizer
 from waggle.engine.vocabulary import Vocabulary
 

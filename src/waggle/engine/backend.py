@@ -8,25 +8,24 @@ Invariant: what a row reads was written by itself or by its prefix.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine import flash
+from waggle.engine import flash, tempo
 from waggle.engine.decoder import Decoder
 from waggle.engine.effort import Effort
 from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
-from waggle.engine.loop import GreedyLoop, likeliest
-from waggle.engine.offers import Offers
+from waggle.engine.loop import GreedyLoop
+from waggle.engine.output import Output
 from waggle.engine.passes import Pace, Rolling, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.shortage import LEAST_TOKENS, affordable, halved, is_short
-from waggle.engine.stores import Piece, PrefixKV, Store, indices, position_bytes, sent
+from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -35,22 +34,6 @@ CPU_BUDGET = 384
 LEAST_SHARE = 24
 """Tokens that are worth a lane of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
-MOST_LOGITS = 4096
-"""States that pass the output layer at a time: expected answers ask everywhere."""
-LAYER_SECONDS = 45e-6
-"""Time of one layer's short kernels in a step, on a large GPU."""
-READING = 3.5e12
-"""Bytes per second at which such a GPU reads weights."""
-PRODUCTS = 2.2e14
-"""Operations per second at which such a GPU runs prompts of a small model."""
-DRAFTED = 1.3
-"""Time of a pass with drafts next to a step."""
-PASS_SECONDS = 0.6e-3
-"""Host time of one pass with drafts, whatever the rows: laid out, launched, read."""
-ANSWER_TOKENS = 60
-"""Tokens of a usual answer."""
-LEAST_ON_CPU = 0.25
-"""Part of answers that drafts must foretell on a CPU, where a pass costs what its tokens do."""
 
 
 class LeanBackend:
@@ -83,44 +66,17 @@ class LeanBackend:
         self._relieved = 0
         """How often memory was short."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
-        self._offers = Offers()
+        self._output = Output(self.decoder.head, self._relieve)
 
     def pace(self, rows: int) -> Pace:
-        """Return how far drafts should reach when this many rows share a pass.
-
-        A pass costs as much as `knee` tokens do beyond their own arithmetic: launches and reading
-        the weights. Measured on two cores and one H200; it steers speed alone.
-        """
-        if self.asynchronous:
-            knee = 250 + 1.5e11 / self.decoder.parameters()
-        else:
-            knee = 48.0
-        patience = knee / rows
-        return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
-
-    def _step(self, rows: float) -> float:
-        """Return the seconds that a step of so many rows takes on a large GPU."""
-        shape, dtype = self.decoder.shape, self.decoder.dtype
-        weights: int = self.decoder.parameters() * dtype.itemsize
-        # Rows are rarely as long as their caches, and some of them begin alike.
-        keys = rows * self.store.capacity * position_bytes(shape, dtype) / 1.5
-        return shape.layers * LAYER_SECONDS + (weights + keys) / READING
+        """Return how far drafts should reach when this many rows share a pass."""
+        return tempo.pace(rows, self.decoder.parameters(), self.asynchronous)
 
     def least(self, rows: int, effort: Effort) -> float:
-        """Return the part of free answers that drafts must foretell to pay, with this many rows.
-
-        A GPU rolls all rows in little more than the time of one, while the host drafts for each
-        row apart: after every pass, or for one half of the rows while the other half is run; the
-        beginnings of answers while prompts are run. From 1 on drafts never pay.
-        """
+        """Return the part of free answers that drafts must foretell to pay, with this many rows."""
         if self.loop is None:
-            return LEAST_ON_CPU
-        prompt = effort.tokens * 2 * self.decoder.parameters() / PRODUCTS
-        late = rows * max(0.0, effort.answer - prompt) / ANSWER_TOKENS
-        host, step = rows * effort.row, self._step(rows)
-        in_turn = DRAFTED * step + PASS_SECONDS + host
-        side_by_side = max(2 * DRAFTED * self._step(rows / 2), 2 * PASS_SECONDS + host)
-        return 1.0 - (step - late) / min(in_turn, side_by_side)
+            return tempo.LEAST_ON_CPU
+        return tempo.least(rows, effort, self.decoder, self.store.capacity)
 
     @property
     def rolls(self) -> bool:
@@ -307,61 +263,13 @@ class LeanBackend:
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
         """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
-            return _later(self._parted(lambda rows: self._likeliest(hidden[rows], banned), hidden))
-
-    def _parted(self, work: Callable[[slice], Tensor], hidden: Tensor) -> Tensor:
-        """Do work on states, so many at a time that their logits fit."""
-        rows = range(len(hidden))
-        spans = [rows[first : first + MOST_LOGITS] for first in rows[::MOST_LOGITS]]
-        found = [halved(work, span, self._relieve) for span in spans]
-        return found[0] if len(found) == 1 else torch.cat(found)
-
-    def _likeliest(self, hidden: Tensor, banned: Sequence[int]) -> Tensor:
-        logits = self.decoder.head(hidden)
-        for token in banned:
-            logits[:, token] = float("-inf")
-        return likeliest(logits)
+            return self._output.argmax(hidden, banned)
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Ask for each state's most likely token among those allowed to it."""
+        choose = self._output.among if self.asynchronous else self._output.few
         with torch.inference_mode():
-            return self._pick(hidden, allowed) if self.asynchronous else self._few(hidden, allowed)
-
-    def _pick(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
-        """Multiply everything and look at what is offered: one transfer and few launches."""
-        offered = sent(torch.from_numpy(self._offers.lists(allowed)), self.device)
-
-        def pick(rows: slice) -> Tensor:
-            best = likeliest(self.decoder.head(hidden[rows]).gather(1, offered[rows])).unsqueeze(1)
-            said = offered[rows].gather(1, best.clamp_min(0))
-            return torch.where(best < 0, best, said).squeeze(1)
-
-        return _later(self._parted(pick, hidden))
-
-    def _few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
-        """Multiply only the offered rows of the output matrix."""
-        offered, closed = self._offers.mask(allowed)
-        weight = self.decoder.head.weight[indices(offered, self.device)]
-        logits = F.linear(hidden, weight).masked_fill(closed, float("-inf"))
-        best: list[int] = logits.argmax(-1).tolist()
-        return lambda: [offered[index] for index in best]
-
-
-def _later(tokens: Tensor) -> Said:
-    """Begin to fetch tokens; later work on the device is not waited for."""
-    if tokens.device.type != "cuda":
-        found: list[int] = tokens.tolist()
-        return lambda: found
-    kept = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=True)
-    kept.copy_(tokens, non_blocking=True)
-    arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    arrived.record()
-
-    def wait() -> list[int]:
-        arrived.synchronize()
-        return kept.tolist()
-
-    return wait
+            return choose(hidden, allowed)
 
 
 def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:

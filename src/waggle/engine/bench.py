@@ -17,17 +17,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.engine import rivals
+from waggle.engine.bench_modes import Decode, Mode, modes
 from waggle.engine.bench_report import BenchReport, Cell, lines
 from waggle.engine.bench_setup import Ask, Setup, mean, place, prepare
 from waggle.engine.clock import Clocked
-from waggle.engine.constraint import Constraint
 from waggle.engine.engine import Engine
 from waggle.engine.limits import Limits, floors, measure
-from waggle.engine.request import Completion, Prompt
+from waggle.engine.request import Completion
 
 Say = Callable[[str], None]
 Turns = Callable[[], AbstractContextManager[Any]]
@@ -57,72 +57,6 @@ def bench(
     sizes = (batch, repeats)
     setup = prepare(model, device, dtype, sizes, prefix_tokens, tail_tokens, new_tokens)
     return compare(setup, model, place(device, dtype)[1], say, fastest, turns)
-
-
-Decode = Callable[[Engine, Setup, list[Ask]], list[Completion]]
-
-
-def bind(engine: Engine, ask: Ask) -> Constraint:
-    """Bind the grammar of a prompt, to be made when it is needed."""
-    return engine.constraint(partial(ask.grammar, engine.common))
-
-
-def free(engine: Engine, setup: Setup, work: list[Ask], expected: bool = False) -> list[Completion]:
-    """Decode freely, the grammars' forced tokens as drafts, or what is expected."""
-    return engine.generate(
-        [
-            Prompt(
-                tail=ask.tail,
-                prefix=ask.prefix,
-                skeleton=bind(engine, ask),
-                draft=ask.draft() if expected and ask.draft else (),
-                max_new_tokens=setup.new_tokens,
-                ignore_end=setup.forced,
-            )
-            for ask in work
-        ]
-    )
-
-
-def constrained(
-    engine: Engine, setup: Setup, work: list[Ask], expected: bool = False
-) -> list[Completion]:
-    """Decode within the grammars."""
-    prompts = []
-    for ask in work:
-        bound = bind(engine, ask)
-        room = setup.bound or bound.grammar.longest()
-        draft = ask.draft() if expected and ask.draft else ()
-        prompts.append(Prompt(ask.tail, ask.prefix, bound, draft=draft, max_new_tokens=room))
-    return engine.generate(prompts)
-
-
-TEACHER = "the law's teacher"
-
-
-class Mode(NamedTuple):
-    """A way of decoding."""
-
-    name: str
-    decode: Decode
-    drafts: str = "grammar and earlier answers"
-    """Where drafts come from; nothing where none are made."""
-
-    @property
-    def speculate(self) -> bool:
-        """Whether there are any."""
-        return bool(self.drafts)
-
-
-def modes(setup: Setup) -> list[Mode]:
-    """Return the ways in which a workload can be decoded."""
-    found = [Mode("free, no drafts", free, ""), Mode("free", free)]
-    bound = [Mode("constrained", constrained)]
-    if setup.work[0].draft is not None:
-        found.append(Mode("free, answer expected", partial(free, expected=True), TEACHER))
-        decode = partial(constrained, expected=True)
-        bound.append(Mode("constrained, answer expected", decode, TEACHER))
-    return [*found, *bound]
 
 
 def compare(

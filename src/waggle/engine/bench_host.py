@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
-from waggle.engine import bench, workload
+from waggle.engine import bench_modes, workload
 from waggle.engine.bench_setup import Ask, Setup
 from waggle.engine.delayed import Delayed
 from waggle.engine.engine import Engine
@@ -127,12 +127,12 @@ def _said(engine: Engine, asks: list[Ask]) -> Scripts:
     found = {ask.tail: [*(ask.draft().tokens() if ask.draft else ()), end] for ask in asks}
     for number, ask in enumerate(asks):
         if number % 10 == 0:
-            found[ask.tail] = [*recite(bench.bind(engine, ask), Random(number), HABIT), end]
+            found[ask.tail] = [*recite(bench_modes.bind(engine, ask), Random(number), HABIT), end]
     return found
 
 
 def _recited(
-    engine: Engine, setup: Setup, asks: list[Ask], decode: bench.Decode, said: Scripts
+    engine: Engine, setup: Setup, asks: list[Ask], decode: bench_modes.Decode, said: Scripts
 ) -> tuple[Spent, list[Completion]]:
     """Decode prompts with an oracle; return what that took, and the answers."""
     drafts = engine.speculate
@@ -153,12 +153,12 @@ def _timed(
     return Spent(wall - device.waited - device.sending, device.busy, wall), done
 
 
-ASKED: dict[str, tuple[bench.Decode, bool]] = {
-    "free, rolled": (bench.free, False),
-    "free": (bench.free, True),
-    "free, answer expected": (partial(bench.free, expected=True), True),
-    "constrained": (bench.constrained, True),
-    "constrained, answer expected": (partial(bench.constrained, expected=True), True),
+ASKED: dict[str, tuple[bench_modes.Decode, bool]] = {
+    "free, rolled": (bench_modes.free, False),
+    "free": (bench_modes.free, True),
+    "free, answer expected": (partial(bench_modes.free, expected=True), True),
+    "constrained": (bench_modes.constrained, True),
+    "constrained, answer expected": (partial(bench_modes.constrained, expected=True), True),
 }
 """How views are decoded, and whether anything is drafted."""
 

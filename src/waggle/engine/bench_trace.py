@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from waggle.engine.bench import Decode, constrained, free
+from waggle.engine.bench_modes import Decode, constrained, free
 from waggle.engine.bench_setup import prepare
 from waggle.engine.engine import Engine
 

@@ -22,22 +22,19 @@ from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Echo, Habits
-from waggle.engine.effort import Effort
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Common, Grammar
-from waggle.engine.judge import Judge
 from waggle.engine.passes import Backend
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.rows import FreeRow, Row
 from waggle.engine.seats import Seat, Seats, Ticket
 from waggle.engine.shortage import is_short
+from waggle.engine.trial import Trial, standing
 from waggle.engine.vocabulary import Vocabulary
 
 MAX_ECHOES = 64
 """Prefixes whose text drafts may quote."""
-EXPECTED = 0.25
-"""Part of its answers that a caller must foretell: an expected answer makes a prompt longer."""
 
 
 class Engine:
@@ -90,7 +87,7 @@ class Engine:
         self.common = Common()
         """What the grammars that are bound here have in common; for those who make them."""
         self._habits = Habits()
-        self._judge, self._given, self._effort = Judge(), Judge(), Effort()
+        self._trial = Trial()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
 
     def constraint(self, grammar: Grammar | Callable[[], Grammar]) -> Constraint:
@@ -100,16 +97,16 @@ class Engine:
     @property
     def drafts(self) -> bool:
         """Whether free answers are drafted here; if not, a skeleton is of no use."""
-        return self.speculate and self._judge.drafts and self._least < 1.0
+        return self.speculate and self._trial.drafts(self._least)
 
     @property
     def _least(self) -> float:
-        return self.backend.least(self._rows, self._effort)
+        return self.backend.least(self._rows, self._trial.effort)
 
     @property
     def expects(self) -> bool:
         """Whether answers that come with their prompts are tried here."""
-        return self.speculate and self._given.drafts and self.backend.pace(self._rows) is not None
+        return self.speculate and self._trial.expects and self.backend.pace(self._rows) is not None
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Decode every prompt; safe to call from several threads, which then share batches."""
@@ -218,10 +215,8 @@ class Engine:
             at_once = self.backend.asynchronous
             row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
         row.open()
-        if row.drafter is not None:
-            self._effort.opened(time.perf_counter() - start, len(row.prompt.tail))
-        elif not expects:
-            self._effort.rested()
+        if not expects:
+            self._trial.opened(row, time.perf_counter() - start)
 
     def _launch(self) -> bool:
         """Send every row off that is not on its way; whether there was any.
@@ -255,34 +250,15 @@ class Engine:
     def _land(self, flight: flights.Flight) -> None:
         """Hand each row of a flight what the model said."""
         for part in flight:
-            said, first = flights.sound(part.said()), 0
+            said, first, least = flights.sound(part.said()), 0, self._least
             start = time.perf_counter()
             for row in part.rows:
-                last, known, expected = first + len(row.asked), len(row.answer), bool(row.expected)
-                drafted, foretold = row.drafted, row.accepted
+                last, before = first + len(row.asked), standing(row)
                 row.aloft = False
                 row.answered(said[first:last])
                 first = last
-                right = row.accepted - foretold
-                if expected:
-                    self._given.drafted(row.drafted - drafted, right, EXPECTED)
-                else:
-                    self._weigh(row, len(row.answer) - known, right)
-            if all(isinstance(row, FreeRow) and row.drafter is not None for row in part.rows):
-                self._effort.answered(time.perf_counter() - start, len(part.rows))
-
-    def _weigh(self, row: Row, said: int, foretold: int) -> None:
-        """Note what drafts brought; a row goes on without them where they bring too little."""
-        if row.prompt.draft:
-            self._given.plain(said)
-        elif row.kind == "choice":
-            return
-        elif row.plain:
-            self._judge.plain(said)
-        else:
-            self._judge.drafted(said, foretold, self._least)
-            if not self._judge.drafts:
-                row.undrafted()
+                self._trial.weigh(row, before, least)
+            self._trial.landed(part.rows, time.perf_counter() - start)
 
     def _roll(self, rows: list[Row]) -> None:
         """Let rows that nothing is drafted for go on by themselves for some steps."""
@@ -291,7 +267,7 @@ class Engine:
         for row, tokens in zip(rows, said, strict=True):
             known = len(row.answer)
             row.rolled(flights.sound(tokens))
-            self._judge.plain(len(row.answer) - known)
+            self._trial.rolled(len(row.answer) - known)
 
     def _close(self, row: Row) -> Completion:
         if isinstance(row, FreeRow) and row.drafter is not None and row.drafter.strays:

@@ -12,43 +12,24 @@ admissible string can be spelled.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, AnyStr
+from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.core.forms import (
-    Alternatives,
     GrammarNode,
     IntRange,
     Literal,
     Sequence,
     Text,
 )
+from waggle.engine.form_making import as_form, enumerable, escaped, measured, radix
 
-MAX_FORMS = 200_000
-"""Bound on the size of a grammar; one beyond it is refused rather than walked slowly."""
 MAX_COMMON = 40_000
 """Rests and states that grammars have in common, of about a kilobyte each."""
-MAX_INTEGERS = 10_000
-"""Bound on the width of one integer range."""
 
 Item = tuple[bytes, "Rest | State | None"]
 """A label to be spelled and what follows: a rest, a state a walk has narrowed to, or the end."""
-
-
-def chain(*parts: GrammarNode | str) -> Sequence:
-    """Concatenate forms; plain strings become literals."""
-    return Sequence(tuple(_form(part) for part in parts))
-
-
-def choice(*options: GrammarNode | str) -> Alternatives:
-    """Offer forms as alternatives; plain strings become literals."""
-    return Alternatives(tuple(_form(option) for option in options))
-
-
-def _form(value: GrammarNode | str) -> GrammarNode:
-    return Literal(value) if isinstance(value, str) else value
 
 
 class State:
@@ -136,8 +117,8 @@ class Grammar:
     @staticmethod
     def of(form: GrammarNode | str) -> Grammar:
         """Check a form and return its language."""
-        root = _form(form)
-        return Grammar(root, _size(root, {}))
+        root = as_form(form)
+        return Grammar(root, measured(root, {}))
 
     @staticmethod
     def of_strings(texts: Iterable[str]) -> Grammar:
@@ -145,12 +126,12 @@ class Grammar:
         words = sorted(set(texts))
         if not words:
             raise ConfigError("a grammar needs at least one admissible string; give it one")
-        return Grammar.of(_radix(words, {}))
+        return Grammar.of(radix(words, {}))
 
     def longest(self) -> int:
         """Return the length in bytes of the longest admissible string."""
         if self._size is None:
-            self._size = _size(self._form, {})
+            self._size = measured(self._form, {})
         return self._size
 
     def start(self) -> State:
@@ -191,7 +172,7 @@ class Grammar:
     ) -> bool:
         """Add what a form may begin with; whether all of it may also be nothing."""
         if isinstance(form, Literal):
-            return self._label(_spell(form.text), after, items)
+            return self._label(escaped(form.text), after, items)
         if isinstance(form, IntRange):
             for value in range(form.low, form.high + 1):
                 self._label(b"%d" % value, after, items)
@@ -202,7 +183,7 @@ class Grammar:
         if isinstance(form, Sequence):
             first = self._chain(form.parts, after, shared)
             return first is None or self._unfold(first.form, first.after, items, first.shared)
-        empty = [self._unfold(option, after, items, shared) for option in _listed(form)]
+        empty = [self._unfold(option, after, items, shared) for option in enumerable(form)]
         return any(empty)
 
     def _label(self, text: bytes, after: Rest | None, items: dict[Item, None]) -> bool:
@@ -221,7 +202,7 @@ class Grammar:
             rest.forced = b"", rest
             if isinstance(rest.form, Literal):
                 text, target = self._forced(rest.after)
-                rest.forced = _spell(rest.form.text) + text, target
+                rest.forced = escaped(rest.form.text) + text, target
             elif isinstance(rest.form, Sequence):
                 rest.forced = self._forced(self._chain(rest.form.parts, rest.after, rest.shared))
         return rest.forced
@@ -269,79 +250,9 @@ def _is_common(form: GrammarNode) -> bool:
     return isinstance(form, Sequence) and form.common
 
 
-def common_prefix(labels: list[AnyStr]) -> AnyStr:
-    """Return the longest common prefix of strings."""
-    first, last = min(labels), max(labels)
-    if last.startswith(first):
-        return first
-    length = next(i for i, (x, y) in enumerate(zip(first, last, strict=False)) if x != y)
-    return first[:length]
-
-
 def merge(states: list[State]) -> State:
     """Return the state that allows what any of the states allows."""
     if len(states) == 1:
         return states[0]
     items = dict.fromkeys(item for state in states for item in state.items)
     return State(tuple(items), any(state.accepting for state in states))
-
-
-def _spell(text: str) -> bytes:
-    """Return a text in ASCII; what is outside stands inside a JSON document and is escaped."""
-    if text.isascii():
-        return text.encode()
-    return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text).encode()
-
-
-def _listed(form: Alternatives) -> list[GrammarNode]:
-    """Return the alternatives that can be listed, or the free text if it is all there is."""
-    listed: list[GrammarNode] = [o for o in form.options if not isinstance(o, Text)]
-    return listed or list(form.options)
-
-
-def _size(form: GrammarNode, known: dict[int, int]) -> int:
-    """Return the length in bytes of the longest string of a form, refusing bad forms."""
-    if isinstance(form, Literal):
-        return len(form.text) if form.text.isascii() else len(_spell(form.text))
-    size = known.get(id(form))
-    if size is None:
-        if len(known) >= MAX_FORMS:
-            raise ConfigError(f"a grammar may have at most {MAX_FORMS} forms; offer fewer options")
-        size = known[id(form)] = _measure(form, known)
-    return size
-
-
-def _measure(form: GrammarNode, known: dict[int, int]) -> int:
-    if isinstance(form, Sequence):
-        return sum([_size(part, known) for part in form.parts])
-    if isinstance(form, IntRange):
-        if not 0 <= form.high - form.low < MAX_INTEGERS:
-            raise ConfigError(
-                f"integer range {form.low}..{form.high} is empty or too wide; narrow it"
-            )
-        return max(len(str(form.low)), len(str(form.high)))
-    if isinstance(form, Alternatives):
-        if not form.options:
-            raise ConfigError("a choice needs at least one option; give it one")
-        return max([_size(option, known) for option in form.options])
-    return 0
-
-
-def _radix(words: list[str], shared: dict[tuple[str, ...], GrammarNode]) -> GrammarNode:
-    """Return sorted words as a form that shares heads; equal sets of tails become one form."""
-    key = tuple(words)
-    known = shared.get(key)
-    if known is not None:
-        return known
-    options: list[GrammarNode] = [Literal("")] if not words[0] else []
-    index = len(options)
-    while index < len(words):
-        stop = index + 1
-        while stop < len(words) and words[stop][0] == words[index][0]:
-            stop += 1
-        head = common_prefix([words[index], words[stop - 1]])
-        tails = [word[len(head) :] for word in words[index:stop]]
-        options.append(chain(head, _radix(tails, shared) if tails != [""] else ""))
-        index = stop
-    found = shared[key] = options[0] if len(options) == 1 else Alternatives(tuple(options))
-    return found

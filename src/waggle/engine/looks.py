@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waggle.engine.grammar import END, Grammar, State, common_prefix
+from waggle.engine.form_making import common_prefix
+from waggle.engine.grammar import END, Grammar, State
 from waggle.engine.vocabulary import Vocabulary
 
 LOOKAHEAD = 8

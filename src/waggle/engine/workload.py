@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from waggle.core.forms import GrammarNode, IntRange
-from waggle.engine.grammar import Common, Grammar, chain, choice
+from waggle.engine.form_making import chain, choice
+from waggle.engine.grammar import Common, Grammar
 
 INSTRUCTION = (
     "You are one anonymous member of a changing local network. Use only the private proposal, "

@@ -1,0 +1,86 @@
+"""The output layer: from states to tokens, without waiting for a device that works by itself.
+
+Invariant: a token is -1 where logits are no numbers, never another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from waggle.engine.linear import Linear
+from waggle.engine.loop import likeliest
+from waggle.engine.offers import Offers
+from waggle.engine.passes import Said
+from waggle.engine.shortage import halved
+from waggle.engine.stores import indices, sent
+
+MOST_LOGITS = 4096
+"""States that pass the output layer at a time: expected answers ask everywhere."""
+
+
+class Output:
+    """Asks a head for tokens; `relieve` gives memory back where logits do not fit."""
+
+    def __init__(self, head: Linear, relieve: Callable[[], None]) -> None:
+        self._head = head
+        self._device = head.weight.device
+        self._relieve = relieve
+        self._offers = Offers()
+
+    def argmax(self, hidden: Tensor, banned: Sequence[int]) -> Said:
+        """Ask for the most likely next token of each state, banned tokens aside."""
+        return _later(self._parted(lambda rows: self._likeliest(hidden[rows], banned), hidden))
+
+    def _parted(self, work: Callable[[slice], Tensor], hidden: Tensor) -> Tensor:
+        """Do work on states, so many at a time that their logits fit."""
+        rows = range(len(hidden))
+        spans = [rows[first : first + MOST_LOGITS] for first in rows[::MOST_LOGITS]]
+        found = [halved(work, span, self._relieve) for span in spans]
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def _likeliest(self, hidden: Tensor, banned: Sequence[int]) -> Tensor:
+        logits = self._head(hidden)
+        for token in banned:
+            logits[:, token] = float("-inf")
+        return likeliest(logits)
+
+    def among(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Multiply everything and look at what is offered: one transfer and few launches."""
+        offered = sent(torch.from_numpy(self._offers.lists(allowed)), self._device)
+
+        def pick(rows: slice) -> Tensor:
+            best = likeliest(self._head(hidden[rows]).gather(1, offered[rows])).unsqueeze(1)
+            said = offered[rows].gather(1, best.clamp_min(0))
+            return torch.where(best < 0, best, said).squeeze(1)
+
+        return _later(self._parted(pick, hidden))
+
+    def few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Multiply only the offered rows of the output matrix."""
+        offered, closed = self._offers.mask(allowed)
+        weight = self._head.weight[indices(offered, self._device)]
+        logits = F.linear(hidden, weight).masked_fill(closed, float("-inf"))
+        best: list[int] = logits.argmax(-1).tolist()
+        return lambda: [offered[index] for index in best]
+
+
+def _later(tokens: Tensor) -> Said:
+    """Begin to fetch tokens; later work on the device is not waited for."""
+    if tokens.device.type != "cuda":
+        found: list[int] = tokens.tolist()
+        return lambda: found
+    kept = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=True)
+    kept.copy_(tokens, non_blocking=True)
+    arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+
+    def wait() -> list[int]:
+        arrived.synchronize()
+        return kept.tolist()
+
+    return wait

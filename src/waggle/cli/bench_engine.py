@@ -48,7 +48,8 @@ def engine(
         tail_tokens: Prompt tokens of one node, about.
         new_tokens: Answer tokens of free decoding; of a law, at most.
         repeats: How many batches of new prompts are decoded.
-        host_only: Measure the engine's own work alone, with a model that answers at once.
+        host_only: Measure the engine's own work alone, with a model that answers at once, and how
+            much of it a made-up device would hide.
         fastest: Measure only the configuration of `generate` that is known as the fastest.
         turns: A file; commands that share a machine and name the same one make themselves ready
             side by side and measure one after the other.

@@ -2,13 +2,14 @@
 
 Grammars are bound, walked and drafted, rows are queued, packed and closed as in a real run; the
 oracle's own time is taken off. The rate is an upper bound on decisions per second of one process,
-however fast the device is. Beside it stands what a decision would take with a device that is as
-slow as one H200 with SmolLM2-135M (`waggle.engine.delayed`): the nearer to the larger of host and
+however fast the device is. Beside it stands what a decision would take with a device about as slow
+as one H200 with SmolLM2-135M (`waggle.engine.delayed`): the nearer to the larger of host and
 device, and the farther from their sum, the more of the host's work is hidden.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -147,6 +148,8 @@ def _timed(
     """Let an engine work with an oracle that is late; processor time counts as the host's."""
     device = Delayed(oracle)
     engine.backend = device
+    gc.collect()
+    gc.freeze()  # as laws do once they are loaded
     start = device.now()
     done = work()
     wall = device.now() - start

@@ -17,7 +17,10 @@ from waggle.engine.passes import Backend, Pace, Rolling, Said
 
 
 class Costs(NamedTuple):
-    """What passes take, in seconds: by default about what SmolLM2-135M takes on one H200."""
+    """What passes take, in seconds: by default about what SmolLM2-135M takes on one H200.
+
+    Measured there for the device; what the host takes to send passes off is a guess.
+    """
 
     step: float = 1.6e-3
     """A pass, whatever is in it."""

@@ -74,9 +74,9 @@ def test_once_there_are_records_a_pass_as_written_leaves_its_memory_to_others(
         self._pool = (0, 1)
         return by_doing(self, shown)
 
+    run: Captured[Flat] = Captured(lambda shown: {"n": len(shown.where)})
     monkeypatch.setattr(Captured, "_record", record)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: left.append(len(run._met)))
-    run = Captured(lambda shown: {"n": len(shown.where)})
     for count in (4, 4, 5, 4, 5, 6):
         run(pass_of(0, count))
     assert left == [2, 3]

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from waggle.engine.effort import Effort
-from waggle.engine.passes import Backend, Pace, Rolling, Said
+from waggle.engine.around import Around
+from waggle.engine.passes import Backend, Rolling, Said
 
 
-class Clocked:
+class Clocked(Around):
     """Passes everything on and adds up the time by kind of work.
 
     With `wait` every piece of work is waited for, so that its own time is seen. Without, nothing
@@ -24,7 +24,7 @@ class Clocked:
         wait: Callable[[], None] | None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.backend = backend
+        super().__init__(backend)
         kinds = ("sending", "waiting", "steps") if wait is None else ("prompt", "steps", "output")
         self.seconds = dict.fromkeys(kinds, 0.0)
         self.passes = 0
@@ -55,48 +55,11 @@ class Clocked:
         found: list[int] = self._timed("waiting", said)
         return found
 
-    def pace(self, rows: int) -> Pace | None:
-        """As the watched backend."""
-        return self.backend.pace(rows)
-
-    def least(self, rows: int, effort: Effort) -> float:
-        """As the watched backend."""
-        return self.backend.least(rows, effort)
-
-    @property
-    def rolls(self) -> bool:
-        """As the watched backend."""
-        return self.backend.rolls
-
     def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
         """Time the steps, their output layer included."""
         found: list[list[int]] = self._timed("steps", lambda: self.backend.roll(rows, ends))
         self.passes += len(found[0])
         return found
-
-    def prime(self, most: int) -> None:
-        """As the watched backend."""
-        self.backend.prime(most)
-
-    def describe(self) -> str:
-        """As the watched backend."""
-        return self.backend.describe()
-
-    def room(self, prefix: int, own: int) -> int:
-        """As the watched backend."""
-        return self.backend.room(prefix, own)
-
-    def reserve(self, prefix: int, own: int) -> None:
-        """As the watched backend."""
-        self.backend.reserve(prefix, own)
-
-    def forget(self) -> None:
-        """As the watched backend."""
-        self.backend.forget()
-
-    def release(self, slot: int) -> None:
-        """As the watched backend."""
-        self.backend.release(slot)
 
     def run(
         self,

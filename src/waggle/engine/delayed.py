@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from waggle.engine.effort import Effort
-from waggle.engine.passes import Backend, Pace, Rolling, Said
+from waggle.engine.around import Around
+from waggle.engine.passes import Backend, Rolling, Said
 
 
 class Costs(NamedTuple):
@@ -37,7 +37,7 @@ class Costs(NamedTuple):
 H200 = Costs()
 
 
-class Delayed:
+class Delayed(Around):
     """Passes everything on, and hands answers out when a device would have them."""
 
     asynchronous = True
@@ -48,7 +48,7 @@ class Delayed:
         costs: Costs = H200,
         clock: Callable[[], float] = time.process_time,
     ) -> None:
-        self.backend = backend
+        super().__init__(backend)
         self.busy = self.waited = self.sending = 0.0
         """Seconds the device worked, the host waited for it, and the host sent passes off."""
         self._costs = costs
@@ -117,39 +117,6 @@ class Delayed:
         """Ask behind the last pass."""
         return self._late(self._aside(lambda: self.backend.choose(hidden, allowed)))
 
-    def pace(self, rows: int) -> Pace | None:
-        """As the other backend."""
-        return self.backend.pace(rows)
-
-    def least(self, rows: int, effort: Effort) -> float:
-        """As the other backend."""
-        return self.backend.least(rows, effort)
-
-    @property
-    def rolls(self) -> bool:
-        """As the other backend."""
-        return self.backend.rolls
-
-    def prime(self, most: int) -> None:
-        """As the other backend."""
-        self.backend.prime(most)
-
     def describe(self) -> str:
-        """As the other backend."""
-        return f"{self.backend.describe()}, late"
-
-    def room(self, prefix: int, own: int) -> int:
-        """As the other backend."""
-        return self.backend.room(prefix, own)
-
-    def reserve(self, prefix: int, own: int) -> None:
-        """As the other backend."""
-        self.backend.reserve(prefix, own)
-
-    def forget(self) -> None:
-        """As the other backend."""
-        self.backend.forget()
-
-    def release(self, slot: int) -> None:
-        """As the other backend."""
-        self.backend.release(slot)
+        """As the other backend, and late."""
+        return f"{super().describe()}, late"

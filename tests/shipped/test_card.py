@@ -163,6 +163,15 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
         one["episodes"] = 1 if one["method"] == "plain" else 5
     assert failures(law, {"runs": [run]}) == [named[0].replace(", plain 0.950", "")]
     assert "| 0.950 / 1.00 (1) |" in card(law, {"runs": [run]})
+
+
+def test_scores_that_are_nearly_one_are_told_apart(exported: Export, root: Path) -> None:
+    law = pack(exported("full"), root / "nano", {}).manifest
+    scores = {"mine": 0.34512, "plain": 0.34534}
+    cells = [{"task": "near", "n": 64, "method": m, "score": s, "episodes": 5}
+             for m, s in scores.items()]  # fmt: skip
+    run = {"title": "t", "laws": {"mine": "nano", "plain": "heuristic"}, "cells": cells}
+    assert failures(law, {"runs": [run]}) == ["t, near, N = 64: mine 0.3451, below plain 0.3453."]
     assert failures(law, {}) == [
         "None measured yet: no diagnosis and no run is part of the results."
     ]

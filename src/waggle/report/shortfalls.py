@@ -7,7 +7,7 @@ law is held against others only on tasks of which both have all episodes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from waggle.laws.digest import of_manifest
@@ -74,15 +74,23 @@ def _shortfalls(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
             mine = by_method.get(name)
             if mine is None:
                 continue
-            above = [
-                f"{method} {number(score)}"
+            above = {
+                method: score
                 for method, score in by_method.items()
                 if method != name
                 and mine < (GOAL * score if run["laws"].get(method) == EXPERT else score)
-            ]
+            }
             if above:
+                digits = _digits(mine, above.values())
+                others = ", ".join(f"{m} {number(score, digits)}" for m, score in above.items())
                 where = f"{run['title']}, {task}, N = {n}"
-                yield f"{where}: {name} {number(mine)}, below {', '.join(above)}."
+                yield f"{where}: {name} {number(mine, digits)}, below {others}."
+
+
+def _digits(mine: float, others: Iterable[float]) -> int:
+    """Return how many digits show that a score is below others: three, or some more."""
+    nearest = min(others)
+    return next((d for d in (3, 4, 5) if number(mine, d) != number(nearest, d)), 6)
 
 
 def strangers(law: Manifest, run: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ The kernel and the capture need CUDA; everything around them is run here with th
 attention and a replay that is eager.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
 from waggle.engine.graphs import LONGEST, StepGraphs, bucket
 from waggle.engine.loop import STRETCH, GreedyLoop
+from waggle.engine.passes import Running
 from waggle.engine.request import Prompt
 from waggle.engine.row_store import RowStore
 from waggle.engine.stores import Piece
@@ -222,9 +224,9 @@ def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any
     sent: list[tuple[bool, int]] = []
     run = engine.backend.run
 
-    def watched(*given: Any) -> Any:
-        sent.append((given[2][0] == 0, len(given[0])))
-        return run(*given)
+    def watched(rows: Sequence[Running]) -> Any:
+        sent.append((rows[0].start == 0, len(rows)))
+        return run(rows)
 
     engine.backend.run = watched  # type: ignore[method-assign]
     assert [done.tokens for done in engine.generate(batch)] == want

@@ -14,7 +14,7 @@ from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.delayed import Costs, Delayed
 from waggle.engine.engine import Engine
 from waggle.engine.oracle import Oracle, recite
-from waggle.engine.passes import Pace
+from waggle.engine.passes import Pace, Running
 from waggle.engine.request import Prompt
 
 OPEN, FOLLOW = 0.5e-3, 0.1e-3
@@ -108,8 +108,8 @@ def test_passes_are_done_one_after_the_other() -> None:
     device = Delayed(
         Oracle({(1,): [2, 3], (4,): [5]}, Pace(1.0, 1, 1)), Costs(1.0, 0, 0, 0, 0.25), float
     )
-    first = device.argmax(device.run([0], [[1]], [0], [[0]], [()]))
-    second = device.argmax(device.run([1], [[4]], [0], [[0]], [()]))
+    first = device.argmax(device.run([Running(0, [1], 0, [0], ())]))
+    second = device.argmax(device.run([Running(1, [4], 0, [0], ())]))
     assert device.now() == 0.5, "sending takes the host's time"
     assert second() == [5] and device.now() == 2.0
     assert first() == [2] and device.now() == 2.0, "what is done is not waited for"

@@ -7,7 +7,7 @@ Invariant: every relation reads the view and the write alone.
 
 from __future__ import annotations
 
-from waggle.core.schema import Decision, Trace, View
+from waggle.core.schema import Decision, Evidence, Trace, View
 
 
 def is_incident(view: View, channel: str) -> bool:
@@ -17,26 +17,22 @@ def is_incident(view: View, channel: str) -> bool:
 
 def is_fresh(view: View, deposit: Trace) -> bool:
     """Whether a deposit stays within one row of private evidence on its claim."""
-    return any(
+    return any(_within(deposit, row) for row in view.private.evidence)
+
+
+def is_relay(view: View, deposit: Trace) -> bool:
+    """Whether a deposit repeats an incident trace, amplifies nothing and loses a ttl step."""
+    return any(deposit.ttl < trace.ttl and _within(deposit, trace) for trace in view.traces)
+
+
+def _within(deposit: Trace, row: Evidence | Trace) -> bool:
+    """Whether a deposit claims no more than a row of evidence or an incident trace does."""
+    return (
         row.claim == deposit.claim
         and deposit.novelty <= row.novelty
         and deposit.support <= row.support
         and deposit.conflict <= row.conflict
         and deposit.direction == row.direction
-        for row in view.private.evidence
-    )
-
-
-def is_relay(view: View, deposit: Trace) -> bool:
-    """Whether a deposit repeats an incident trace, amplifies nothing and loses a ttl step."""
-    return any(
-        trace.claim == deposit.claim
-        and deposit.novelty <= trace.novelty
-        and deposit.support <= trace.support
-        and deposit.conflict <= trace.conflict
-        and deposit.ttl < trace.ttl
-        and deposit.direction == trace.direction
-        for trace in view.traces
     )
 
 

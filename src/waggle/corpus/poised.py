@@ -109,17 +109,15 @@ def _told(draw: Draw, words: Words, view: View) -> View:
 def _swapped(view: View, words: Words, own: int) -> View:
     """Let the node and whoever goes first change places in the order."""
 
-    def swapped(facts: Mapping[str, Json]) -> dict[str, Json]:
-        place = {0: own, own: 0}.get(_place(facts, words, -1))
-        return dict(facts) if place is None else {**facts, words.order: place}
-
-    def row(old: Port | ClaimRow) -> Facts:
-        return swapped(old.facts)  # type: ignore[return-value]
+    def swapped(row: Port | ClaimRow) -> Facts:
+        place = {0: own, own: 0}.get(_place(row.facts, words, -1))
+        return row.facts if place is None else {**row.facts, words.order: place}
 
     private = view.private
-    view = _with(view, ports=_each(private.channels, row), claims=_each(private.claims, row))
-    private = msgspec.structs.replace(view.private, observation=swapped(private.observation))
-    return msgspec.structs.replace(view, private=private)
+    rows = _each(private.channels, swapped), _each(private.claims, swapped)
+    observation = {**private.observation, words.order: 0}
+    private = msgspec.structs.replace(private, observation=observation)
+    return _with(msgspec.structs.replace(view, private=private), *rows)
 
 
 def _agreed(view: View, words: Words) -> View:

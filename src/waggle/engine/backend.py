@@ -21,7 +21,7 @@ from waggle.engine.graphs import StepGraphs
 from waggle.engine.lanes import Lanes
 from waggle.engine.loop import GreedyLoop
 from waggle.engine.output import Output
-from waggle.engine.passes import Pace, Rolling, Said
+from waggle.engine.passes import Pace, Rolling, Running, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.shortage import LEAST_TOKENS, affordable, halved, is_short
@@ -165,16 +165,10 @@ class LeanBackend:
         work(first) if self.lanes is None else self.lanes.map(work, [first])
         return store.prefix(len(tokens))
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        asked: Sequence[Sequence[int]],
-        prefixes: Sequence[tuple[int, ...]],
-    ) -> Tensor:
-        """Run one chunk per row; return hidden states at the asked offsets of each row in turn."""
-        pieces = [Piece(*row) for row in zip(slots, chunks, starts, strict=True)]
+    def run(self, rows: Sequence[Running]) -> Tensor:
+        """Run tokens of each row; return hidden states at the asked offsets of each in turn."""
+        pieces = [Piece(row.slot, row.tokens, row.start) for row in rows]
+        asked, prefixes = [row.asked for row in rows], [row.prefix for row in rows]
         with torch.inference_mode():
             # By identity: a prefix is long, and rows mostly share the very same one.
             known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
@@ -184,8 +178,8 @@ class LeanBackend:
                 return found
             spans = self._spans(pieces)
 
-            def work(rows: slice) -> Tensor:
-                return self._run_packed(pieces[rows], kept[rows], asked[rows])
+            def work(some: slice) -> Tensor:
+                return self._run_packed(pieces[some], kept[some], asked[some])
 
             def part(span: tuple[int, int]) -> Tensor:
                 return halved(work, range(*span), self._relieve)

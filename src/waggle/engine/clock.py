@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from waggle.engine.around import Around
-from waggle.engine.passes import Backend, Rolling, Said
+from waggle.engine.passes import Backend, Rolling, Running, Said
 
 
 class Clocked(Around):
@@ -61,18 +61,17 @@ class Clocked(Around):
         self.passes += len(found[0])
         return found
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        asked: Sequence[Sequence[int]],
-        prefixes: Sequence[tuple[int, ...]],
-    ) -> Any:
+    def run(self, rows: Sequence[Running]) -> Any:
         """Time prompts apart from steps."""
         self.passes += 1
-        kind = "sending" if self._wait is None else "steps" if all(starts) else "prompt"
-        return self._timed(kind, lambda: self.backend.run(slots, chunks, starts, asked, prefixes))
+        kind = (
+            "sending"
+            if self._wait is None
+            else "steps"
+            if all(row.start for row in rows)
+            else "prompt"
+        )
+        return self._timed(kind, lambda: self.backend.run(rows))
 
     def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
         """Time the output layer."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from waggle.engine.around import Around
-from waggle.engine.passes import Backend, Rolling, Said
+from waggle.engine.passes import Backend, Rolling, Running, Said
 
 
 class Costs(NamedTuple):
@@ -86,20 +86,13 @@ class Delayed(Around):
 
         return wait
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        asked: Sequence[Sequence[int]],
-        prefixes: Sequence[tuple[int, ...]],
-    ) -> Any:
+    def run(self, rows: Sequence[Running]) -> Any:
         """Send a pass off."""
         costs = self._costs
-        tokens = sum(map(len, chunks))
-        launch = costs.launch if all(starts) else costs.begin
-        self._send(costs.step + costs.row * len(slots) + costs.token * tokens, launch)
-        return self._aside(lambda: self.backend.run(slots, chunks, starts, asked, prefixes))
+        tokens = sum(len(row.tokens) for row in rows)
+        launch = costs.launch if all(row.start for row in rows) else costs.begin
+        self._send(costs.step + costs.row * len(rows) + costs.token * tokens, launch)
+        return self._aside(lambda: self.backend.run(rows))
 
     def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
         """Take as long as the steps, and wait for them."""

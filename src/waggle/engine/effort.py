@@ -3,7 +3,8 @@
 Whether drafts pay depends on how fast this host makes them; that is seen, not known beforehand. A
 single answer says little (the first of a kind are dear, and a machine has other things to do), so
 estimates move slowly, and go back to the usual while nothing is drafted. Invariant: speed alone
-depends on them, never an answer.
+depends on them; but which tokens share a pass follows from them, so that on a GPU in bfloat16
+near-ties may fall otherwise from run to run. On a CPU nothing is steered by them.
 """
 
 from __future__ import annotations

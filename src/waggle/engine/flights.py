@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from waggle.core.errors import WaggleError
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.passes import Backend, Rolling, Said
+from waggle.engine.passes import Backend, Rolling, Running, Said
 from waggle.engine.rows import Row
 
 PORTIONS = 4
@@ -60,11 +60,7 @@ def send(backend: Backend, rows: Sequence[Row], closing: Sequence[int]) -> Fligh
     """Run what is pending in some rows, those of a kind together, and ask what follows."""
     rows = sorted(rows, key=lambda row: row.kind)
     hidden = backend.run(
-        [row.slot for row in rows],
-        [row.pending for row in rows],
-        [row.cached for row in rows],
-        [row.asked for row in rows],
-        [row.prompt.prefix for row in rows],
+        [Running(r.slot, r.pending, r.cached, r.asked, r.prompt.prefix) for r in rows]
     )
     for row in rows:
         row.advanced()

@@ -13,7 +13,7 @@ import numpy as np
 
 from waggle.engine.constraint import Constraint
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Pace, Rolling, Said
+from waggle.engine.passes import Pace, Rolling, Running, Said
 
 STRETCH = 16
 """Steps of one roll, as on a GPU."""
@@ -88,18 +88,10 @@ class Oracle:
                 return length, script
         raise KeyError("the oracle has no script for this prompt")
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        asked: Sequence[Sequence[int]],
-        prefixes: Sequence[tuple[int, ...]],
-    ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def run(self, rows: Sequence[Running]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the next scripted token at each asked offset, as its state."""
         said: list[int] = []
-        given = zip(slots, chunks, starts, asked, prefixes, strict=True)
-        for slot, chunk, start, offsets, prefix in given:
+        for slot, chunk, start, offsets, prefix in rows:
             if start == 0:
                 self._rows[slot] = (*self._script(chunk), len(prefix))
             tail, script, _ = self._rows[slot]

@@ -32,6 +32,18 @@ class Rolling(NamedTuple):
     """Whether end tokens are banned."""
 
 
+class Running(NamedTuple):
+    """A row to be run: tokens behind those it has, and where it asks."""
+
+    slot: int
+    tokens: Sequence[int]
+    start: int
+    """Own tokens that were run before; 0 for a row that enters."""
+    asked: Sequence[int]
+    """Offsets in the tokens behind which the next one is wanted."""
+    prefix: tuple[int, ...]
+
+
 class Backend(Protocol):
     """Runs rows of tokens and reads the model's next ones."""
 
@@ -76,15 +88,8 @@ class Backend(Protocol):
         """Make room for rows of this many own positions after this long a prefix."""
         ...
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        asked: Sequence[Sequence[int]],
-        prefixes: Sequence[tuple[int, ...]],
-    ) -> Any:
-        """Run one chunk per row; return states at the asked offsets of each row in turn."""
+    def run(self, rows: Sequence[Running]) -> Any:
+        """Run tokens of each row; return states at the asked offsets of each in turn."""
         ...
 
     def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Rolling, Said
+from waggle.engine.passes import Rolling, Running, Said
 
 MAX_PREFIXES = 4
 
@@ -87,25 +87,17 @@ class PlainBackend:
         logits: Tensor = found.logits[0]
         return logits
 
-    def run(
-        self,
-        slots: Sequence[int],
-        chunks: Sequence[Sequence[int]],
-        starts: Sequence[int],
-        asked: Sequence[Sequence[int]],
-        prefixes: Sequence[tuple[int, ...]],
-    ) -> Tensor:
-        """Run one chunk per row; return the logits at the asked offsets of each."""
-        rows = []
-        given = zip(slots, chunks, starts, asked, prefixes, strict=True)
+    def run(self, rows: Sequence[Running]) -> Tensor:
+        """Run tokens of each row; return the logits at the asked offsets of each."""
+        found = []
         with torch.inference_mode():
-            for slot, chunk, start, offsets, prefix in given:
+            for slot, chunk, start, offsets, prefix in rows:
                 if start == 0:
                     self._caches[slot] = self._prefix(prefix)
                 kept = len(chunk) - offsets[0]
                 logits = self._forward(chunk, self._caches[slot], kept)
-                rows.append(logits[[offset - offsets[0] for offset in offsets]])
-            return torch.cat(rows)
+                found.append(logits[[offset - offsets[0] for offset in offsets]])
+            return torch.cat(found)
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
         """Ask for the most likely next token of each row of logits, banned tokens aside."""

@@ -25,9 +25,9 @@ class Around:
         """As the other backend."""
         return self.backend.rolls
 
-    def prime(self, most: int) -> None:
+    def prime(self, most: int, prompt: int) -> None:
         """As the other backend."""
-        self.backend.prime(most)
+        self.backend.prime(most, prompt)
 
     def describe(self) -> str:
         """As the other backend."""

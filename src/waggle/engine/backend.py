@@ -1,7 +1,8 @@
 """Where the lean decoder, its caches and its prefixes meet batches of rows.
 
-Shared prefixes are run once and kept; each row owns a cache slot. On CUDA steps replay captured
-graphs (see `waggle.engine.graphs`); prompts and every CPU step run packed, without padding.
+Shared prefixes are run once and kept; each row owns a cache slot. On CUDA passes of shapes that
+come up often replay captured graphs (see `waggle.engine.graphs`); all others, and every pass on a
+CPU, run packed, without padding.
 Invariant: what a row reads was written by itself or by its prefix.
 """
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from waggle.engine import flash, tempo
 from waggle.engine.decoder import Decoder
 from waggle.engine.effort import Effort
-from waggle.engine.graphs import StepGraphs
+from waggle.engine.graphs import PassGraphs
 from waggle.engine.lanes import Lanes
 from waggle.engine.loop import GreedyLoop
 from waggle.engine.output import Output
@@ -43,14 +44,14 @@ class LeanBackend:
         self.decoder = Decoder(model)
         self.device = self.decoder.device
         self.store: Store
-        self.graphs: StepGraphs | None = None
+        self.graphs: PassGraphs | None = None
         self.loop: GreedyLoop | None = None
         shape, dtype = self.decoder.shape, self.decoder.dtype
         if flash.works(self.device, dtype, shape.heads, shape.kv_heads, shape.head_dim):
             store = RowStore(shape, max_rows, dtype, self.device)
             store.mixer = self.decoder.kernels
             if graphs:
-                self.graphs = StepGraphs(self.decoder, store)
+                self.graphs = PassGraphs(self.decoder, store)
                 self.loop = GreedyLoop(self.decoder, store)
             self.store = store
         else:
@@ -124,11 +125,11 @@ class LeanBackend:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def prime(self, most: int) -> None:
-        """Make steps of up to this many tokens ready, where making ready takes time."""
+    def prime(self, most: int, prompt: int) -> None:
+        """Make steps of up to this many tokens ready, and passes with prompts of this length."""
         if self.graphs is not None:
             with torch.inference_mode():
-                self.graphs.prime(most)
+                self.graphs.prime(most, prompt)
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""
@@ -173,13 +174,12 @@ class LeanBackend:
             # By identity: a prefix is long, and rows mostly share the very same one.
             known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
             kept = [known[id(tokens)] for tokens in prefixes]
-            found = self._replay(pieces, kept, asked)
-            if found is not None:
-                return found
             spans = self._spans(pieces)
 
             def work(some: slice) -> Tensor:
-                return self._run_packed(pieces[some], kept[some], asked[some])
+                given = pieces[some], kept[some], asked[some]
+                found = self._replay(*given)
+                return self._run_packed(*given) if found is None else found
 
             def part(span: tuple[int, int]) -> Tensor:
                 return halved(work, range(*span), self._relieve)
@@ -196,12 +196,12 @@ class LeanBackend:
         prefixes: Sequence[PrefixKV],
         asked: Sequence[Sequence[int]],
     ) -> Tensor | None:
-        """Run a small step as it was recorded; None where it is none, or does not fit."""
-        if self.graphs is None or not self.graphs.fits(pieces):
+        """Run a pass as it was recorded; None where it was not, or there is no room to do so."""
+        if self.graphs is None:
             return None
         try:
-            keep = indices(_flat(pieces, asked), self.device)
-            return self.graphs.run(pieces, prefixes)[keep]
+            found = self.graphs.run(pieces, prefixes)
+            return None if found is None else found[indices(_flat(pieces, asked), self.device)]
         except RuntimeError as error:
             if not is_short(error):
                 raise

@@ -67,7 +67,7 @@ def compare(
     variants = rivals.ready(setup, fastest, say)
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.batch)
     chosen = [mode for mode in modes(setup) if _warmed(engine, setup, mode, say)]
-    engine.backend.prime(32 * setup.batch)
+    engine.backend.prime(32 * setup.batch, setup.longest)
     gc.collect()
     gc.freeze()  # as laws do once they are loaded
     with turns():

@@ -48,6 +48,11 @@ class Setup:
     bound: int = 0
     """Longest constrained answer; 0 takes the longest of each grammar."""
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest own part of a prompt, by those that warm up."""
+        return max(len(ask.tail) for ask in self.warm)
+
     def wait(self) -> None:
         """Wait for the device."""
         if self.device.startswith("cuda"):

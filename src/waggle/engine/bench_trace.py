@@ -25,7 +25,7 @@ def trace(model: str, device: str, dtype: str, batch: int, new_tokens: int) -> l
     found = [f"{model}, {batch} rows: {engine.backend.describe()}"]
     for mode, decode in MODES.items():
         decode(engine, setup, setup.warm)
-        engine.backend.prime(32 * batch)
+        engine.backend.prime(32 * batch, setup.longest)
         decode(engine, setup, setup.work)
         found += [mode, _profiled(lambda decode=decode: decode(engine, setup, setup.fresh), setup)]
     return found

@@ -1,15 +1,16 @@
-"""CUDA graphs for decoding steps.
+"""CUDA graphs for passes: steps of rows under way, prompts, and both together.
 
-A step of a small model is a dozen short kernels per layer, and launching them costs more than
-running them. Rows are ragged on the device and idle ones cost nothing, so a step's shape is one
-number, its tokens rounded up; steps of one token per row are told apart, since the kernel folds
-their heads. Each shape is captured once over static buffers and replayed. Padding tokens belong to
-scratch rows that nobody reads.
+A pass of a small model is a dozen short kernels per layer, and launching them costs the host more
+than running them costs the device. Rows are ragged on the device and idle ones cost nothing, so a
+pass's shape is two numbers, rounded up: its tokens, and those of its longest row, which tell the
+attention kernel how far to reach. Each shape that comes up often is captured once over static
+buffers and replayed. Padding tokens belong to scratch rows that nobody reads. All graphs write what
+they found to one outbox: whoever replays one takes it from there before the next is replayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,26 +18,33 @@ import torch
 from torch import Tensor
 
 from waggle.engine.decoder import Decoder
-from waggle.engine.row_store import Layout, RowStore
-from waggle.engine.stores import Piece, PrefixKV, lying, sent
+from waggle.engine.row_store import FEW, Layout, RowStore
+from waggle.engine.stores import Piece, PrefixKV, lying
 
-LONGEST = 128
-"""Longest chunk of one row in a graph; longer ones run eagerly."""
-MAX_TOKENS = 8192
-"""Largest step a graph holds; beyond it launches no longer matter."""
+MAX_TOKENS = 36_864
+"""Largest pass a graph holds; beyond it launches no longer matter."""
+FINE = 2048
+"""Tokens beyond which a pass costs what its tokens do: sizes lie closer together."""
 OFTEN = 3
-"""A shape is recorded when it comes up for this time; recording takes as long as many steps."""
-MAX_WORK = 2e12
+"""A shape is recorded when it comes up for this time; recording takes as long as some passes."""
+LATER = 1000
+"""A shape that could not be recorded is tried again when it has come up so many times more."""
+MAX_WORK = 5e12
 """Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 
 Step = Callable[[], Tensor]
 
 
 class Size(NamedTuple):
-    """The shape of a step: its tokens, rounded up, and whether every row has a single one."""
+    """The shape of a pass, rounded up: its tokens, and those of its longest row."""
 
     tokens: int
-    single: bool
+    reach: int
+
+    @property
+    def single(self) -> bool:
+        """Whether every row has one token."""
+        return self.reach == 1
 
 
 @dataclass(slots=True)
@@ -48,13 +56,28 @@ class _Graph:
 
 
 def bucket(value: int) -> int:
-    """Round a size up to a power of two or one and a half times one."""
+    """Round a size up: to a power of two or one and a half times one, or closer if it is large."""
     power = 1 << max(4, (value - 1).bit_length())
+    if value > FINE:
+        return -(-value // (power // 16)) * (power // 16)
     return power * 3 // 4 if value <= power * 3 // 4 else power
 
 
-class StepGraphs:
-    """Captured steps, by shape."""
+def reach(longest: int) -> int:
+    """Round the tokens of the longest row up, generously: blocks that find none are done at once.
+
+    One token, a few and many are for different kernels.
+    """
+    if longest == 1:
+        return 1
+    found = FEW
+    while found < longest:
+        found *= 4
+    return found
+
+
+class PassGraphs:
+    """Captured passes, by shape."""
 
     def __init__(
         self,
@@ -62,70 +85,102 @@ class StepGraphs:
         store: RowStore,
         capture: Callable[[Step], Step] | None = None,
     ) -> None:
-        """Hold graphs of a decoder; `capture` turns a step into its replay (a test's seam)."""
+        """Hold graphs of a decoder; `capture` turns a pass into its replay (a test's seam)."""
         self._decoder = decoder
         self._store = store
         self._weights = decoder.parameters()
         self._graphs: dict[Size, _Graph] = {}
         self._met: dict[Size, int] = {}
+        self._outbox: Tensor | None = None
         self._record = capture or Recorder()
 
     def clear(self) -> None:
         """Drop every graph (the caches they point into are gone)."""
         self._graphs.clear()
+        self._outbox = None
 
-    def fits(self, pieces: Sequence[Piece]) -> bool:
-        """Whether a batch is a small step of rows under way."""
-        sizes = [len(piece.tokens) for piece in pieces]
-        tokens = bucket(sum(sizes))
-        small = tokens <= MAX_TOKENS and tokens * self._weights <= MAX_WORK
-        return small and max(sizes) <= LONGEST and all(piece.start > 0 for piece in pieces)
+    def run(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Tensor | None:
+        """Replay a pass; return the states of its tokens and of the padding behind them.
 
-    def run(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Tensor:
-        """Replay a step; return the hidden states of its tokens and of the padding behind them."""
-        total = sum(len(piece.tokens) for piece in pieces)
-        key = Size(bucket(total), total == len(pieces))
-        plan = self._layout(key, pieces, prefixes)
-        graph = self._graphs.get(key)
+        They stay until the next pass is run. None where its shape is not recorded.
+        """
+        size = _size(pieces)
+        if not self._small(size) or not (size in self._graphs or self._often(size)):
+            return None
+        plan = self._layout(size, pieces, prefixes)
+        graph = self._graphs.get(size)
         if graph is None:
-            met = self._met[key] = self._met.get(key, 0) + 1
-            if met < OFTEN:
-                return self._once(plan, key.single)
-            graph = self._graphs[key] = self._capture(plan, key.single)
+            self._met[size] = -LATER  # if it fails now
+            graph = self._graphs[size] = self._capture(plan, size)
         given = lying(torch.from_numpy(plan.values), self._decoder.device)
         graph.inbox.copy_(given, non_blocking=True)
         return graph.replay()
 
-    def _once(self, plan: Layout, single: bool) -> Tensor:
-        """Run a step eagerly: a shape that hardly comes up is not worth recording."""
-        given = sent(torch.from_numpy(plan.values), self._decoder.device)
-        chunk = self._store.unpack(given, plan.tokens, plan.rows, 1 if single else LONGEST)
-        return self._decoder.forward(chunk, self._store)
+    def _small(self, size: Size) -> bool:
+        return size.tokens <= self._most
+
+    @property
+    def _most(self) -> int:
+        """Tokens of the largest pass that is recorded."""
+        return min(MAX_TOKENS, int(MAX_WORK / self._weights))
+
+    def _often(self, size: Size) -> bool:
+        """Note that a shape has come up; whether it is worth recording."""
+        self._met[size] = self._met.get(size, 0) + 1
+        return self._met[size] >= OFTEN
 
     def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:
         rows = size.tokens if size.single else self._store.rows
         return self._store.layout(pieces, prefixes, size.tokens, rows, size.single)
 
-    def prime(self, most: int) -> None:
-        """Capture every shape up to this many tokens now, instead of when it first comes up."""
-        tokens = 1
-        while (tokens := bucket(tokens)) <= min(most, MAX_TOKENS):
-            single = [True, False] if tokens <= bucket(self._store.rows) else [False]
-            for size in (Size(tokens, kind) for kind in single):
-                if size not in self._graphs and tokens * self._weights <= MAX_WORK:
-                    self._graphs[size] = self._capture(self._layout(size, [], []), size.single)
-            tokens += 1
+    def prime(self, most: int, prompt: int) -> None:
+        """Capture shapes now, instead of when they have come up often.
 
-    def _capture(self, plan: Layout, single: bool) -> _Graph:
-        """Record a step over the inputs of the first one: warming up writes what it will write."""
+        Args:
+            most: tokens of the largest pass whose rows have few each.
+            prompt: tokens of the longest prompt; passes with one are captured in every size.
+        """
+        for size in (*self._steps(most), *self._prompts(prompt)):
+            if size not in self._graphs and self._small(size):
+                self._graphs[size] = self._capture(self._layout(size, [], []), size)
+
+    def _steps(self, most: int) -> Iterator[Size]:
+        for tokens in _buckets(1, most):
+            if tokens <= bucket(self._store.rows):
+                yield Size(tokens, 1)
+            yield Size(tokens, FEW)
+
+    def _prompts(self, longest: int) -> Iterator[Size]:
+        if longest > FEW:
+            yield from (Size(tokens, reach(longest)) for tokens in _buckets(longest, self._most))
+
+    def _capture(self, plan: Layout, size: Size) -> _Graph:
+        """Record a pass over the inputs of the first one: warming up writes what it will write."""
         decoder, store = self._decoder, self._store
         inbox = torch.from_numpy(plan.values).to(decoder.device)
+        if self._outbox is None:
+            room = (self._most, decoder.shape.hidden)
+            self._outbox = torch.zeros(room, dtype=decoder.dtype, device=decoder.device)
+        outbox = self._outbox[: plan.tokens]
 
-        def step() -> Tensor:
-            chunk = store.unpack(inbox, plan.tokens, plan.rows, 1 if single else LONGEST)
-            return decoder.forward(chunk, store)
+        def work() -> Tensor:
+            chunk = store.unpack(inbox, plan.tokens, plan.rows, size.reach)
+            return outbox.copy_(decoder.forward(chunk, store))
 
-        return _Graph(self._record(step), inbox, (decoder.tables, store.tensors()))
+        return _Graph(self._record(work), inbox, (decoder.tables, store.tensors()))
+
+
+def _size(pieces: Sequence[Piece]) -> Size:
+    sizes = [len(piece.tokens) for piece in pieces]
+    return Size(bucket(sum(sizes)), reach(max(sizes)))
+
+
+def _buckets(least: int, most: int) -> Iterator[int]:
+    """Yield the rounded sizes from one to another."""
+    tokens = bucket(least)
+    while tokens <= most:
+        yield tokens
+        tokens = bucket(tokens + 1)
 
 
 class Recorder:

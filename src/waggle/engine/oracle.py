@@ -58,7 +58,7 @@ class Oracle:
             said.append([*rest, *[0] * (STRETCH - len(rest))])
         return said
 
-    def prime(self, most: int) -> None:
+    def prime(self, most: int, prompt: int) -> None:
         """Nothing to do."""
 
     def describe(self) -> str:

@@ -72,8 +72,8 @@ class Backend(Protocol):
         """Roll rows on; return what each said, noise behind an end token or its room included."""
         ...
 
-    def prime(self, most: int) -> None:
-        """Make steps of up to this many tokens ready."""
+    def prime(self, most: int, prompt: int) -> None:
+        """Make steps of up to this many tokens ready, and passes with prompts of this length."""
         ...
 
     def describe(self) -> str:

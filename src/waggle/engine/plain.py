@@ -43,8 +43,8 @@ class PlainBackend:
         """Not offered: rows are run one by one."""
         raise NotImplementedError("rows of this model are not rolled")
 
-    def prime(self, most: int) -> None:
-        """Nothing to do: no step is made ready."""
+    def prime(self, most: int, prompt: int) -> None:
+        """Nothing to do: no pass is made ready."""
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""

@@ -28,6 +28,7 @@ KEPT = 4096
 """Pieces of each kind that are kept."""
 _OPEN = Literal('{"task_action":"')
 _IDLE = Literal('[],"commit":null')
+_ANY = Text(MAX_RESPONSE)
 _CLOSE = Sequence((Literal("}"),), common=True)
 """The end of every record, one for all."""
 
@@ -51,16 +52,20 @@ def grammar(view: View) -> GrammarNode:
     if answer is None:
         return _record(silent, behind)
     offered = [Literal(_inside(text)) for text in responses(view)]
-    head = Literal(_inside(answer) + '","response":"')
-    body = _one_of([*offered, Text(MAX_RESPONSE)])
-    spoken = Sequence((head, body, behind.answer))
-    return Sequence((_OPEN, _one_of([*_quiet(silent, behind), spoken]), _CLOSE))
+    body = Alternatives((*offered, _ANY)) if offered else _ANY
+    spoken = Sequence((_speaking(answer), body, behind.answer))
+    return Sequence((_OPEN, Alternatives((*_quiet(silent, behind), spoken)), _CLOSE))
 
 
 @lru_cache(KEPT)
 def _record(silent: tuple[str, ...], behind: _Behind) -> GrammarNode:
     """All records of a view without responses."""
     return Sequence((_OPEN, _one_of([*_quiet(silent, behind)]), _CLOSE), common=True)
+
+
+@lru_cache(KEPT)
+def _speaking(answer: str) -> Literal:
+    return Literal(_inside(answer) + '","response":"')
 
 
 def _allowed(view: View) -> _Allowed:

@@ -7,7 +7,8 @@ order of the view's rows, so they say the same thing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from waggle.core.relations import is_verified
 from waggle.core.schema import (
@@ -19,6 +20,10 @@ from waggle.core.schema import (
     WAIT,
     View,
 )
+
+
+KEPT = 4096
+"""Writes and commitments that are kept: views allow much the same ones."""
 
 
 class Range(NamedTuple):
@@ -108,11 +113,8 @@ def channels(view: View) -> list[str]:
     return [*found, BROADCAST] if view.contract.broadcast else found
 
 
-class _Bound(NamedTuple):
-    novelty: int
-    support: int
-    conflict: int
-    ttl: int
+_Bound: TypeAlias = tuple[int, int, int, int]
+"""The most that a write may say: novelty, support, conflict and lifetime."""
 
 
 def _undominated(bounds: list[_Bound]) -> list[_Bound]:
@@ -133,11 +135,11 @@ def writes(view: View) -> list[Write]:
         return []
     bounds: dict[tuple[str, str | None], list[_Bound]] = {}
     for e in view.private.evidence:
-        bound = _Bound(e.novelty, e.support, e.conflict, MAX_TTL)
+        bound = e.novelty, e.support, e.conflict, MAX_TTL
         bounds.setdefault((e.claim, e.direction), []).append(bound)
     for t in view.traces:
         if t.ttl > 1:
-            bound = _Bound(t.novelty, t.support, t.conflict, t.ttl - 1)
+            bound = t.novelty, t.support, t.conflict, t.ttl - 1
             bounds.setdefault((t.claim, t.direction), []).append(bound)
     return [
         write
@@ -147,26 +149,32 @@ def writes(view: View) -> list[Write]:
     ]
 
 
-def _split(claim: str, direction: str | None, bound: _Bound) -> list[Write]:
-    novelty, support, ttl = Range(0, bound.novelty), Range(0, bound.support), Range(1, bound.ttl)
-    quiet = Write(claim, direction, novelty, support, Range(0, 0), ttl)
-    if bound.conflict == 0:
-        return [quiet]
-    return [quiet, quiet._replace(conflict=Range(1, bound.conflict))]
+@lru_cache(KEPT)
+def _split(claim: str, direction: str | None, bound: _Bound) -> tuple[Write, ...]:
+    novelty, support, conflict, ttl = bound
+    ranges = Range(0, novelty), Range(0, support)
+    quiet = Write(claim, direction, *ranges, Range(0, 0), Range(1, ttl))
+    if conflict == 0:
+        return (quiet,)
+    return quiet, quiet._replace(conflict=Range(1, conflict))
+
+
+@lru_cache(KEPT)
+def _commit(claim: str, most: int) -> Commit:
+    return Commit(claim, Range(0, most))
 
 
 def commits(view: View, write: Write | None) -> list[Commit]:
     """Return the commitments that may go with a write, or with none."""
     private, held = view.private, view.commitment
-    found = {claim: Range(0, MAX_BIN) for claim in private.ready}
+    found = dict.fromkeys(private.ready, MAX_BIN)
     if private.coverage is not None:
-        bound = Range(0, private.coverage)
         known = [row.claim for row in private.evidence] + [t.claim for t in view.traces]
         for claim in known:
-            found.setdefault(claim, bound)
+            found.setdefault(claim, private.coverage)
     challenged = write.claim if write is not None and write.challenges else None
     if challenged is not None:
         found.pop(challenged, None)
     if held is not None and not (challenged == held.claim and is_verified(view, held.claim)):
         found = {held.claim: found[held.claim]} if held.claim in found else {}
-    return [Commit(claim, bins) for claim, bins in found.items()]
+    return [_commit(claim, most) for claim, most in found.items()]

@@ -165,9 +165,11 @@ def _socials(view: View) -> list[_Social]:
     everyone = tuple(port.channel for port in view.private.channels)
     if 1 < len(everyone) <= view.contract.deposits:
         single = (*single, everyone)
-    found = [_Social(None, ((),), (None, *commits(view, None)))]
-    if single:
-        found += [_Social(w, single, (None, *commits(view, w))) for w in writes(view)]
+    alone = (None, *commits(view, None))
+    found = [_Social(None, ((),), alone)]
+    for w in writes(view) if single else ():
+        # Only a challenge changes what may be committed to.
+        found.append(_Social(w, single, (None, *commits(view, w)) if w.challenges else alone))
     return found
 
 

@@ -47,13 +47,19 @@ SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
 FRAMES = 40
 """Native views that the bundles of one job take their task side from."""
-KINDS = ("native", "synthetic", "disguised", "linked", "close", "ports", "crowded", "poised")
+KINDS = (
+    "native", "synthetic", "disguised", "linked", "close", "ports", "crowded", "poised", "eased",
+    "relays", "agreed",
+)  # fmt: skip
 """What a harvest is made of, as its settings name it."""
 NOISE = 12
 """Of a hundred choices of `noisy-expert`, how many are any legal decision instead."""
 
 Pair = tuple[View, Decision]
-Kind: TypeAlias = Literal["episode", "bundles", "disguised", "linked", "close", "crowded", "poised"]
+Kind: TypeAlias = Literal[
+    "episode", "bundles", "disguised", "linked", "close", "crowded", "poised", "eased", "relays",
+    "agreed",
+]  # fmt: skip
 
 
 class Job(NamedTuple):
@@ -87,7 +93,10 @@ def plan(settings: HarvestSettings, split: str) -> list[Job]:
     jobs += _bundles(settings, split, tasks, wanted["close"], "close")
     jobs += _ports(settings, split, tasks, wanted["ports"])
     jobs += _bundles(settings, split, tasks, wanted["crowded"], "crowded")
-    return [*jobs, *_bundles(settings, split, tasks, wanted["poised"], "poised")]
+    later: tuple[Kind, ...] = ("poised", "eased", "relays", "agreed")
+    for kind in later:
+        jobs += _bundles(settings, split, tasks, wanted[kind], kind)
+    return jobs
 
 
 def _episodes(
@@ -129,7 +138,7 @@ def _bundles(
     root = derive(
         settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
     )
-    sizes = dict.fromkeys(("linked", "crowded", "poised"), LINKED)
+    sizes = dict.fromkeys(made.ON_GRAPHS, LINKED)
     sizes["close"] = BUNDLES * sum(made.CLOSE.values())
     size = sizes.get(kind, BUNDLES * made.BUNDLE // 100)
     for number in range(-(-count // size)):
@@ -146,11 +155,9 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
     if job.kind == "episode":
         pairs = _listen(job, expert, order)
         return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
-    makers = {
-        "bundles": _bundled, "disguised": _disguised, "linked": _linked, "crowded": _linked,
-        "poised": _poised, "close": _close,
-    }  # fmt: skip
-    return list(_labelled(makers[job.kind](job, settings, expert), order, expert))
+    makers = {"bundles": _bundled, "disguised": _disguised, "close": _close}
+    make = makers.get(job.kind, _on_graphs)
+    return list(_labelled(make(job, settings, expert), order, expert))
 
 
 def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair]:
@@ -250,11 +257,6 @@ def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[V
     return made.disguised(job.salt, BUNDLES)
 
 
-def _linked(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
-    """Make views of tasks in which contacts state their answers."""
-    return made.linked(job.salt, LINKED, crowded=job.kind == "crowded")
-
-
-def _poised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
-    """Make views of such tasks in which the answer hangs on one contact."""
-    return made.poised(job.salt, LINKED)
+def _on_graphs(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
+    """Make views of tasks on graphs, of the kind that the job names."""
+    return made.ON_GRAPHS[job.kind](job.salt, LINKED)

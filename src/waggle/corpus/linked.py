@@ -84,14 +84,15 @@ def make(draw: Draw, words: Words) -> View:
     return orbit.sample(plain, draw.bits()).view(plain)
 
 
-def named(draw: Draw, words: Words) -> View:
-    """Make up one view whose names are telling: the own claim is z0, contacts are h0, h1 and on."""
-    if words.crowded:
-        contacts = draw.between(2, draw.choice(_CROWDS))
-    else:
-        contacts = draw.between(
-            0 if draw.chance(5) else 1, draw.choice(_FEW if words.common else _CROWDS)
-        )
+def named(draw: Draw, words: Words, contacts: int = 0) -> View:
+    """Make up one view whose names are telling: the own claim is z0, contacts are h0, h1 and on.
+
+    Args:
+        draw: names every choice.
+        words: the task.
+        contacts: how many there are; drawn where it is 0.
+    """
+    contacts = contacts or _contacts(draw, words)
     silent = draw.choice((0, 0, 0, 10, 30, 30 if words.crowded else 100))
     heard = [not draw.chance(silent) for _ in range(contacts)]
     count = 1 + sum(heard) + (draw.between(0, 6) if words.told else 0)
@@ -108,6 +109,13 @@ def named(draw: Draw, words: Words) -> View:
     private = Private(observation, (_own(draw),), ready, None, ports, rows)
     proposal = Proposal(_proposed(draw, words, standing, contacts), None, "z0")
     return View(words.contract, private, proposal, traces, None, draw.between(0, MAX_BIN))
+
+
+def _contacts(draw: Draw, words: Words) -> int:
+    if words.crowded:
+        return draw.between(2, draw.choice(_CROWDS))
+    fewest = 0 if draw.chance(5) else 1
+    return draw.between(fewest, draw.choice(_FEW if words.common else _CROWDS))
 
 
 def _proposed(draw: Draw, words: Words, standing: str, contacts: int) -> str:

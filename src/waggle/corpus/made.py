@@ -6,13 +6,18 @@ once. Invariant: a stream of views is a pure function of its name; no view is la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import TypeAlias
 
 from waggle.core.schema import View
+from waggle.corpus import agreed as agreement
 from waggle.corpus import disguise
+from waggle.corpus import eased as ease
 from waggle.corpus import linked as graph
 from waggle.corpus import poised as balance
+from waggle.corpus import relays as gossip
 from waggle.corpus.draw import Draw
 from waggle.corpus.frames import Frame
 from waggle.corpus.situations import SITUATIONS, make
@@ -107,3 +112,40 @@ def poised(salt: int, count: int) -> Iterator[View]:
         if number % ALIKE == 0:
             words = balance.task(Draw(salt, "poised task", number))
         yield balance.make(Draw(salt, "poised", number), words)
+
+
+def eased(salt: int, count: int) -> Iterator[View]:
+    """Make so many poised views with little to read."""
+    for number in range(count):
+        if number % ALIKE == 0:
+            words = ease.task(Draw(salt, "eased task", number))
+        yield ease.make(Draw(salt, "eased", number), words)
+
+
+def relays(salt: int, count: int) -> Iterator[View]:
+    """Make so many views in which the claim that goes first was told by many."""
+    for number in range(count):
+        if number % ALIKE == 0:
+            words = gossip.task(Draw(salt, "relays task", number))
+        yield gossip.make(Draw(salt, "relays", number), words)
+
+
+def agreed(salt: int, count: int) -> Iterator[View]:
+    """Make so many views of tasks in which all should answer alike, and of near misses."""
+    for number in range(count):
+        if number % ALIKE == 0:
+            task = agreement.task(Draw(salt, "agreed task", number))
+        yield agreement.make(Draw(salt, "agreed", number), task)
+
+
+ON_GRAPHS: Mapping[str, Callable[[int, int], Iterator[View]]] = MappingProxyType(
+    {
+        "linked": linked,
+        "crowded": partial(linked, crowded=True),
+        "poised": poised,
+        "eased": eased,
+        "relays": relays,
+        "agreed": agreed,
+    }
+)
+"""Kinds of made-up tasks on graphs: each takes a salt and a number of views."""

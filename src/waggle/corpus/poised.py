@@ -38,10 +38,15 @@ Facts: TypeAlias = Mapping[str, Fact]
 _Row = TypeVar("_Row", Port, ClaimRow)
 
 
-def task(draw: Draw) -> Words:
-    """Make up a crowded task with further facts on every row."""
-    told = draw.chance(_TOLD)
-    while (words := linked.task(Draw(draw.bits(), "task"), crowded=True)).told != told:
+def task(draw: Draw, told: int = _TOLD) -> Words:
+    """Make up a crowded task with further facts on every row.
+
+    Args:
+        draw: names every choice.
+        told: percent of tasks in which claims carry stances.
+    """
+    carried = draw.chance(told)
+    while (words := linked.task(Draw(draw.bits(), "task"), crowded=True)).told != carried:
         pass
     taken = {words.stance, words.order}
     ports = _keys(draw, words, taken, draw.between(2, 5))
@@ -62,12 +67,12 @@ def _keys(draw: Draw, words: Words, taken: set[str], count: int) -> list[str]:
 def make(draw: Draw, words: Words) -> View:
     """Make up one view of a task."""
     view = linked.named(draw, words)
-    view = _told(draw, words, view) if words.told else _tipped(draw, words, view)
-    view = _levelled(draw, words, view)
+    view = _told(draw, words, view) if words.told else tipped(draw, words, view)
+    view = levelled(draw, words, view)
     return orbit.sample(view, draw.bits()).view(view)
 
 
-def _tipped(draw: Draw, words: Words, view: View) -> View:
+def tipped(draw: Draw, words: Words, view: View) -> View:
     """State the answers of contacts anew: of those that go first one tips the scales, or none does.
 
     What tips them is the own answer among many, and among two the second.
@@ -75,8 +80,8 @@ def _tipped(draw: Draw, words: Words, view: View) -> View:
     seen = view.private.observation
     tip = str(seen[words.stance]) if len(words.spoken) > 2 else words.spoken[-1]
     others = [word for word in words.spoken if word != tip]
-    own = _place(seen, words, 0)
-    before = [p.channel for p in view.private.channels if _place(p.facts, words, own) < own]
+    own = place_of(seen, words, 0)
+    before = [p.channel for p in view.private.channels if place_of(p.facts, words, own) < own]
     tips = draw.choice(before) if before and draw.chance(50) else ""
 
     def stated(port: Port) -> Facts:
@@ -91,12 +96,12 @@ def _tipped(draw: Draw, words: Words, view: View) -> View:
 
 def _told(draw: Draw, words: Words, view: View) -> View:
     """Let the node go first in half of the views, and word of who does come from all sides."""
-    own = _place(view.private.observation, words, 0)
+    own = place_of(view.private.observation, words, 0)
     if own and draw.chance(50):
-        view = _swapped(view, words, own)
+        view = swapped(view, words, own, 0)
     if draw.chance(_AGREED):
-        view = _agreed(view, words)
-    first = next((r.claim for r in view.private.claims if _place(r.facts, words, -1) == 0), None)
+        view = agreed(view, words)
+    first = next((r.claim for r in view.private.claims if place_of(r.facts, words, -1) == 0), None)
     if first is None or not draw.chance(_SPREAD):
         return view
     heard = {trace.channel for trace in view.traces if trace.claim == first}
@@ -106,30 +111,30 @@ def _told(draw: Draw, words: Words, view: View) -> View:
     return msgspec.structs.replace(view, traces=tuple(traces[:MAX_TRACES]))
 
 
-def _swapped(view: View, words: Words, own: int) -> View:
-    """Let the node and whoever goes first change places in the order."""
+def swapped(view: View, words: Words, own: int, other: int) -> View:
+    """Let the node and whoever has another place in the order change places."""
 
-    def swapped(row: Port | ClaimRow) -> Facts:
-        place = {0: own, own: 0}.get(_place(row.facts, words, -1))
+    def moved(row: Port | ClaimRow) -> Facts:
+        place = {other: own, own: other}.get(place_of(row.facts, words, -1))
         return row.facts if place is None else {**row.facts, words.order: place}
 
     private = view.private
-    rows = _each(private.channels, swapped), _each(private.claims, swapped)
-    observation = {**private.observation, words.order: 0}
+    rows = _each(private.channels, moved), _each(private.claims, moved)
+    observation = {**private.observation, words.order: other}
     private = msgspec.structs.replace(private, observation=observation)
     return _with(msgspec.structs.replace(view, private=private), *rows)
 
 
-def _agreed(view: View, words: Words) -> View:
+def agreed(view: View, words: Words) -> View:
     """Let claims carry what their holders stated, where those are contacts."""
     said = {
-        _place(port.facts, words, -1): port.facts[words.stance]
+        place_of(port.facts, words, -1): port.facts[words.stance]
         for port in view.private.channels
         if words.stance in port.facts
     }
 
     def carried(row: ClaimRow) -> Facts:
-        place = _place(row.facts, words, -1)
+        place = place_of(row.facts, words, -1)
         if words.stance not in row.facts or place not in said:
             return row.facts
         return {**row.facts, words.stance: said[place]}
@@ -137,7 +142,7 @@ def _agreed(view: View, words: Words) -> View:
     return _with(view, claims=_each(view.private.claims, carried))
 
 
-def _levelled(draw: Draw, words: Words, view: View) -> View:
+def levelled(draw: Draw, words: Words, view: View) -> View:
     """Let some further facts show one number on all rows, and one tell the own claim apart."""
     level = {
         key: draw.between(0, _MOST) for key in (*words.ports, *words.claims) if draw.chance(_LEVEL)
@@ -159,7 +164,8 @@ def _flagged(words: Words) -> bool:
     return Draw(0, "flag", words.contract.task, words.stance).chance(_FLAGGED)
 
 
-def _place(facts: Mapping[str, Json], words: Words, unknown: int) -> int:
+def place_of(facts: Mapping[str, Json], words: Words, unknown: int) -> int:
+    """Return the place in the order that facts show, or what stands for none."""
     place = facts.get(words.order)
     return place if isinstance(place, int) else unknown
 

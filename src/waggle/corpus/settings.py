@@ -18,7 +18,7 @@ from waggle.core.order import Order
 from waggle.corpus.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(("close", "ports", "crowded", "poised"))
+_LATER = frozenset(("close", "ports", "crowded", "poised", "eased", "relays", "agreed"))
 """Kinds of harvested views that earlier token corpora knew nothing of."""
 
 
@@ -82,6 +82,12 @@ class HarvestSettings(BaseModel):
     """Views of made-up tasks on graphs with many traces of the same claims, of every age."""
     poised: Count = 0
     """Crowded views with more facts, in which the answer hangs on what one contact says."""
+    eased: Count = 0
+    """Poised views with little to read, on which the comparison is learned first."""
+    relays: Count = 0
+    """Views late in a task in which claims carry stances: the first one was told by many."""
+    agreed: Count = 0
+    """Views of tasks in which all should answer alike, and of goals that nearly say so."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70

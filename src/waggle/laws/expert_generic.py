@@ -2,10 +2,11 @@
 
 One decision does everything the view justifies at once: it challenges a refuted commitment and
 replaces it in the same update, challenges a refuted candidate where it was told, commits where a
-claim is ready or nearly so, and else writes what neighbours are least likely to know. Two shapes of
-task get more: a contract that explains the execution intents is played as SwarmBench plays a task
-without rules of its own, and where contacts state their answers the stances decide. Invariant:
-every write and commitment is admissible by construction, and ties fall to lots.
+claim is ready or nearly so, and else writes what neighbours are least likely to know. Three shapes
+of task get more: a contract that explains the execution intents is played as SwarmBench plays a
+task without rules of its own, where contacts state their answers the stances decide, and where all
+are asked to answer alike no word is needed. Invariant: every write and commitment is admissible by
+construction, and ties fall to lots.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from functools import lru_cache
 import msgspec
 
 from waggle.core.schema import (
-    BROADCAST,
     MAX_BIN,
     WAIT,
     Commitment,
@@ -35,6 +35,9 @@ def decide(view: View) -> Decision:
     """Dispatch on the shape of the task, which the contract and the view show."""
     if explains_intents(view.contract):
         return expert_swarmbench.decide(view)
+    common = stances.common_answer(view.contract)
+    if common is not None and view.proposal.action != WAIT:
+        return Decision(common, None, (), None)
     shown = stances.find(view)
     return _plain(view) if shown is None else _stand(view, shown)
 
@@ -47,9 +50,7 @@ def explains_intents(contract: Contract) -> bool:
 
 def _stand(view: View, shown: stances.Stances) -> Decision:
     """Answer by the stances of contacts, and tell the own or pass on the one that goes first."""
-    first = stances.passing_on(view, shown)
-    deposit = write(view) if first is None else moves.relay(first, BROADCAST)
-    plain = moves.act(view, deposit)
+    plain = moves.act(view, stances.word(view, shown) or write(view))
     if plain.task_action == WAIT:
         return plain
     return msgspec.structs.replace(plain, task_action=stances.answer(view, shown))

@@ -1,19 +1,40 @@
 """Stances: how an expert without rules of its own answers where contacts state their answers.
 
 Some tasks ask every node for one of the legal actions and let contacts tell theirs, with an order
-that may break ties. Nothing here knows a task's words: the shape of the view says it all. A text
-under one key of the observation and of the ports that names a legal action is a stance; a whole
-number under one key of the observation and of ports or claims is a place in an order. Invariant: a
-function of one view that reads facts, never names or places of rows.
+that may break ties. Nothing here knows a task's words: the shape of the view says nearly all. A
+text under one key of the observation and of the ports that names a legal action is a stance; a
+whole number under one key of the observation and of ports or claims is a place in an order. One
+thing only the goal can say: whether all should answer alike, or whether neighbours should differ or
+one stand out. It is read by common English words for sameness, for all, and for exceptions.
+Invariant: a function of one view that reads goal and facts, never names or places of rows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Trace, View
+from waggle.core.order import numeric_key
+from waggle.core.schema import BROADCAST, CHANNEL_ARGUMENT, WAIT, Contract, Trace, View
 from waggle.laws import moves
+
+_SAME = frozenset(
+    ("same", "alike", "identical", "equal", "equals", "agree", "agrees", "agreed", "agreement",
+     "unanimous", "common", "share", "shared", "match", "matches", "coincide", "coincides",
+     "unison", "uniform")
+)  # fmt: skip
+_ALL = frozenset(
+    ("all", "everyone", "everybody", "every", "each", "whole", "entire", "everywhere")
+)  # fmt: skip
+_EXCEPT = frozenset(
+    ("no", "not", "none", "never", "nobody", "nothing", "nowhere", "neither", "nor", "without",
+     "different", "differ", "differs", "differing", "distinct", "unlike", "avoid", "avoids",
+     "another", "only", "but", "except", "exactly", "alone", "unless", "rather", "wrong", "apart",
+     "forbidden")
+)  # fmt: skip
+"""Words that say sameness, that say all, and that take either back."""
 
 
 class Stances(NamedTuple):
@@ -44,11 +65,12 @@ def answer(view: View, stances: Stances) -> str:
     """Return the action to stand for: beside contacts that go first, give way.
 
     Among many actions a node keeps its own until a contact that goes first has the same, then takes
-    the next one that nobody has. Of two, the second is for whoever finds it free: a node takes the
-    first when a contact before it has the second. Where claims carry stances, all of the swarm
-    counts, and the first action is for the node that goes before all others.
+    the next one of the list: with more actions than contacts it comes to rest. Of two, the second
+    is for whoever finds it free: a node takes the first when a contact before it has the second.
+    Where claims carry stances, all of the swarm counts, and the first action is for the node that
+    goes before all others.
     """
-    actions = _plain(view)
+    actions = _plain(view.contract)
     if len(actions) > 2:
         return _apart(view, stances, actions)
     if len(actions) < 2:
@@ -59,26 +81,54 @@ def answer(view: View, stances: Stances) -> str:
     return first if second in _before(view, stances) else second
 
 
-def passing_on(view: View, stances: Stances) -> Trace | None:
-    """Return the word of the claim that goes before all others, where claims carry stances."""
+def common_answer(contract: Contract) -> str | None:
+    """Return the answer of all where the goal is that all answer alike, else None.
+
+    It is the action that the contract lists first: all nodes share the contract, so they agree on
+    it without a word.
+    """
+    if contract.response is not None or not contract.broadcast:
+        return None
+    actions = _plain(contract)
+    points = any(action.endswith(CHANNEL_ARGUMENT) for action in contract.actions)
+    return actions[0] if len(actions) > 1 and not points and alike(contract.goal) else None
+
+
+@lru_cache(maxsize=4096)
+def alike(goal: str) -> bool:
+    """Whether one sentence of a goal asks for the same of all, and takes nothing of it back."""
+    sentences = (set(re.findall("[a-z]+", part)) for part in re.split("[.;:!?]", goal.lower()))
+    return any(words & _SAME and words & _ALL and not words & _EXCEPT for words in sentences)
+
+
+def word(view: View, stances: Stances) -> Trace | None:
+    """Return word of the claim that goes before all others, where claims carry stances.
+
+    It is told afresh by its holder and passed on by others, from the first of its traces in
+    canonical order. Who has none to pass on tells the own claim.
+    """
     rows = view.private.claims
     carried = any(stances.key in row.facts for row in rows)
     if not carried or not view.contract.deposits:
         return None
     first = {row.claim for row in rows if row.facts.get(stances.order) == 0}
-    return moves.best_trace(view, [t for t in moves.relayable(view) if t.claim in first])
+    own = moves.best_evidence(view)
+    held = own is not None and own.claim in first
+    # Claims that share a place are not told apart by it, so none of them is the first.
+    told = [] if held or len(first) > 1 else [t for t in moves.relayable(view) if t.claim in first]
+    if told:
+        best = min(told, key=lambda trace: (numeric_key(trace), trace.direction or ""))
+        return moves.relay(best, BROADCAST)
+    return None if own is None else moves.fresh(own, BROADCAST)
 
 
 def _apart(view: View, stances: Stances, actions: list[str]) -> str:
-    """Keep the own action unless a contact before has it; then the next one that is free."""
+    """Keep the own action unless a contact before has it; then the next one of the list."""
     shown = view.private.observation[stances.key]
     current = shown if isinstance(shown, str) and shown in actions else view.proposal.action
     if current not in actions or current not in _before(view, stances):
         return current
-    taken = {port.facts.get(stances.key) for port in view.private.channels}
-    place = actions.index(current)
-    turn = [*actions[place + 1 :], *actions[:place]]
-    return next((action for action in turn if action not in taken), current)
+    return actions[(actions.index(current) + 1) % len(actions)]
 
 
 def _before(view: View, stances: Stances) -> set[Any]:
@@ -93,9 +143,9 @@ def _stances_before(view: View, stances: Stances) -> Iterator[Any]:
             yield port.facts.get(stances.key)
 
 
-def _plain(view: View) -> list[str]:
+def _plain(contract: Contract) -> list[str]:
     """Return the actions that a stance may name, in the contract's order."""
-    return [a for a in view.contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
+    return [a for a in contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
 
 
 def _is_stance(view: View, key: str) -> bool:

@@ -21,7 +21,6 @@ from waggle.core.schema import (
     View,
 )
 
-
 KEPT = 4096
 """Writes and commitments that are kept: views allow much the same ones."""
 

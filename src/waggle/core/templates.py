@@ -167,9 +167,12 @@ def _socials(view: View) -> list[_Social]:
         single = (*single, everyone)
     alone = (None, *commits(view, None))
     found = [_Social(None, ((),), alone)]
-    for w in writes(view) if single else ():
-        # Only a challenge changes what may be committed to.
-        found.append(_Social(w, single, (None, *commits(view, w)) if w.challenges else alone))
+    if single:
+        found += [
+            # Only a challenge changes what may be committed to.
+            _Social(w, single, (None, *commits(view, w)) if w.challenges else alone)
+            for w in writes(view)
+        ]
     return found
 
 

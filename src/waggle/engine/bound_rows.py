@@ -6,32 +6,21 @@ Invariant: an answer is that of greedy decoding masked by the grammar, whatever 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
-from waggle.engine.draft import ORDER, Context, Guess, Habits, Trail
+from waggle.engine.draft import ORDER, Habits
+from waggle.engine.echoes import Context, Trail
 from waggle.engine.grammar import State
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
 from waggle.engine.rows import Row
 
-
-class _Point(NamedTuple):
-    """A choice on the way: where it is asked, what is offered, and what was guessed."""
-
-    offset: int
-    state: State
-    offered: tuple[int, ...]
-    context: Context
-    guess: Guess
-    run: tuple[int, ...]
-    """Forced tokens behind the guess; used only where the draft goes on."""
-
-
-class _Plan(NamedTuple):
-    """What to run next and the choices on the way."""
-
-    pending: list[int]
-    points: list[_Point]
+_Point: TypeAlias = tuple[
+    int, State, tuple[int, ...], Context, int, int | None, tuple[int, ...]
+]  # fmt: skip
+"""A choice on the way: the offset where it is asked, its state, what is offered, the tokens before
+it, what was guessed (-1: nothing), what the prompt itself suggested, and the forced tokens behind
+the guess, which are used only where the draft goes on. Plain, since an answer has a dozen."""
 
 
 class ConstrainedRow(Row):
@@ -62,7 +51,7 @@ class ConstrainedRow(Row):
         self._pace = self._drafting
         self._read()
         if not self._settled(state):
-            self._load(self._plan(state, [*self.pending, *run]))
+            self._plan(state, [*self.pending, *run])
 
     def _read(self) -> None:
         """Let guesses quote the prompt and the answer so far."""
@@ -72,71 +61,78 @@ class ConstrainedRow(Row):
     @property
     def offers(self) -> list[tuple[int, ...]]:
         """The tokens allowed at each asked offset."""
-        return [point.offered for point in self._points]
+        return [offered for _, _, offered, *_ in self._points]
 
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
         self._read()
-        points, last = self._points, len(self.pending) - 1
-        first = points[0].offset
+        points, last, learn = self._points, len(self.pending) - 1, self._habits.learn
+        first, final = points[0][0], len(points) - 1
         said: list[int] = []
-        for point, token in zip(points, tokens, strict=True):
-            self._habits.learn(point.context, token, point.guess.echo)
+        for index, token in enumerate(tokens):
+            offset, state, _, context, guess, echo, run = points[index]
+            learn(context, token, echo)
             said.append(token)
-            if token != point.guess.token or point is points[-1]:
+            if token != guess or index == final:
                 break
-            said += point.run
+            said += run
         self.drafted += last - first
-        self.accepted += point.offset - first
-        self.cached -= last - point.offset
-        self._go_on(point, token, said)
+        self.accepted += offset - first
+        self.cached -= last - offset
+        self._go_on(state, token, said)
 
-    def _go_on(self, point: _Point, token: int, said: list[int]) -> None:
+    def _go_on(self, state: State, token: int, said: list[int]) -> None:
         """Decide what was said and what that forces, and lay out the next pass."""
-        state, run = self._constraint.leap(point.state, token)
+        after, run = self._constraint.leap(state, token)
         said += run
         self._append(said)
         if self._own is not None:
             self._own.extend(said)
-        if not self._settled(state):
-            self._load(self._plan(state, [token, *run]))
+        if not self._settled(after):
+            self._plan(after, [token, *run])
 
     def _settled(self, state: State) -> bool:
         if not state.items and not self.finish:
             self.finish = "stop"
         return self.done
 
-    def _load(self, plan: _Plan) -> None:
-        self.pending, self._points = plan
-        self.asked = [point.offset for point in self._points]
+    def _plan(self, state: State, pending: list[int]) -> None:
+        """Lay out decided tokens and a draft behind them, with every choice on the way.
 
-    def _plan(self, state: State, decided: list[int]) -> _Plan:
-        """Lay out decided tokens and a draft behind them, with every choice on the way."""
-        pending = list(decided)
-        context = tuple([*self.prompt.tail[-ORDER:], *self.answer[-ORDER:]][-ORDER:])
+        A guess is made where it saves enough passes, and the draft goes on behind it where a saved
+        pass outweighs the tokens that a wrong guess would waste.
+        """
+        constraint, guesses, own = self._constraint, self._habits.guess, self._own
+        patience = 0.0 if self._pace is None else self._pace.patience
+        context = self._context()
         room = self.prompt.max_new_tokens - len(self.answer)
         points: list[_Point] = []
         chance = 1.0
         while True:
-            offered = self._constraint.options(state).tokens
-            guess = self._habits.guess(context, offered, self._own)
-            chance *= guess.chance
-            last = guess.token < 0 or not self._likely(chance)
-            after, run = (state, ()) if last else self._constraint.leap(state, guess.token)
-            points.append(_Point(len(pending) - 1, state, offered, context, guess, run))
-            room -= 1 + len(run)
-            if last or not after.items or room <= 0 or not self._worth(chance, 1 + len(run)):
-                return _Plan(pending, points)
+            memo = constraint.memo(state)
+            offered = memo.look.tokens
+            guess, likely, echo = guesses(context, offered, own)
+            chance *= likely
+            offset = len(pending) - 1
+            if guess < 0 or chance * patience < 1.0:
+                points.append((offset, state, offered, context, guess, echo, ()))
+                break
+            after, run = memo.leaps.get(guess) or constraint.leap(state, guess)
+            points.append((offset, state, offered, context, guess, echo, run))
+            taken = 1 + len(run)
+            room -= taken
+            if not after.items or room <= 0 or chance * patience < (1.0 - chance) * taken:
+                break
             state = after
-            pending += [guess.token, *run]
-            context = (*context, guess.token, *run)[-ORDER:]
+            pending.append(guess)
+            pending += run
+            context = run[-ORDER:] if taken > ORDER else (*context, guess, *run)[-ORDER:]
+        self.pending, self._points = pending, points
+        self.asked = [point[0] for point in points]
 
-    def _likely(self, chance: float) -> bool:
-        """Whether a guess saves enough passes to be made at all."""
-        pace = self._pace
-        return pace is not None and chance * pace.patience >= 1.0
-
-    def _worth(self, chance: float, tokens: int) -> bool:
-        """Whether a saved pass outweighs the tokens that a wrong guess would waste."""
-        assert self._pace is not None
-        return chance * self._pace.patience >= (1.0 - chance) * tokens
+    def _context(self) -> Context:
+        """Return the last tokens so far."""
+        recent = tuple(self.answer[-ORDER:])
+        if len(recent) < ORDER:
+            recent = (*self.prompt.tail[-ORDER:], *recent)[-ORDER:]
+        return recent

@@ -30,15 +30,25 @@ class Constraint:
         end_token: int,
     ) -> None:
         self._given = grammar
+        self._made = grammar if isinstance(grammar, Grammar) else None
         self.vocabulary = vocabulary
         self.end_token = end_token
 
     @property
     def grammar(self) -> Grammar:
         """The grammar; one that is still to be made is made now."""
+        if self._made is None:
+            self._made = self._given if isinstance(self._given, Grammar) else self._given()
+        return self._made
+
+    def shed(self) -> None:
+        """Let a grammar go that can be made again, with all that was unfolded of it.
+
+        Prompts outlive their rows: without this, whoever holds them holds thousands of states, and
+        the garbage collector looks through all of them when a batch is done.
+        """
         if not isinstance(self._given, Grammar):
-            self._given = self._given()
-        return self._given
+            self._made = None
 
     def walk(self) -> Walk:
         """Start a walk at the first byte."""
@@ -46,44 +56,45 @@ class Constraint:
 
     def options(self, state: State) -> Look:
         """Return what may follow a state."""
-        return self._memo(state).look
+        return self.memo(state).look
 
-    def _memo(self, state: State) -> Memo:
+    def memo(self, state: State) -> Memo:
+        """Return what is known of a state; what may follow it is found out if it is not."""
         known: Memo | None = state.memo
         if known is not None and known.vocabulary is self.vocabulary:
             return known
         found = NOTHING
         if state.items:
             found = looks.look(self.vocabulary, self.end_token, looks.shape(self.grammar, state))
-        memo = state.memo = Memo(self.vocabulary, found, state, 0)
+        memo = state.memo = Memo(self.vocabulary, found)
         return memo
 
     def follow(self, state: State, token: int) -> State | None:
         """Take a token; continuations the tokenizer would have begun otherwise are left behind."""
         if token == self.end_token:
             return END if state.accepting else None
-        memo = self._memo(state)
+        memo = self.memo(state)
         data = self.vocabulary.spelling(token)
         if token in memo.look.parting:
-            return self._part(memo, token, data)
+            return self._part(memo.origin or state, memo, token, data)
         after = self.grammar.advance(state, data)
         if after is not None and memo.look.run and memo.look.run[0] == token:
-            self._remember(after, _shorter(memo.look, data), memo, len(data))
+            self._remember(after, _shorter(memo.look, data), state, len(data))
         return after
 
     def skip(self, state: State) -> State | None:
         """Take the forced run of a state at once."""
-        memo = self._memo(state)
+        memo = self.memo(state)
         if memo.look.run == (self.end_token,):
             return END
         after = self.grammar.advance(state, memo.look.text)
         if after is not None:
-            self._remember(after, memo.look.then, memo, len(memo.look.text))
+            self._remember(after, memo.look.then, state, len(memo.look.text))
         return after
 
     def leap(self, state: State, token: int) -> tuple[State, tuple[int, ...]]:
         """Take an offered token and all it forces: the next choice or the end, and the forced."""
-        leaps = self._memo(state).leaps
+        leaps = self.memo(state).leaps
         known = leaps.get(token)
         if known is None:
             after = self.follow(state, token)
@@ -95,7 +106,7 @@ class Constraint:
         """Take every forced token from a state."""
         if not state.items:
             return state, ()
-        memo = self._memo(state)
+        memo = self.memo(state)
         if memo.jump is None:
             if not memo.look.run:
                 return state, ()
@@ -105,15 +116,17 @@ class Constraint:
             memo.jump = behind, memo.look.run + taken
         return memo.jump
 
-    def _remember(self, state: State, look: Look | None, memo: Memo, width: int) -> None:
-        """Note what an earlier lookahead has seen of a state."""
+    def _remember(self, state: State, look: Look | None, before: State, width: int) -> None:
+        """Note what the lookahead of an earlier state has seen of this one."""
         if look is not None and state.memo is None and state.items:
-            state.memo = Memo(self.vocabulary, look, memo.origin, memo.cut + width)
+            seen = before.memo
+            origin = (seen.origin or before) if look.parts else None
+            state.memo = Memo(self.vocabulary, look, origin, seen.cut + width)
 
-    def _part(self, memo: Memo, token: int, data: bytes) -> State | None:
+    def _part(self, origin: State, memo: Memo, token: int, data: bytes) -> State | None:
         """Keep the continuations whose own encoding begins with the token."""
         kept = []
-        ends = looks.leaves(self.grammar, memo.origin)
+        ends = looks.leaves(self.grammar, origin)
         for (text, after), first in zip(ends, memo.look.firsts, strict=True):
             if first == token:
                 rest = text[memo.cut + len(data) :]

@@ -8,12 +8,12 @@ the tokens that the model's own choice confirms, so drafts change speed and neve
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from waggle.engine.constraint import Constraint
+from waggle.engine.echoes import Context, Echo, Trail
+from waggle.engine.grammar import State
 from waggle.engine.passes import Pace
 
 ORDER = 3
@@ -21,83 +21,17 @@ ORDER = 3
 MAX_REMEMBERED = 50_000
 """Contexts that are remembered, of half a kilobyte each; then all are forgotten."""
 
-Context = tuple[int, ...]
-WIDTH = array("I").itemsize
-"""Bytes of a token in a searched text."""
-
-
-class Echo:
-    """Which token last followed three tokens in texts that are read whole."""
-
-    __slots__ = ("_triples",)
-
-    def __init__(self, tokens: Sequence[int] = ()) -> None:
-        self._triples: dict[Context, int] = {}
-        self.observe(tokens)
-
-    def observe(self, tokens: Sequence[int]) -> None:
-        """Remember every continuation in a run of tokens."""
-        contexts = zip(tokens, tokens[1:], tokens[2:], strict=False)
-        self._triples.update(zip(contexts, tokens[3:], strict=False))
-
-    def __len__(self) -> int:
-        return len(self._triples)
-
-    def triple(self, context: Context) -> int | None:
-        """Return what last followed three tokens."""
-        return self._triples.get(context)
-
-
-class Trail:
-    """A prompt and its answer so far, searched for what last followed some tokens.
-
-    Kept as bytes: an answer asks a few dozen times, so searching is cheaper than an index.
-    """
-
-    __slots__ = ("_text",)
-
-    def __init__(self, tokens: Sequence[int]) -> None:
-        self._text = _packed(tokens)
-
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Add what was said."""
-        self._text += _packed(tokens)
-
-    def after(self, context: Sequence[int]) -> int | None:
-        """Return what last followed some tokens."""
-        return self._behind(_packed(context))
-
-    def _behind(self, wanted: bytes) -> int | None:
-        text = self._text
-        at = text.rfind(wanted, 0, len(text) - WIDTH)
-        while at > 0 and at % WIDTH:  # found across the bytes of two tokens
-            at = text.rfind(wanted, 0, at + len(wanted) - 1)
-        if at < 0:
-            return None
-        end = at + len(wanted)
-        return int.from_bytes(text[end : end + WIDTH], sys.byteorder)
-
-    def offered(self, context: Context, tokens: Sequence[int]) -> int | None:
-        """Return what last followed three tokens or two, if it is among those offered."""
-        wanted = _packed(context)
-        found = self._behind(wanted)
-        if found is None or found not in tokens:
-            found = self._behind(wanted[-2 * WIDTH :])
-        return found if found in tokens else None
-
-
-def _packed(tokens: Sequence[int]) -> bytes:
-    return array("I", tokens).tobytes()
-
 
 class _Tally:
     """How often which token came, and how often a prompt's own echo was right."""
 
-    __slots__ = ("best", "counts", "echoes", "hits", "total")
+    __slots__ = ("best", "counts", "echoes", "hits", "most", "total")
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
         self.best = -1
+        self.most = 0
+        """How often the best came."""
         self.total = 0
         self.echoes = 0
         self.hits = 0
@@ -105,23 +39,17 @@ class _Tally:
     def add(self, token: int, echo: int | None) -> None:
         count = self.counts[token] = self.counts.get(token, 0) + 1
         self.total += 1
-        if count >= self.counts.get(self.best, 0):
-            self.best = token
+        if count >= self.most:
+            self.best, self.most = token, count
         if echo is not None:
             self.echoes += 1
             self.hits += echo == token
 
 
-class Guess(NamedTuple):
-    """A token that may come next and how likely it is; -1 where nothing is known."""
-
-    token: int
-    chance: float
-    echo: int | None
-    """What the prompt itself suggests, where it was asked."""
-
-
-UNKNOWN = Guess(-1, 0.0, None)
+Guess: TypeAlias = tuple[int, float, int | None]
+"""A token that may come next (-1 where nothing is known), how likely it is, and what the prompt
+itself suggests, where it was asked. Plain, since an answer makes a dozen of them."""
+UNKNOWN: Guess = -1, 0.0, None
 
 
 class Habits:
@@ -149,14 +77,14 @@ class Habits:
         chance = 0.5
         if tally is not None:
             chance = (tally.hits + 1) / (tally.echoes + 2)
-            usual = (tally.counts[tally.best] + 0.5) / (tally.total + 1.0)
+            usual = (tally.most + 0.5) / (tally.total + 1.0)
             if usual > chance and tally.best in offered:
-                return Guess(tally.best, usual, None)
+                return tally.best, usual, None
         echo = None if own is None else own.offered(context, offered)
         if echo is not None:
-            return Guess(echo, chance, echo)
+            return echo, chance, echo
         if tally is not None and tally.best in offered:
-            return Guess(tally.best, usual, None)
+            return tally.best, usual, None
         return UNKNOWN
 
     def remember(self, tokens: Sequence[int]) -> None:
@@ -177,31 +105,37 @@ class Skeleton:
     left the grammar for good; drafts then come from elsewhere.
     """
 
-    __slots__ = ("_constraint", "_run", "_state", "lost")
+    __slots__ = ("_ahead", "_constraint", "_run", "_state", "lost")
 
     def __init__(self, constraint: Constraint | None) -> None:
         self.lost = constraint is None
+        self._ahead: list[tuple[int, int | None, tuple[State, tuple[int, ...]]]] = []
+        """Choices as they were drafted, the next one last: a guess, its echo, where it leads."""
         if constraint is not None:
             self._constraint = constraint
             self._state, self._run = constraint.jump(constraint.grammar.start())
 
-    @property
-    def offered(self) -> tuple[int, ...]:
-        """The tokens to choose from; none within forced text."""
-        return () if self._run else self._constraint.options(self._state).tokens
-
-    def pass_over(self, tokens: Sequence[int], first: int) -> int:
+    def pass_over(self, tokens: tuple[int, ...], first: int) -> int:
         """Follow what is forced from a token on; return where there is a choice, or the end."""
         last = min(len(tokens), first + len(self._run))
         forced, self._run = self._run[: last - first], self._run[last - first :]
-        self.lost = tuple(tokens[first:last]) != forced
+        self.lost = tokens[first:last] != forced
         return len(tokens) if self.lost else last
 
-    def take(self, token: int) -> None:
-        """Follow a choice."""
-        self.lost = token not in self.offered
-        if not self.lost:
-            self._state, self._run = self._constraint.leap(self._state, token)
+    def take(self, token: int, context: Context, habits: Habits, own: Trail) -> None:
+        """Follow a choice, and learn from it."""
+        guess, echo, behind = self._ahead.pop() if self._ahead else (-1, None, None)
+        if behind is None or guess != token:
+            offered = self._constraint.options(self._state).tokens
+            self.lost = token not in offered
+            if self.lost:
+                return
+            if behind is None:
+                _, _, echo = habits.guess(context, offered, own)
+            self._ahead.clear()
+            behind = self._constraint.leap(self._state, token)
+        habits.learn(context, token, echo)
+        self._state, self._run = behind
 
     def draft(
         self, habits: Habits, own: Trail, recent: Context, limit: int, room: int, patience: float
@@ -210,20 +144,24 @@ class Skeleton:
 
         Beyond a limit the draft goes on as long as a pass that is saved outweighs tokens in vain.
         """
-        draft = list(self._run)
-        state, chance = self._state, 1.0
+        draft, ahead = list(self._run), []
+        state, chance, constraint = self._state, 1.0, self._constraint
         context = (*recent, *draft[-ORDER:])[-ORDER:]
         while len(draft) < room and state.items:
-            guess = habits.guess(context, self._constraint.options(state).tokens, own)
-            if guess.token < 0:
+            memo = constraint.memo(state)
+            token, likely, echo = habits.guess(context, memo.look.tokens, own)
+            if token < 0:
                 break
-            state, run = self._constraint.leap(state, guess.token)
-            chance *= guess.chance
+            behind = memo.leaps.get(token) or constraint.leap(state, token)
+            state, run = behind
+            chance *= likely
             if len(draft) >= limit and chance * patience < (1.0 - chance) * (1 + len(run)):
                 break
-            draft.append(guess.token)
+            ahead.append((token, echo, behind))
+            draft.append(token)
             draft += run
-            context = (*context, guess.token, *run)[-ORDER:]
+            context = run[-ORDER:] if len(run) >= ORDER else (*context, token, *run)[-ORDER:]
+        self._ahead = ahead[::-1]
         return draft[:room]
 
 
@@ -248,14 +186,11 @@ class Drafter:
 
     def follow(self, tokens: Sequence[int]) -> None:
         """Note tokens the model confirmed."""
-        said = (*self._recent, *tokens)
+        tokens = tuple(tokens)
+        said = self._recent + tokens
         skeleton, at = self._skeleton, 0
         while not skeleton.lost and (at := skeleton.pass_over(tokens, at)) < len(tokens):
-            offered, context = skeleton.offered, said[at : at + ORDER]
-            if tokens[at] in offered:
-                guess = self._habits.guess(context, offered, self._own)
-                self._habits.learn(context, tokens[at], guess.echo)
-            skeleton.take(tokens[at])
+            skeleton.take(tokens[at], said[at : at + ORDER], self._habits, self._own)
             at += 1
         self._own.extend(tokens)
         self._recent = said[-ORDER:]

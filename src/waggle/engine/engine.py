@@ -21,7 +21,8 @@ from waggle.engine.backend import LeanBackend
 from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
-from waggle.engine.draft import ORDER, Echo, Habits
+from waggle.engine.draft import ORDER, Habits
+from waggle.engine.echoes import Echo
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.passes import Backend
@@ -257,7 +258,8 @@ class Engine:
                 row.aloft = False
                 row.answered(said[first:last])
                 first = last
-                self._trial.weigh(row, before, least)
+                if before is not None:
+                    self._trial.weigh(row, before, least)
             self._trial.landed(part.rows, time.perf_counter() - start)
 
     def _roll(self, rows: list[Row]) -> None:
@@ -272,6 +274,9 @@ class Engine:
     def _close(self, row: Row) -> Completion:
         if isinstance(row, FreeRow) and row.drafter is not None and row.drafter.strays:
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
+        for bound in (row.prompt.grammar, row.prompt.skeleton):
+            if bound is not None:
+                bound.shed()
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
 
 

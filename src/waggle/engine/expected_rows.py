@@ -144,4 +144,4 @@ class ExpectedRow(ConstrainedRow):
             self.aloft = self.opened = False
             return
         self.cached = there
-        self._load(self._plan(state, whole[there:]))
+        self._plan(state, whole[there:])

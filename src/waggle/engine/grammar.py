@@ -146,7 +146,7 @@ class Grammar:
             return target
         if target.state is None:
             items: dict[Item, None] = {}
-            accepting = self._unfold(target.form, target.after, items, target.shared)
+            accepting = self._spread(target.form, target.after, items, target.shared)
             target.state = State(tuple(items), accepting)
         return target.state
 
@@ -171,18 +171,27 @@ class Grammar:
         self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
     ) -> bool:
         """Add what a form may begin with; whether all of it may also be nothing."""
+        if _is_common(form) and (after is None or after.shared):  # unfolded for all, once
+            state = self.closure(self._rest(form, after, True))
+            items.update(dict.fromkeys(state.items))
+            return state.accepting
+        return self._spread(form, after, items, shared)
+
+    def _spread(
+        self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
+    ) -> bool:
+        """Unfold a form whose own rest is not known yet."""
         if isinstance(form, Literal):
             return self._label(escaped(form.text), after, items)
+        if isinstance(form, Sequence):
+            first = self._chain(form.parts, after, shared)
+            return first is None or self._unfold(first.form, first.after, items, first.shared)
         if isinstance(form, IntRange):
             for value in range(form.low, form.high + 1):
                 self._label(b"%d" % value, after, items)
             return False
         if isinstance(form, Text):
             return self._label(b"", after, items)
-        shared = shared or ((after is None or after.shared) and _is_common(form))
-        if isinstance(form, Sequence):
-            first = self._chain(form.parts, after, shared)
-            return first is None or self._unfold(first.form, first.after, items, first.shared)
         empty = [self._unfold(option, after, items, shared) for option in enumerable(form)]
         return any(empty)
 
@@ -199,12 +208,13 @@ class Grammar:
         if rest is None:
             return b"", None
         if rest.forced is None:
-            rest.forced = b"", rest
             if isinstance(rest.form, Literal):
                 text, target = self._forced(rest.after)
                 rest.forced = escaped(rest.form.text) + text, target
             elif isinstance(rest.form, Sequence):
                 rest.forced = self._forced(self._chain(rest.form.parts, rest.after, rest.shared))
+            else:
+                return b"", rest
         return rest.forced
 
     def advance(self, state: State, data: bytes) -> State | None:

@@ -41,6 +41,11 @@ class Look:
     firsts: tuple[int, ...] = ()
     """Where tokens part: the first token of each continuation, in the order of the shape."""
 
+    @property
+    def parts(self) -> bool:
+        """Whether its lookahead will be needed again, where tokens part here or further on."""
+        return bool(self.parting) or (self.then is not None and self.then.parts)
+
 
 NOTHING = Look(())
 
@@ -48,12 +53,16 @@ NOTHING = Look(())
 class Memo:
     """What is known of a state, and the lookahead it was seen in: that of `origin`, `cut` bytes in.
 
-    Bound to a vocabulary, since one grammar may be walked with several.
+    Bound to a vocabulary, since one grammar may be walked with several. A state's own lookahead has
+    no origin, and one that nobody will look through again names none: states that do not point back
+    at one another go when their row does, and leave nothing for the garbage collector.
     """
 
     __slots__ = ("cut", "jump", "leaps", "look", "origin", "vocabulary")
 
-    def __init__(self, vocabulary: Vocabulary, look: Look, origin: State, cut: int) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, look: Look, origin: State | None = None, cut: int = 0
+    ) -> None:
         self.vocabulary = vocabulary
         self.look = look
         self.origin = origin

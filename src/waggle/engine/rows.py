@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from waggle.engine.draft import Drafter, Echo, Habits
+from waggle.engine.draft import Drafter, Habits
+from waggle.engine.echoes import Echo
 from waggle.engine.passes import Pace
 from waggle.engine.request import Completion, Prompt, Usage
 
@@ -174,9 +175,7 @@ class FreeRow(Row):
     def answered(self, tokens: Sequence[int]) -> None:
         """Use the model's argmax after the last decided token and after each draft token."""
         self.prepare()
-        agreed = 0
-        while agreed < len(self.draft) and self.draft[agreed] == tokens[agreed]:
-            agreed += 1
+        agreed = _agreed(self.draft, tokens)
         known = len(self.answer)
         self._append(tokens[: agreed + 1])
         self.drafted += len(self.draft)
@@ -200,3 +199,10 @@ class FreeRow(Row):
             self.draft = [] if self.drafter is None else self.drafter.propose(room)
         self.pending = [self.answer[-1], *self.draft]
         self.asked = ASKED[: len(self.pending)]
+
+
+def _agreed(draft: list[int], said: Sequence[int]) -> int:
+    """Return how many drafted tokens were said, from the first on."""
+    if said[: len(draft)] == draft:
+        return len(draft)
+    return next(i for i, (a, b) in enumerate(zip(draft, said, strict=False)) if a != b)

@@ -25,8 +25,10 @@ class Standing(NamedTuple):
     expected: bool
 
 
-def standing(row: Row) -> Standing:
-    """Return how far a row is."""
+def standing(row: Row) -> Standing | None:
+    """Return how far a row is; nothing where it is not on trial: nobody foretells its choices."""
+    if row.kind == "choice" and not row.prompt.draft:
+        return None
     return Standing(len(row.answer), row.drafted, row.accepted, bool(row.expected))
 
 
@@ -69,8 +71,6 @@ class Trial:
             self._given.drafted(row.drafted - before.drafted, right, EXPECTED)
         elif row.prompt.draft:
             self._given.plain(said)
-        elif row.kind == "choice":
-            return
         elif row.plain:
             self._own.plain(said)
         else:

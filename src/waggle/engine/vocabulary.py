@@ -77,17 +77,19 @@ class Vocabulary:
     def text(self, tokens: Sequence[int]) -> str:
         """Return what an answer says, end markers and other special tokens left out."""
         if self._plain:
-            known = self._said
             try:
-                parts = [known[token] for token in tokens]
+                return b"".join(map(self._said.__getitem__, tokens)).decode(errors="replace")
             except KeyError:
-                for token in tokens:
-                    known[token] = b"" if token in self._special else self.spelling(token)
-                parts = [known[token] for token in tokens]
-            if UNSPELLED not in parts:
-                return b"".join(parts).decode(errors="replace")
+                if self._meet(tokens):
+                    return self.text(tokens)
         found: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return found
+
+    def _meet(self, tokens: Sequence[int]) -> bool:
+        """Note what tokens say in answers; whether all of them spell something or are special."""
+        spelled = {t: b"" if t in self._special else self.spelling(t) for t in set(tokens)}
+        self._said.update({t: said for t, said in spelled.items() if said != UNSPELLED})
+        return UNSPELLED not in spelled.values()
 
     def encode(self, text: bytes) -> tuple[int, ...]:
         """Return the tokenizer's own encoding of some bytes, without special tokens."""
@@ -115,10 +117,16 @@ class Vocabulary:
         return tokens[: max(1, kept)]
 
     def _encode_checked(self, text: bytes) -> tuple[int, ...]:
-        ids = tuple(self.tokenizer.encode(text.decode(), add_special_tokens=False))
+        ids = self._tokens(text.decode())
         if b"".join(map(self.spelling, ids)) != text:
             raise ConfigError(
                 "this tokenizer rewrites text (it does not spell what it encodes), so constrained "
                 "decoding cannot use it; decode freely or choose a byte-level tokenizer"
             )
         return ids
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        inner = getattr(self.tokenizer, "backend_tokenizer", None)
+        if inner is None or inner.padding or inner.truncation:
+            return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        return tuple(inner.encode(text, add_special_tokens=False).ids)  # the same, and sooner

@@ -27,7 +27,7 @@ from waggle.core.options import (
     waits,
     writes,
 )
-from waggle.core.schema import MAX_RESPONSE, Commitment, Decision, Trace, View
+from waggle.core.schema import MAX_RESPONSE, WAIT, Commitment, Decision, Trace, View
 from waggle.core.seeds import mix
 
 __all__ = ["Template", "Templates", "contains", "grammar", "sample", "templates"]
@@ -59,34 +59,40 @@ class Template(NamedTuple):
     def matches(self, decision: Decision) -> bool:
         """Whether a decision has this shape, with its bins in range."""
         return (
-            self._matches_act(decision)
-            and self._matches_write(decision.deposits)
-            and self._matches_commit(decision.commit)
+            _acts(self.act, decision)
+            and _writes(self.write, self.channels, decision.deposits)
+            and _commits(self.commit, decision.commit)
         )
 
-    def _matches_act(self, decision: Decision) -> bool:
-        act, response = self.act, decision.response
-        if (decision.task_action, decision.execution_intent) != (act.action, act.intent):
-            return False
-        if act.free:
-            return response is not None and _is_response(response)
-        return response == act.response
 
-    def _matches_write(self, deposits: Sequence[Trace]) -> bool:
-        if self.write is None or not deposits:
-            return self.write is None and not deposits
-        first = deposits[0]
-        return (
-            tuple(d.channel for d in deposits) == self.channels
-            and all(_content(d) == _content(first) for d in deposits)
-            and in_write(self.write, first)
-        )
+def _acts(act: ActOption, decision: Decision) -> bool:
+    """Whether a decision acts that way."""
+    response = decision.response
+    if (decision.task_action, decision.execution_intent) != (act.action, act.intent):
+        return False
+    if act.free:
+        return response is not None and _is_response(response)
+    return response == act.response
 
-    def _matches_commit(self, commit: Commitment | None) -> bool:
-        if self.commit is None or commit is None:
-            return self.commit is None and commit is None
-        bins = self.commit.confidence
-        return commit.claim == self.commit.claim and bins.low <= commit.confidence_bin <= bins.high
+
+def _writes(write: Write | None, targets: Sequence[str], deposits: Sequence[Trace]) -> bool:
+    """Whether deposits are one write to these channels."""
+    if write is None or not deposits:
+        return write is None and not deposits
+    first = deposits[0]
+    return (
+        in_write(write, first)
+        and tuple([d.channel for d in deposits]) == targets
+        and all(_content(d) == _content(first) for d in deposits[1:])
+    )
+
+
+def _commits(option: Commit | None, commit: Commitment | None) -> bool:
+    """Whether a commitment is of that kind."""
+    if option is None or commit is None:
+        return option is None and commit is None
+    bins = option.confidence
+    return commit.claim == option.claim and bins.low <= commit.confidence_bin <= bins.high
 
 
 def _is_response(text: str) -> bool:
@@ -194,22 +200,18 @@ def contains(view: View, decision: Decision) -> bool:
     """Whether some template of the view matches the decision."""
     if not is_typed(decision):
         return False
-    options = [*((act, False) for act in waits(view)), *((act, True) for act in acts(view))]
-    for act, social in options:
-        if not Template(act)._matches_act(decision):
-            continue
-        if not social:
-            return not decision.deposits and decision.commit is None
-        return any(_matches(social, decision) for social in _socials(view))
-    return False
+    if decision.task_action == WAIT or decision.execution_intent == "WAIT":
+        idle = any(_acts(act, decision) for act in waits(view))
+        return idle and not decision.deposits and decision.commit is None
+    if not any(_acts(act, decision) for act in acts(view)):
+        return False
+    return any(_matches(social, decision) for social in _socials(view))
 
 
 def _matches(social: _Social, decision: Decision) -> bool:
-    free = ActOption("", None)
-    target = tuple(deposit.channel for deposit in decision.deposits)
-    if target not in social.targets:
-        return False
-    shape = Template(free, target, social.write)
-    return shape._matches_write(decision.deposits) and any(
-        Template(free, commit=commit)._matches_commit(decision.commit) for commit in social.commits
+    target = tuple([deposit.channel for deposit in decision.deposits])
+    return (
+        target in social.targets
+        and _writes(social.write, target, decision.deposits)
+        and any(_commits(option, decision.commit) for option in social.commits)
     )

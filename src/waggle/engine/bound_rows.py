@@ -15,12 +15,10 @@ from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
 from waggle.engine.rows import Row
 
-_Point: TypeAlias = tuple[
-    int, State, tuple[int, ...], Context, int, int | None, tuple[int, ...]
-]  # fmt: skip
-"""A choice on the way: the offset where it is asked, its state, what is offered, the tokens before
-it, what was guessed (-1: nothing), what the prompt itself suggested, and the forced tokens behind
-the guess, which are used only where the draft goes on. Plain, since an answer has a dozen."""
+_Point: TypeAlias = tuple[State, Context, int, int | None, tuple[int, ...]]
+"""A choice on the way: its state, the tokens before it, what was guessed (-1: nothing), what the
+prompt itself suggested, and the forced tokens behind the guess, which are used only where the draft
+goes on. Plain, since an answer has a dozen of them."""
 
 
 class ConstrainedRow(Row):
@@ -43,6 +41,8 @@ class ConstrainedRow(Row):
         self._own: Trail | None = None
         self._drafting = pace
         self._points: list[_Point] = []
+        self.offers: list[tuple[int, ...]] = []
+        """The tokens allowed at each asked offset."""
 
     def open(self) -> None:
         """Take what the grammar forces at once, and lay out the first choices."""
@@ -58,24 +58,20 @@ class ConstrainedRow(Row):
         if self._own is None and self._pace is not None:
             self._own = Trail([*self.prompt.tail, *self.answer])
 
-    @property
-    def offers(self) -> list[tuple[int, ...]]:
-        """The tokens allowed at each asked offset."""
-        return [offered for _, _, offered, *_ in self._points]
-
     def answered(self, tokens: Sequence[int]) -> None:
         """Keep what was guessed right, take the first other choice, and plan on from there."""
         self._read()
-        points, last, learn = self._points, len(self.pending) - 1, self._habits.learn
-        first, final = points[0][0], len(points) - 1
+        points, learn = self._points, self._habits.learn
+        first, last, final = self.asked[0], len(self.pending) - 1, len(points) - 1
         said: list[int] = []
         for index, token in enumerate(tokens):
-            offset, state, _, context, guess, echo, run = points[index]
+            state, context, guess, echo, run = points[index]
             learn(context, token, echo)
             said.append(token)
             if token != guess or index == final:
                 break
             said += run
+        offset = self.asked[index]
         self.drafted += last - first
         self.accepted += offset - first
         self.cached -= last - offset
@@ -107,18 +103,20 @@ class ConstrainedRow(Row):
         context = self._context()
         room = self.prompt.max_new_tokens - len(self.answer)
         points: list[_Point] = []
+        offers, asked = [], []
         chance = 1.0
         while True:
             memo = constraint.memo(state)
             offered = memo.look.tokens
             guess, likely, echo = guesses(context, offered, own)
             chance *= likely
-            offset = len(pending) - 1
+            offers.append(offered)
+            asked.append(len(pending) - 1)
             if guess < 0 or chance * patience < 1.0:
-                points.append((offset, state, offered, context, guess, echo, ()))
+                points.append((state, context, guess, echo, ()))
                 break
             after, run = memo.leaps.get(guess) or constraint.leap(state, guess)
-            points.append((offset, state, offered, context, guess, echo, run))
+            points.append((state, context, guess, echo, run))
             taken = 1 + len(run)
             room -= taken
             if not after.items or room <= 0 or chance * patience < (1.0 - chance) * taken:
@@ -127,8 +125,8 @@ class ConstrainedRow(Row):
             pending.append(guess)
             pending += run
             context = run[-ORDER:] if taken > ORDER else (*context, guess, *run)[-ORDER:]
-        self.pending, self._points = pending, points
-        self.asked = [point[0] for point in points]
+        self.pending, self.asked = pending, asked
+        self.offers, self._points = offers, points
 
     def _context(self) -> Context:
         """Return the last tokens so far."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from waggle.engine.draft import ORDER, Habits
 from waggle.engine.echoes import Echo
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Common, Grammar
-from waggle.engine.passes import Backend
+from waggle.engine.passes import Backend, Pace
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.rows import FreeRow, Row
@@ -107,7 +107,11 @@ class Engine:
     @property
     def expects(self) -> bool:
         """Whether answers that come with their prompts are tried here."""
-        return self.speculate and self._trial.expects and self.backend.pace(self._rows) is not None
+        return self._trial.expects and self._pace is not None
+
+    @property
+    def _pace(self) -> Pace | None:
+        return self.backend.pace(self._rows) if self.speculate else None
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Decode every prompt; safe to call from several threads, which then share batches."""
@@ -125,11 +129,12 @@ class Engine:
 
     def _queue(self, prompts: Sequence[Prompt], ticket: Ticket) -> None:
         """Let prompts wait as rows; nobody else holds these, so each goes when it is answered."""
-        rows = [self._row(prompt) for prompt in prompts]
-        self._relate(rows)
+        pace, expects = self._pace, self.expects
+        rows = [self._row(prompt, pace, expects) for prompt in prompts]
+        flights.relate(rows)
         self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
 
-    def _row(self, prompt: Prompt) -> Row:
+    def _row(self, prompt: Prompt, pace: Pace | None, expects: bool) -> Row:
         prompt = prompt if self.reuse_prefix else _unsplit(prompt)
         if not prompt.tail:
             raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
@@ -139,20 +144,10 @@ class Engine:
                 f"prompt and answer need {length} positions but the model has {self.context}; "
                 "shorten the prompt or lower max_new_tokens"
             )
-        pace = self.backend.pace(self._rows) if self.speculate else None
         if prompt.grammar is not None:
-            bound = ExpectedRow if prompt.draft and self.expects else ConstrainedRow
+            bound = ExpectedRow if prompt.draft and expects else ConstrainedRow
             return bound(prompt, self.ends, self._habits, pace)
         return FreeRow(prompt, self.ends, self._habits, pace)
-
-    def _relate(self, rows: list[Row]) -> None:
-        """Number rows by their prefixes, which are long: they are compared here and nowhere else.
-
-        Numbers serve to put rows side by side; those of another call may be the same by chance.
-        """
-        families: dict[tuple[int, ...], int] = {}
-        for row in rows:
-            row.family = families.setdefault(row.prompt.prefix, len(families))
 
     def _echo(self, prefix: tuple[int, ...]) -> Echo:
         """Return what a prefix says after which tokens, read once."""
@@ -190,29 +185,33 @@ class Engine:
         self._seats.admit(self.backend, most, flights.LEAST)
         sent = self._launch()
         if self._aloft:  # what is not known yet is not needed for those who wait
-            for row in self._seats.next(most):
-                self._open(row)
+            self._open(self._seats.next(most))
         if len(self._aloft) > 1 or (self._aloft and not sent):
             self._land(self._aloft.popleft())
         self._seats.leave(self.backend, self._close)
 
     def _renewed(self, row: Row) -> Row:
         """Return a row as it was before its first pass: it will say the same."""
-        fresh = self._row(row.prompt)
+        fresh = self._row(row.prompt, self._pace, self.expects)
         fresh.family = row.family
         return fresh
 
-    def _open(self, row: Row) -> None:
-        """Get a row ready for its first pass; a free one drafts if that pays here."""
-        if row.opened:
+    def _open(self, rows: Iterable[Row]) -> None:
+        """Get rows ready for their first pass; free ones draft if that pays here."""
+        fresh = [row for row in rows if not row.opened]
+        if not fresh:
             return
-        row.opened = True
-        if not isinstance(row, FreeRow):
-            row.open()
-            return
+        expects, drafts = self.expects, self.drafts  # asked once: they change slowly
+        for row in fresh:
+            row.opened = True
+            if isinstance(row, FreeRow):
+                self._open_free(row, bool(row.prompt.draft) and expects, drafts)
+            else:
+                row.open()
+
+    def _open_free(self, row: FreeRow, expects: bool, drafts: bool) -> None:
         start = time.perf_counter()
-        expects = bool(row.prompt.draft) and self.expects
-        if expects or self.drafts:
+        if expects or drafts:
             at_once = self.backend.asynchronous
             row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
         row.open()
@@ -232,8 +231,7 @@ class Engine:
             return False
         sent: list[Row] = []
         for group in flights.groups(ready, self.backend.asynchronous):
-            for row in group:
-                self._open(row)
+            self._open(group)
             rows = [row for row in group if not row.done]
             if not rows:
                 continue

@@ -41,6 +41,20 @@ def portion(rows: int, asynchronous: bool) -> int:
     return rows // max(2, min(PORTIONS, rows // LEAST))
 
 
+def relate(rows: Sequence[Row]) -> None:
+    """Number rows by their prefixes, which are long: they are compared here and nowhere else.
+
+    Numbers serve to put rows side by side; those of another call may be the same by chance.
+    """
+    families: dict[tuple[int, ...], int] = {}
+    known: dict[int, int] = {}
+    for row in rows:
+        prefix = row.prompt.prefix
+        if id(prefix) not in known:  # mostly the very same one
+            known[id(prefix)] = families.setdefault(prefix, len(families))
+        row.family = known[id(prefix)]
+
+
 def groups(rows: Sequence[Row], asynchronous: bool) -> list[list[Row]]:
     """Part rows into passes; those of one prefix side by side, by slot.
 

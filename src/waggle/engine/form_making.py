@@ -54,6 +54,17 @@ def enumerable(form: Alternatives) -> list[GrammarNode]:
     return listed or list(form.options)
 
 
+def spells(form: GrammarNode) -> bool:
+    """Whether some string of a form is not empty; no where that is not seen at once."""
+    if isinstance(form, Literal):
+        return bool(form.text)
+    if isinstance(form, Sequence):
+        return any(isinstance(part, Literal) and part.text for part in form.parts)
+    if isinstance(form, Alternatives):
+        return any(isinstance(option, Literal) and option.text for option in form.options)
+    return isinstance(form, IntRange)
+
+
 def measured(form: GrammarNode, known: dict[int, int]) -> int:
     """Return the length in bytes of the longest string of a form, refusing bad forms."""
     if isinstance(form, Literal):

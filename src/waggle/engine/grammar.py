@@ -23,7 +23,7 @@ from waggle.core.forms import (
     Sequence,
     Text,
 )
-from waggle.engine.form_making import as_form, enumerable, escaped, measured, radix
+from waggle.engine.form_making import as_form, enumerable, escaped, measured, radix, spells
 
 MAX_COMMON = 40_000
 """Rests and states that grammars have in common, of about a kilobyte each."""
@@ -149,6 +149,12 @@ class Grammar:
             accepting = self._spread(target.form, target.after, items, target.shared)
             target.state = State(tuple(items), accepting)
         return target.state
+
+    def goes_on(self, target: Rest | State | None) -> bool:
+        """Whether anything may be spelled from here; without unfolding it where that is plain."""
+        if isinstance(target, Rest) and target.state is None and spells(target.form):
+            return True
+        return bool(self.closure(target).items)
 
     def _rest(self, form: GrammarNode, after: Rest | None, shared: bool) -> Rest:
         """Return the rest of a form and what follows, the same one for the same two."""

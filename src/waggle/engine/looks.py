@@ -127,11 +127,10 @@ def _nest(grammar: Grammar, state: State, reach: int) -> tuple[Shape, int]:
         here = (target, len(label))
         if here != seen:  # options of one kind lead to one place: look behind them once
             seen = here
-            after = grammar.closure(target)
-            if not after.items:
+            if len(label) >= reach:
+                behind, count = not grammar.goes_on(target), 1
+            elif not (after := grammar.closure(target)).items:
                 behind, count = True, 1
-            elif len(label) >= reach:
-                behind, count = False, 1
             else:
                 behind, count = _nest(grammar, after, reach - len(label))
         parts.append((label, behind))

@@ -105,18 +105,19 @@ class Seats:
 
     def _enter(self, seat: Seat, backend: Backend) -> bool:
         """Give a row a slot and room; whether it could be."""
-        prompt, slot = seat.row.prompt, self._free[-1]
+        prompt, at = seat.row.prompt, len(self._free) - 1
         size = len(prompt.prefix), len(prompt.tail) + prompt.max_new_tokens
         held = backend.room(*size)
         if held < self.count:
             taken = max((row.slot for row in self.rows()), default=-1)
-            if max(taken, slot) >= held:
+            if max(taken, self._free[at]) >= held:
                 return False
         else:
-            mine = id(prompt.prefix)
-            slot = next((free for free in reversed(self._free) if self._last[free] == mine), slot)
+            mine, last = id(prompt.prefix), self._last
+            found = (i for i in range(at, -1, -1) if last[self._free[i]] == mine)
+            at = next(found, at)
         backend.reserve(*size)  # first, since it may fail
-        self._free.remove(slot)
+        slot = self._free.pop(at)
         self._last[slot] = id(prompt.prefix)
         seat.row.slot = slot
         self._taken.append(seat)

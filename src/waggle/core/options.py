@@ -116,11 +116,9 @@ _Bound: TypeAlias = tuple[int, int, int, int]
 """The most that a write may say: novelty, support, conflict and lifetime."""
 
 
-def _undominated(bounds: list[_Bound]) -> list[_Bound]:
+def _undominated(bounds: tuple[_Bound, ...]) -> list[_Bound]:
     """Drop bounds that another one contains, so that no write is listed twice for nothing."""
     distinct = list(dict.fromkeys(bounds))
-    if len(distinct) == 1:
-        return distinct
     return [
         b
         for b in distinct
@@ -143,19 +141,21 @@ def writes(view: View) -> list[Write]:
     return [
         write
         for (claim, direction), found in bounds.items()
-        for bound in _undominated(found)
-        for write in _split(claim, direction, bound)
+        for write in _within(claim, direction, tuple(found))
     ]
 
 
 @lru_cache(KEPT)
-def _split(claim: str, direction: str | None, bound: _Bound) -> tuple[Write, ...]:
-    novelty, support, conflict, ttl = bound
-    ranges = Range(0, novelty), Range(0, support)
-    quiet = Write(claim, direction, *ranges, Range(0, 0), Range(1, ttl))
-    if conflict == 0:
-        return (quiet,)
-    return quiet, quiet._replace(conflict=Range(1, conflict))
+def _within(claim: str, direction: str | None, bounds: tuple[_Bound, ...]) -> tuple[Write, ...]:
+    """Return the writes of a claim that stay within one of some bounds."""
+    found: list[Write] = []
+    for novelty, support, conflict, ttl in _undominated(bounds):
+        ranges = Range(0, novelty), Range(0, support)
+        quiet = Write(claim, direction, *ranges, Range(0, 0), Range(1, ttl))
+        found.append(quiet)
+        if conflict:
+            found.append(quiet._replace(conflict=Range(1, conflict)))
+    return tuple(found)
 
 
 @lru_cache(KEPT)

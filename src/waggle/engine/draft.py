@@ -117,10 +117,14 @@ class Skeleton:
 
     def pass_over(self, tokens: tuple[int, ...], first: int) -> int:
         """Follow what is forced from a token on; return where there is a choice, or the end."""
-        last = min(len(tokens), first + len(self._run))
-        forced, self._run = self._run[: last - first], self._run[last - first :]
-        self.lost = tokens[first:last] != forced
-        return len(tokens) if self.lost else last
+        run = self._run
+        last = first + len(run)
+        if tokens[first:last] == run:
+            self._run = ()
+            return last
+        said = tokens[first:]
+        self.lost, self._run = run[: len(said)] != said, run[len(said) :]
+        return len(tokens)
 
     def take(self, token: int, context: Context, habits: Habits, own: Trail) -> None:
         """Follow a choice, and learn from it."""

@@ -129,7 +129,7 @@ class Seats:
             return
         staying = []
         for seat in self._taken:
-            if seat.row.done:
+            if seat.row.finish:
                 seat.ticket.put(seat.place, close(seat.row))
                 self._release(seat.row, backend)
             else:

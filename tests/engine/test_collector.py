@@ -2,13 +2,15 @@
 
 import gc
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.engine.test_exactness import prompts
-from waggle.engine import collector
+from waggle.engine import collector, workload
 from waggle.engine.engine import Engine
+from waggle.engine.grammar import Grammar, State
 from waggle.engine.request import Prompt
 
 
@@ -49,3 +51,37 @@ def test_callers_without_end_still_collect(tiny: Any, monkeypatch: pytest.Monkey
         caller.join()
     assert rounds and not any(rounds)
     assert gc.isenabled()
+
+
+def _states() -> int:
+    return sum(type(thing) is State for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("use", ["grammar", "skeleton"])
+def test_answers_leave_nothing_to_collect(tiny: Any, use: str) -> None:
+    engine = Engine(*tiny, max_rows=3)
+    batch = [
+        Prompt((7, 8, index), max_new_tokens=24, **{use: engine.constraint(made)})  # type: ignore[arg-type]
+        for index, made in enumerate(partial(workload.again, t) for t in workload.tasks(6, 2, 5))
+    ]
+    gc.collect()
+    before = _states()
+    gc.disable()
+    try:
+        first = engine.generate(batch)
+        assert _states() == before, "prompts are held, what was unfolded for them is not"
+    finally:
+        gc.enable()
+    assert [done.tokens for done in engine.generate(batch)] == [done.tokens for done in first]
+
+
+def test_a_grammar_that_was_given_is_kept(tiny: Any) -> None:
+    engine = Engine(*tiny)
+    given = engine.constraint(Grammar.of("a"))
+    made = engine.constraint(lambda: Grammar.of("a"))
+    before = given.grammar, made.grammar
+    for constraint in (given, made):
+        assert constraint.grammar is constraint.grammar
+        constraint.shed()
+    assert given.grammar is before[0]
+    assert made.grammar is not before[1]

@@ -48,7 +48,7 @@ class _Allowed(NamedTuple):
 def grammar(view: View) -> GrammarNode:
     """Return the grammar of a view's admissible records."""
     answer, behind = view.contract.response, _behind(_allowed(view))
-    silent = tuple(a for a in actions(view) if a not in (WAIT, answer))
+    silent = tuple([a for a in actions(view) if a not in (WAIT, answer)])
     if answer is None:
         return _record(silent, behind)
     offered = [Literal(_inside(text)) for text in responses(view)]
@@ -70,14 +70,14 @@ def _speaking(answer: str) -> Literal:
 
 def _allowed(view: View) -> _Allowed:
     alone, targets = tuple(commits(view, None)), tuple(channels(view))
-    backed = tuple(
+    backed = [
         # Only a challenge changes what may be committed to.
         (write, tuple(commits(view, write)) if write.challenges else alone)
         for write in (writes(view) if targets else ())
-    )
-    everyone = tuple(port.channel for port in view.private.channels)
+    ]
+    everyone = tuple([port.channel for port in view.private.channels])
     fan = everyone if 1 < len(everyone) <= view.contract.deposits else ()
-    return _Allowed(alone, backed, targets, fan)
+    return _Allowed(alone, tuple(backed), targets, fan)
 
 
 class _Behind:

@@ -8,7 +8,7 @@ unpacked on the device, inside a captured graph if there is one.
 
 from __future__ import annotations
 
-import itertools
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -171,8 +171,8 @@ class RowStore:
         ends = sizes.cumsum()
         values = np.zeros(3 * padded + 3 * height + 2, dtype=np.int64)
         fields = values[: 3 * padded].reshape(3, padded)
-        every = itertools.chain.from_iterable(piece.tokens for piece in pieces)
-        fields[0, :total] = np.fromiter(every, dtype=np.int64, count=total)
+        every = b"".join(array("I", piece.tokens) for piece in pieces)
+        fields[0, :total] = np.frombuffer(every, dtype=np.uintc)
         fields[1, :total] = np.arange(total) + np.repeat(firsts - (ends - sizes), sizes)
         fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
         fields[2, total:] = scratch

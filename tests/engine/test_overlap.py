@@ -67,7 +67,7 @@ def recited(
 def test_a_batch_takes_as_long_as_the_longer_of_both(
     tiny: Any, monkeypatch: pytest.MonkeyPatch, speed: float
 ) -> None:
-    costs = Costs(step=1e-3 / speed, token=0.8e-6 / speed, launch=0.1e-3, begin=0.5e-3)
+    costs = Costs(step=1e-3 / speed, token=0.8e-6 / speed, launch=0.2e-3)
     device, wall = recited(tiny, monkeypatch, 128, 3, costs)
     host = wall - device.waited
     assert wall < 1.25 * max(host, device.busy)
@@ -78,7 +78,7 @@ def test_rows_that_wait_are_opened_while_others_are_run(
     tiny: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The device stands still before its first pass only as long as one part takes to open."""
-    device, wall = recited(tiny, monkeypatch, 64, 1, Costs(begin=0.0, launch=0.0))
+    device, wall = recited(tiny, monkeypatch, 64, 1, Costs(launch=0.0))
     first = flights.LEAST * OPEN
     assert wall - device.busy < first + 64 * 4 * FOLLOW
 
@@ -106,7 +106,7 @@ def test_portions_never_show_in_answers(
 
 def test_passes_are_done_one_after_the_other() -> None:
     device = Delayed(
-        Oracle({(1,): [2, 3], (4,): [5]}, Pace(1.0, 1, 1)), Costs(1.0, 0, 0, 0, 0.25), float
+        Oracle({(1,): [2, 3], (4,): [5]}, Pace(1.0, 1, 1)), Costs(1.0, 0, 0, 0.25), float
     )
     first = device.argmax(device.run([Running(0, [1], 0, [0], ())]))
     second = device.argmax(device.run([Running(1, [4], 0, [0], ())]))

@@ -51,7 +51,7 @@ def decide(view: View) -> Decision:
 
 
 def some_views() -> list[View]:
-    return [*islice(made.disguised(5, 12), 60), *made.linked(6, 60)]
+    return [*islice(made.disguised(5, 12), 60), *made.on_graphs("linked", 6, 60)]
 
 
 def test_no_word_of_a_transfer_task_is_in_the_lists() -> None:
@@ -161,8 +161,8 @@ def test_keys_of_the_training_tasks_mean_something_else_in_some_linked_tasks() -
 
 
 def test_crowded_views_hold_many_traces_of_every_age_and_leave_linked_ones_alone() -> None:
-    plain, crowded = ([*made.linked(6, 300, crowded=on)] for on in (False, True))
-    assert [*map(encode_view, plain)] == [*map(encode_view, made.linked(6, 300))]
+    plain, crowded = ([*made.on_graphs(kind, 6, 300)] for kind in ("linked", "crowded"))
+    assert [*map(encode_view, plain)] == [*map(encode_view, made.on_graphs("linked", 6, 300))]
     shares = [sum(len(view.traces) for view in views) / len(views) for views in (plain, crowded)]
     assert shares[1] > 1.6 * shares[0]
     assert {t.ttl for view in crowded for t in view.traces} == set(range(2, MAX_TTL + 1))
@@ -176,7 +176,7 @@ def test_crowded_views_hold_many_traces_of_every_age_and_leave_linked_ones_alone
 
 def test_poised_views_hang_on_one_contact_not_on_the_place_in_the_order() -> None:
     crowded, poised = (
-        [*views] for views in (made.linked(7, 900, crowded=True), made.poised(7, 900))
+        [*views] for views in (made.on_graphs(kind, 7, 900) for kind in ("crowded", "poised"))
     )
     facts = [[len(port.facts) for v in views for port in v.private.channels]
              for views in (crowded, poised)]  # fmt: skip

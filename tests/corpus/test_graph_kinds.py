@@ -35,8 +35,8 @@ def runs(text: str, size: int = 4) -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize("kind", NEW)
 def test_views_are_bounded_admissible_equivariant_and_the_same_every_time(kind: str) -> None:
-    views = list(made.ON_GRAPHS[kind](3, 200))
-    assert [*map(encode_view, views)] == [*map(encode_view, made.ON_GRAPHS[kind](3, 200))]
+    views = list(made.on_graphs(kind, 3, 200))
+    assert [*map(encode_view, views)] == [*map(encode_view, made.on_graphs(kind, 3, 200))]
     for number, view in enumerate(views):
         check_view(view)
         decision = expert_generic.decide(view)
@@ -71,7 +71,7 @@ def test_no_goal_holds_four_words_in_a_row_of_a_transfer_contract() -> None:
 
 def test_agreed_views_hold_both_and_the_shape_gives_neither_away() -> None:
     found = Counter[tuple[bool, bool, int]]()
-    for view in made.agreed(5, 1500):
+    for view in made.on_graphs("agreed", 5, 1500):
         alike = stances.common_answer(view.contract) is not None
         plain = [a for a in view.contract.actions if a != WAIT]
         found[alike, carried(view), min(len(plain), 3)] += 1
@@ -85,7 +85,7 @@ def test_agreed_views_hold_both_and_the_shape_gives_neither_away() -> None:
 
 def test_eased_views_are_short_and_hang_on_what_a_contact_says() -> None:
     decided = Counter[bool]()
-    for view in made.eased(7, 600):
+    for view in made.on_graphs("eased", 7, 600):
         assert len(view.private.channels) <= 3
         shown = stances.find(view)
         if shown is None or carried(view) or view.proposal.action == WAIT:
@@ -100,7 +100,7 @@ def test_eased_views_are_short_and_hang_on_what_a_contact_says() -> None:
 def test_relays_have_several_traces_of_the_first_claim_whose_numbers_do_not_follow() -> None:
     several = relayed = 0
     lives: dict[int, set[int]] = {}
-    for plain in made.relays(9, 400):
+    for plain in made.on_graphs("relays", 9, 400):
         view = canonical(plain)[0]
         deposits = expert_generic.decide(view).deposits
         if not deposits or deposits[0].ttl == MAX_TTL:

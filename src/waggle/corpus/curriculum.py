@@ -140,7 +140,7 @@ class Curriculum:
         """Make views of made-up tasks on the plane or on graphs."""
         salt = derive(self.settings.seed, "other views", unit.split, unit.kind)
         if unit.kind == "linked":
-            views = made.linked(salt, unit.views)
+            views = made.on_graphs("linked", salt, unit.views)
         else:
             views = made.disguised(salt, unit.views)
         found = []

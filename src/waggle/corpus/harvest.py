@@ -259,4 +259,4 @@ def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[V
 
 def _on_graphs(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
     """Make views of tasks on graphs, of the kind that the job names."""
-    return made.ON_GRAPHS[job.kind](job.salt, LINKED)
+    return made.on_graphs(job.kind, job.salt, LINKED)

@@ -6,18 +6,13 @@ once. Invariant: a stream of views is a pure function of its name; no view is la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from waggle.core.schema import View
-from waggle.corpus import agreed as agreement
-from waggle.corpus import disguise
-from waggle.corpus import eased as ease
-from waggle.corpus import linked as graph
-from waggle.corpus import poised as balance
-from waggle.corpus import relays as gossip
+from waggle.corpus import agreed, disguise, eased, linked, poised, relays
 from waggle.corpus.draw import Draw
 from waggle.corpus.frames import Frame
 from waggle.corpus.situations import SITUATIONS, make
@@ -98,54 +93,39 @@ def disguised(salt: int, bundles: int) -> Iterator[View]:
     return situations(salt, bundles, frames, crowded=35)
 
 
-def linked(salt: int, count: int, *, crowded: bool = False) -> Iterator[View]:
-    """Make so many views of tasks in which contacts state their answers."""
-    for number in range(count):
-        if number % ALIKE == 0:
-            words = graph.task(Draw(salt, "task", number), crowded=crowded)
-        yield graph.make(Draw(salt, "linked", number), words)
+class _Kind(NamedTuple):
+    """What makes up a task of one kind, and views of it; `name` and `tasks` name their draws."""
+
+    name: str
+    tasks: str
+    task: Callable[[Draw], Any]
+    make: Callable[[Draw, Any], View]
 
 
-def poised(salt: int, count: int) -> Iterator[View]:
-    """Make so many views of such tasks in which the answer hangs on one contact."""
-    for number in range(count):
-        if number % ALIKE == 0:
-            words = balance.task(Draw(salt, "poised task", number))
-        yield balance.make(Draw(salt, "poised", number), words)
-
-
-def eased(salt: int, count: int) -> Iterator[View]:
-    """Make so many poised views with little to read."""
-    for number in range(count):
-        if number % ALIKE == 0:
-            words = ease.task(Draw(salt, "eased task", number))
-        yield ease.make(Draw(salt, "eased", number), words)
-
-
-def relays(salt: int, count: int) -> Iterator[View]:
-    """Make so many views in which the claim that goes first was told by many."""
-    for number in range(count):
-        if number % ALIKE == 0:
-            words = gossip.task(Draw(salt, "relays task", number))
-        yield gossip.make(Draw(salt, "relays", number), words)
-
-
-def agreed(salt: int, count: int) -> Iterator[View]:
-    """Make so many views of tasks in which all should answer alike, and of near misses."""
-    for number in range(count):
-        if number % ALIKE == 0:
-            task = agreement.task(Draw(salt, "agreed task", number))
-        yield agreement.make(Draw(salt, "agreed", number), task)
-
-
-ON_GRAPHS: Mapping[str, Callable[[int, int], Iterator[View]]] = MappingProxyType(
+_ON_GRAPHS = MappingProxyType(
     {
-        "linked": linked,
-        "crowded": partial(linked, crowded=True),
-        "poised": poised,
-        "eased": eased,
-        "relays": relays,
-        "agreed": agreed,
+        "linked": _Kind("linked", "task", linked.task, linked.make),
+        "crowded": _Kind("linked", "task", partial(linked.task, crowded=True), linked.make),
+        "poised": _Kind("poised", "poised task", poised.task, poised.make),
+        "eased": _Kind("eased", "eased task", eased.task, eased.make),
+        "relays": _Kind("relays", "relays task", relays.task, relays.make),
+        "agreed": _Kind("agreed", "agreed task", agreed.task, agreed.make),
     }
 )
-"""Kinds of made-up tasks on graphs: each takes a salt and a number of views."""
+ON_GRAPHS = tuple(_ON_GRAPHS)
+"""Kinds of made-up tasks on graphs."""
+
+
+def on_graphs(kind: str, salt: int, count: int) -> Iterator[View]:
+    """Make so many views of tasks on graphs.
+
+    Args:
+        kind: one of `ON_GRAPHS`.
+        salt: names every draw.
+        count: how many views.
+    """
+    name, tasks, make_up, make_view = _ON_GRAPHS[kind]
+    for number in range(count):
+        if number % ALIKE == 0:
+            task = make_up(Draw(salt, tasks, number))
+        yield make_view(Draw(salt, name, number), task)

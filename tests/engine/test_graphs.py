@@ -41,6 +41,7 @@ def row_engine(
     backend.store = store
     backend.asynchronous = True
     backend.lanes = None
+    backend._output.rounds = True
     backend.budget = 700
     backend.graphs = PassGraphs(decoder, store, capture=warmed) if static else None
     backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None

@@ -127,8 +127,9 @@ class LeanBackend:
 
     def prime(self, most: int, prompt: int) -> None:
         """Make steps of up to this many tokens ready, and passes with prompts of this length."""
-        if self.graphs is not None:
-            with torch.inference_mode():
+        with torch.inference_mode():
+            self._output.prime(most)
+            if self.graphs is not None:
                 self.graphs.prime(most, prompt)
 
     def describe(self) -> str:

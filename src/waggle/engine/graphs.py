@@ -145,14 +145,14 @@ class PassGraphs:
                 self._graphs[size] = self._capture(self._layout(size, [], []), size)
 
     def _steps(self, most: int) -> Iterator[Size]:
-        for tokens in _buckets(1, most):
+        for tokens in buckets(1, most):
             if tokens <= bucket(self._store.rows):
                 yield Size(tokens, 1)
             yield Size(tokens, FEW)
 
     def _prompts(self, longest: int) -> Iterator[Size]:
         if longest > FEW:
-            yield from (Size(tokens, reach(longest)) for tokens in _buckets(longest, self._most))
+            yield from (Size(tokens, reach(longest)) for tokens in buckets(longest, self._most))
 
     def _capture(self, plan: Layout, size: Size) -> _Graph:
         """Record a pass over the inputs of the first one: warming up writes what it will write."""
@@ -175,8 +175,8 @@ def _size(pieces: Sequence[Piece]) -> Size:
     return Size(bucket(sum(sizes)), reach(max(sizes)))
 
 
-def _buckets(least: int, most: int) -> Iterator[int]:
-    """Yield the rounded sizes from one to another."""
+def buckets(least: int, most: int) -> Iterator[int]:
+    """Yield the rounded sizes between two sizes."""
     tokens = bucket(least)
     while tokens <= most:
         yield tokens

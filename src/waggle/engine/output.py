@@ -1,5 +1,7 @@
 """The output layer: from states to tokens, without waiting for a device that works by itself.
 
+On a GPU the number of states is rounded up, so that sizes come again: for a new one a kernel may
+have to be found and loaded and memory to be asked for, while the host waits.
 Invariant: a token is -1 where logits are no numbers, never another one.
 """
 
@@ -12,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from waggle.engine.graphs import bucket, buckets
 from waggle.engine.linear import Linear
 from waggle.engine.loop import likeliest
 from waggle.engine.offers import Offers
@@ -31,14 +34,31 @@ class Output:
         self._device = head.weight.device
         self._relieve = relieve
         self._offers = Offers()
+        self.rounds = self._device.type == "cuda"
+        """Whether the number of states is rounded up."""
+
+    def prime(self, most: int) -> None:
+        """Meet every size of up to this many states once."""
+        if self.rounds:
+            for count in buckets(1, min(most, MOST_LOGITS)):
+                states = self._head.weight.new_zeros((count, self._head.weight.shape[1]))
+                self.argmax(states, ())
+                self.among(states, [(0, 1)] * count)
 
     def argmax(self, hidden: Tensor, banned: Sequence[int]) -> Said:
         """Ask for the most likely next token of each state, banned tokens aside."""
-        return _later(self._parted(lambda rows: self._likeliest(hidden[rows], banned), hidden))
+        states = self._rounded(hidden)
+        said = self._parted(lambda rows: self._likeliest(states[rows], banned), len(states))
+        return _later(said[: len(hidden)])
 
-    def _parted(self, work: Callable[[slice], Tensor], hidden: Tensor) -> Tensor:
-        """Do work on states, so many at a time that their logits fit."""
-        rows = range(len(hidden))
+    def _rounded(self, values: Tensor) -> Tensor:
+        """Add rows that nobody reads, up to a size that comes again."""
+        more = bucket(len(values)) - len(values) if self.rounds else 0
+        return F.pad(values, (0, 0, 0, more)) if more else values
+
+    def _parted(self, work: Callable[[slice], Tensor], count: int) -> Tensor:
+        """Do work on so many states, as many at a time as their logits fit."""
+        rows = range(count)
         spans = [rows[first : first + MOST_LOGITS] for first in rows[::MOST_LOGITS]]
         found = [halved(work, span, self._relieve) for span in spans]
         return found[0] if len(found) == 1 else torch.cat(found)
@@ -51,14 +71,15 @@ class Output:
 
     def among(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply everything and look at what is offered: one transfer and few launches."""
-        offered = sent(torch.from_numpy(self._offers.lists(allowed)), self._device)
+        states = self._rounded(hidden)
+        offered = self._rounded(sent(torch.from_numpy(self._offers.lists(allowed)), self._device))
 
         def pick(rows: slice) -> Tensor:
-            best = likeliest(self._head(hidden[rows]).gather(1, offered[rows])).unsqueeze(1)
+            best = likeliest(self._head(states[rows]).gather(1, offered[rows])).unsqueeze(1)
             said = offered[rows].gather(1, best.clamp_min(0))
             return torch.where(best < 0, best, said).squeeze(1)
 
-        return _later(self._parted(pick, hidden))
+        return _later(self._parted(pick, len(states))[: len(hidden)])
 
     def few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply only the offered rows of the output matrix."""

@@ -206,6 +206,20 @@ def test_a_shape_that_cannot_be_recorded_runs_all_the_same(tiny: Any) -> None:
     assert len(tries) == 1, "it is not tried again at once"
 
 
+def test_dropped_shapes_are_recorded_again_at_once(tiny: Any) -> None:
+    backend = row_engine(tiny, 4).backend
+    assert isinstance(backend, LeanBackend) and backend.graphs is not None
+    backend.reserve(0, 64)
+    rows = [Running(0, [3] * 9, 0, [8], ())]
+    for _ in range(OFTEN):
+        backend.run(rows)
+    assert backend.graphs._graphs
+    backend.reserve(0, 4 * 64)
+    assert not backend.graphs._graphs, "caches have moved"
+    backend.run(rows)
+    assert backend.graphs._graphs
+
+
 def test_large_work_is_not_captured(tiny: Any) -> None:
     graphs = captured(tiny, [4, 4])
     piece = [Piece(0, [1, 2], 5)]

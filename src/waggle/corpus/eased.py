@@ -42,9 +42,7 @@ def task(draw: Draw) -> Words:
 
 
 def said(draw: Draw, words: Words) -> Words:
-    """Let the goal of a task say what is asked, where no answer names a contact."""
-    if words.points:
-        return words
+    """Let the goal of a task, in which no answer names a contact, say what is asked."""
     goal = goals.other(draw, words.spoken, words.told)
     return words._replace(contract=msgspec.structs.replace(words.contract, goal=goal))
 

@@ -142,6 +142,19 @@ def edges(draw: Draw, actions: Sequence[str]) -> str:
     return _told(draw, _EDGES, actions)
 
 
+def other(draw: Draw, actions: Sequence[str], told: bool) -> str:
+    """Make up a goal for the way a task without agreement is answered.
+
+    Args:
+        draw: names every choice.
+        actions: what nodes may answer, in the contract's order.
+        told: whether claims carry stances.
+    """
+    if len(actions) > 2:
+        return apart(draw)
+    return single(draw, actions) if told else edges(draw, actions)
+
+
 def _told(draw: Draw, phrasings: Sequence[str], actions: Sequence[str]) -> str:
     """Say it in one sentence, with up to five others before and behind it."""
     behind = draw.choice((0, 0, 1, 2, 3, 3, 4))
@@ -175,16 +188,3 @@ def _filled(draw: Draw, text: str, actions: Sequence[str]) -> str:
     for slot, action in zip(("{a}", "{b}"), actions, strict=False):
         text = text.replace(slot, action)
     return text
-
-
-def other(draw: Draw, actions: Sequence[str], told: bool) -> str:
-    """Make up a goal for the way a task without agreement is answered.
-
-    Args:
-        draw: names every choice.
-        actions: what nodes may answer, in the contract's order.
-        told: whether claims carry stances.
-    """
-    if len(actions) > 2:
-        return apart(draw)
-    return single(draw, actions) if told else edges(draw, actions)

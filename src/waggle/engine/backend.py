@@ -107,7 +107,7 @@ class LeanBackend:
             torch.cuda.empty_cache()  # what was moved away is of no size that comes again
 
     def _void(self) -> None:
-        """Drop recorded steps: what they read by address has moved."""
+        """Drop recorded passes: what they read by address has moved."""
         for captured in (self.graphs, self.loop):
             if captured is not None:
                 captured.clear()

@@ -112,6 +112,7 @@ class PassGraphs:
         if graph is None:
             self._met[size] = -LATER  # if it fails now
             graph = self._graphs[size] = self._capture(plan, size)
+            self._met[size] = OFTEN  # should it be dropped, it is recorded again at once
         given = lying(torch.from_numpy(plan.values), self._decoder.device)
         graph.inbox.copy_(given, non_blocking=True)
         return graph.replay()

@@ -12,7 +12,6 @@ Invariant: a function of one view that reads goal and facts, never names or plac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -133,14 +132,12 @@ def _apart(view: View, stances: Stances, actions: list[str]) -> str:
 
 def _before(view: View, stances: Stances) -> set[Any]:
     """Return the stances of contacts that go before this node."""
-    return set(_stances_before(view, stances))
-
-
-def _stances_before(view: View, stances: Stances) -> Iterator[Any]:
+    found: set[Any] = set()
     for port in view.private.channels:
         place = port.facts.get(stances.order)
         if isinstance(place, int) and place < stances.own:
-            yield port.facts.get(stances.key)
+            found.add(port.facts.get(stances.key))
+    return found
 
 
 def _plain(contract: Contract) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -25,12 +26,14 @@ from waggle.scd.data import encode_moves
 from waggle.scd.prepare import Prepared
 from waggle.scd.stages import Stages
 from waggle.scd.tokens import Coder
+from waggle.scd.trainer import Trainer
 
 
 @pytest.mark.parametrize("kind", ["full", "dense"])
 def test_four_arms_share_a_warm_start_and_are_measured(
-    backbone: Path, corpus: Path, tmp_path: Path, kind: Literal["full", "dense"]
-) -> None:
+    backbone: Path, corpus: Path, tmp_path: Path, kind: Literal["full", "dense"],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     recipe = Recipe(
         backbone=str(backbone), max_context=4000, adaptation=Adaptation(kind=kind, rank=4),
         stage_one=StageOne(updates=2, batch=2), stage_two=StageTwo(updates=2, batch=2,
@@ -61,8 +64,37 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     assert effect is not None and effect.cases
     assert "2 updates of 2 records and 2 transitions" in found[3].told["trained by"]
     assert "2 updates of 2, rate" in found[0].told["warm start"]
+    for arm in ARMS:
+        left = {p.name for p in (tmp_path / "seed-4" / arm).iterdir() if p.is_dir()}
+        assert left == {"best", "law"}
+    assert (tmp_path / "seed-4/warm-start/checkpoints/update-000002").exists()
+    (tmp_path / "seed-4/decision/checkpoints/update-000002").mkdir(parents=True)
+    monkeypatch.setattr(Trainer, "train", lambda *_: pytest.fail("trained again"))
     again = list(factorial.run_all(planned[:1], 3))
     assert again[0]["synthetic exact"] == rows[0]["synthetic exact"]
+    assert not (tmp_path / "seed-4/decision/checkpoints").exists()
+    (other,) = factorial.run_all([planned[0]._replace(views=1)], 1)
+    assert other["nll"] != rows[0]["nll"] and other[factorial.ASKED]["views"] == 1
+
+
+def test_an_arm_whose_diagnosis_fails_keeps_what_it_resumes_from(
+    recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stages(recipe, corpus, tmp_path, 4).warm_start()
+    (cell,) = factorial.cells(recipe, corpus, tmp_path, [4], views=2, native=0, transitions=8)[:1]
+    Stages(recipe, corpus, tmp_path, 4).arm("decision", until=2)
+    began: list[int] = []
+    real = Trainer.steps
+
+    def steps(self: Trainer, first: int, last: int) -> Iterator[tuple[int, dict[str, float]]]:
+        began.append(first)
+        return real(self, first, last)
+
+    monkeypatch.setattr(Trainer, "steps", steps)
+    monkeypatch.setattr("waggle.scd.findings.diagnose_folder", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        factorial.run_cell(cell)
+    assert began == [2] and (cell.result.parent / "checkpoints/update-000004").exists()
 
 
 def test_an_arm_that_fails_or_dies_costs_no_other(

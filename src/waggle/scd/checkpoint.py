@@ -22,6 +22,8 @@ from waggle.core.errors import WaggleError
 
 KEPT = 2
 """Complete checkpoints that stay on disk."""
+FOLDER = "checkpoints"
+"""Where a stage keeps them."""
 
 
 class TrainError(WaggleError):
@@ -131,6 +133,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except (OSError, SafetensorError) as error:
         reason = str(error).splitlines()[0][:120]
         raise TrainError(f"cannot read {path} ({reason}); train that stage again") from None
+
+
+def discard(stage: Path, *names: str) -> None:
+    """Remove folders of a finished stage that nothing reads any more, such as its checkpoints.
+
+    Call it when the result is written: a stage without one resumes from what this removes.
+    """
+    for name in names:
+        shutil.rmtree(stage / name, ignore_errors=True)
 
 
 @contextmanager

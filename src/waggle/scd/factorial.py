@@ -5,6 +5,7 @@ of the losses alone. Batches are encoded once, before the arms start (`prepare`)
 leave most of a GPU idle, so arms run side by side in processes, each of which builds its backbone
 once and trains one arm after another with it. Each arm is diagnosed where it was trained, beside
 the training of others; results are kept beside it, and a result that is there is not made again.
+Once it is there, law and selected weights stay, the checkpoints to resume from go.
 Invariant: an arm that fails, or whose process dies, costs no other arm.
 """
 
@@ -145,7 +146,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 
 
 def _run_cell(cell: Cell) -> dict[str, Any]:
-    from waggle.scd.checkpoint import read_tensors, restore
+    from waggle.scd import checkpoint
     from waggle.scd.diagnose import law_of
     from waggle.scd.findings import diagnose_folder, diagnose_law, joined, numbers, told, uncompiled
     from waggle.scd.model import collect
@@ -157,7 +158,7 @@ def _run_cell(cell: Cell) -> dict[str, Any]:
     student = _student(cell.recipe)
     law = cell.stages(student).arm(cell.arm)
     best = law.parent / "best" / "trainable.safetensors"
-    restore(student.trainable(), read_tensors(best), best)
+    checkpoint.restore(student.trainable(), checkpoint.read_tensors(best), best)
     collect()  # what was held would count against the engine that measures, and against others
     findings = cell.findings()
     named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
@@ -168,6 +169,7 @@ def _run_cell(cell: Cell) -> dict[str, Any]:
     collect()
     (law.parent / RESULT).write_text(json.dumps(numbers(result), indent=1), encoding="utf-8")
     _write(cell.result, result)
+    checkpoint.discard(law.parent, checkpoint.FOLDER)
     return result
 
 
@@ -205,11 +207,14 @@ def run_all(
         lost: told of an arm that fails, or whose process dies twice; the others go on.
         team: processes that were started ahead, instead of so many now.
     """
+    from waggle.scd import checkpoint
+
     todo = []
     for cell in cells:
         if (kept := cell.kept()) is None:
             todo.append(cell)
         else:
+            checkpoint.discard(cell.result.parent, checkpoint.FOLDER)
             yield kept
     if team is not None:
         yield from _beside(todo, team, lost)

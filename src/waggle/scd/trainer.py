@@ -86,7 +86,7 @@ class Trainer:
         self._descent = Descent(
             self._trained, self._heads, plan.stage, student.device, self._changing
         )
-        self._checkpoints = Checkpoints(folder / "checkpoints", plan.identity)
+        self._checkpoints = Checkpoints(folder / checkpoint.FOLDER, plan.identity)
         self.progress = Progress(0, -1, math.inf)
         self._last: float | None = None
         self._read: tuple[int, float] = (0, time.perf_counter())

@@ -25,6 +25,7 @@ from waggle.scd.config import ARMS, Adaptation, Recipe, Run, StageOne, StageTwo
 from waggle.scd.data import encode_moves
 from waggle.scd.prepare import Prepared
 from waggle.scd.stages import Stages
+from waggle.scd.team import hired, run_all
 from waggle.scd.tokens import Coder
 from waggle.scd.trainer import Trainer
 
@@ -44,7 +45,7 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     Stages(recipe, corpus, tmp_path, 4).warm_start()
     planned = factorial.cells(recipe, corpus, tmp_path, [4], views=2, native=0, transitions=8)
     factorial.prepare(planned)
-    rows = factorial.relative(list(factorial.run_all(planned, 1)))
+    rows = factorial.relative(list(run_all(planned, 1)))
     assert [row["arm"] for row in rows] == list(ARMS)
     assert rows[0]["probe all, relative"] == 1.0
     assert all("equivariance shuffled decoded" in row and "train head field" in row for row in rows)
@@ -70,10 +71,10 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     assert (tmp_path / "seed-4/warm-start/checkpoints/update-000002").exists()
     (tmp_path / "seed-4/decision/checkpoints/update-000002").mkdir(parents=True)
     monkeypatch.setattr(Trainer, "train", lambda *_: pytest.fail("trained again"))
-    again = list(factorial.run_all(planned[:1], 3))
+    again = list(run_all(planned[:1], 3))
     assert again[0]["synthetic exact"] == rows[0]["synthetic exact"]
     assert not (tmp_path / "seed-4/decision/checkpoints").exists()
-    (other,) = factorial.run_all([planned[0]._replace(views=1)], 1)
+    (other,) = run_all([planned[0]._replace(views=1)], 1)
     assert other["nll"] != rows[0]["nll"] and other[factorial.ASKED]["views"] == 1
 
 
@@ -93,30 +94,34 @@ def test_an_arm_whose_diagnosis_fails_keeps_what_it_resumes_from(
     monkeypatch.setattr(Trainer, "steps", steps)
     monkeypatch.setattr("waggle.scd.findings.diagnose_folder", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        factorial.run_cell(cell)
+        cell.run()
     assert began == [2] and (cell.result.parent / "checkpoints/update-000004").exists()
 
 
 def test_an_arm_that_fails_or_dies_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(factorial, "run_cell", doomed.run)
     monkeypatch.setattr("waggle.scd.team._open", doomed.unprepared)
-    planned = factorial.cells(Recipe(), tmp_path, tmp_path, [0, 1], views=1, native=0)
+    arms = factorial.cells(Recipe(), tmp_path, tmp_path, [0, 1], views=1, native=0)
+    planned = [doomed.Doomed(*arm) for arm in arms]
     lost: dict[str, str] = {}
-    found = list(factorial.run_all(planned, 2, lambda cell, why: lost.update({cell.name: why})))
+    found = list(run_all(planned, 2, lambda cell, why: lost.update({cell.name: why})))
     assert sorted((r["seed"], r["arm"]) for r in found) == sorted(
         (c.seed, c.arm) for c in planned if c.name not in ("seed 0 orbit", "seed 0 field")
     )
     assert lost["seed 0 field"] == "ZeroDivisionError: a bug"
     assert "died 2 times" in lost["seed 0 orbit"] and len(lost) == 2
     with (
-        factorial.hired(planned, 1) as nobody,
-        factorial.hired(planned[2:5:2], 2) as team,
+        hired(planned, 1) as nobody,
+        hired(planned[2:5:2], 2) as team,
         pytest.raises(WaggleError, match="seed 0 field: ZeroDivisionError"),
     ):
         assert nobody is None and team is not None
-        list(factorial.run_all([planned[2], planned[4]], 2, team=team))
+        list(run_all([planned[2], planned[4]], 2, team=team))
+    lost.clear()
+    here = list(run_all(planned[2:4], 1, lambda cell, why: lost.update({cell.name: why})))
+    assert [r["arm"] for r in here] == ["scd"]
+    assert lost == {"seed 0 field": "ZeroDivisionError: a bug"}
 
 
 def test_a_result_that_measured_something_else_is_made_again(tmp_path: Path) -> None:
@@ -124,7 +129,7 @@ def test_a_result_that_measured_something_else_is_made_again(tmp_path: Path) -> 
     assert cell.kept() is None
     cell.result.parent.mkdir(parents=True)
     cell.result.write_text(json.dumps({"arm": "decision", factorial.ASKED: cell.asked()}))
-    assert list(factorial.run_all([cell], 1)) == [cell.kept()]
+    assert list(run_all([cell], 1)) == [cell.kept()]
     assert cell._replace(views=4).kept() is None
     cell.result.write_text('{"arm": "deci')
     assert cell.kept() is None

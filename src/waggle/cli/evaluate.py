@@ -16,7 +16,7 @@ from waggle.evaluate import costs, executors, plan, weights
 from waggle.evaluate.again import Again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Recipe
-from waggle.evaluate.rows import Row
+from waggle.evaluate.rows import Row, packed
 from waggle.evaluate.runner import finished_rows, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import page
@@ -120,6 +120,11 @@ def evaluate(
 
 def _folder(folder: Path, recipe: Recipe) -> Path:
     """Make a run directory and write the settled recipe into it."""
+    if packed(folder):
+        raise ConfigError(
+            f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
+            f"there with --merge {folder}"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
@@ -229,16 +234,13 @@ def report(
     table of held-out decisions.
 
     Args:
-        folder: A run directory of `waggle eval`.
+        folder: A run directory of `waggle eval`, or an archive of one.
         records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
         freeze: Also write the expert's SwarmBench means at N = 8 here, as the anchors that
             normalized scores divide by.
         json: Print one JSON object instead of text.
     """
-    copy = folder / RECIPE
-    if not copy.exists():
-        raise ConfigError(f"{folder} holds no {RECIPE}; name a run directory of `waggle eval`")
-    recipe = plan.load(copy)
+    recipe = recipe_of(folder)
     rows = rows_from_records(plan.cells(recipe), folder) if records else None
     if freeze is not None:
         _freeze(folder, freeze)
@@ -249,6 +251,14 @@ def report(
         console.say(written.markdown.read_text(encoding="utf-8"))
         console.say(f"page: {written.html}")
     return 0
+
+
+def recipe_of(folder: Path) -> Recipe:
+    """Return the recipe that a run directory keeps."""
+    copy = folder / RECIPE
+    if not copy.exists():
+        raise ConfigError(f"{folder} holds no {RECIPE}; name a run directory of `waggle eval`")
+    return plan.load(copy)
 
 
 def _freeze(folder: Path, target: Path) -> None:

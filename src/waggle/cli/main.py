@@ -42,6 +42,7 @@ COMMANDS = {
     "list": Command("waggle.cli.listing:show", "List substrates, tasks, laws and metrics."),
     "eval": Command("waggle.cli.evaluate:evaluate", "Run a recipe: many episodes, resumable."),
     "report": Command("waggle.cli.evaluate:report", "Tables of a run, from its rows alone."),
+    "archive": Command("waggle.cli.archive:archive", "Pack the rows of a run for a repository."),
     "corpus build": Command("waggle.cli.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("waggle.cli.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("waggle.cli.corpus:transitions", "Collect transitions."),

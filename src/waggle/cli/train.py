@@ -77,6 +77,7 @@ def train(
     from waggle.scd import factorial
     from waggle.scd.config import read_recipe
     from waggle.scd.stages import Stages
+    from waggle.scd.team import hired
 
     settings = read_recipe(recipe)
     phases = Phases()
@@ -86,7 +87,7 @@ def train(
     if arm == "warm-start":
         planned = []
     ahead = Ahead(settings, folder, planned, workers, arm == "all")
-    with factorial.hired(planned if arm == "all" else [], jobs) as team:
+    with hired(planned if arm == "all" else [], jobs) as team:
         with watching() as watch, telling() as tell:
             stages = Stages(
                 settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest
@@ -110,7 +111,7 @@ def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: T
     if stages.harvested and not stages.warm:
         with phases("tokens"):
             stages.tokens(tell)
-    with _beside(ahead, stages.harvested, phases), phases("stage one"):
+    with beside(ahead, stages.harvested, phases), phases("stage one"):
         law = stages.warm_start()
     if arm == "warm-start":
         return law
@@ -158,7 +159,7 @@ class Ahead(NamedTuple):
 
 
 @contextmanager
-def _beside(ahead: Ahead, harvested: bool, phases: Phases) -> Iterator[None]:
+def beside(ahead: Ahead, harvested: bool, phases: Phases) -> Iterator[None]:
     """Make what stage two needs: beside stage one where that does not need it itself."""
     if not harvested:
         with phases("corpus"):
@@ -185,6 +186,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) ->
         how many arms could not be trained or diagnosed.
     """
     from waggle.scd import factorial
+    from waggle.scd.team import run_all
 
     lost: list[str] = []
 
@@ -194,7 +196,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) ->
 
     found: list[dict[str, Any]] = []
     began = time.perf_counter()
-    for result in factorial.run_all(planned, jobs, tell, team):
+    for result in run_all(planned, jobs, tell, team):
         factorial.write_arm(arms, result)
         found.append(result)
         _summary(planned[0].out, found)

@@ -76,7 +76,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
             _take_record(wanted[key], folder / RECORDS, other / RECORDS)
             rows.append(mine[key])
     rows.close()
-    _take_sessions(folder, other)
+    sessions.carry(other, folder)
     changed = {method for method, _ in differ} | clashes.keys()
     left = [row for key, row in here.items() if key[0] in changed and key not in mine]
     older = sum(row.digest not in clashes.get(row.method, ((), ()))[1] for row in left)
@@ -115,10 +115,3 @@ def _take_record(cell: Cell, here: Path, there: Path) -> None:
     if source.is_file():
         here.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-
-
-def _take_sessions(folder: Path, other: Path) -> None:
-    known = set(sessions.read(folder))
-    for session in sessions.read(other):
-        if session not in known:
-            sessions.append(folder, session)

@@ -1,11 +1,13 @@
 """Tidy rows: one JSON line per finished cell, appended whole, read back with distrust.
 
 A row holds what tables need, so a report never runs a model again; where records were kept, the
-runner measures the same rows from them.
+runner measures the same rows from them. An archive (`waggle.evaluate.archive`) holds its rows
+packed, a file for each method; it is read like a run directory and never appended to.
 """
 
 from __future__ import annotations
 
+import lzma
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +22,10 @@ from waggle.evaluate.plan import Cell
 from waggle.evaluate.reorganization import course, sound
 
 FILE = "rows.jsonl"
+PACKED, SUFFIX = "rows", ".jsonl.xz"
+"""Folder and endings of the packed rows of an archive."""
+MAX_PACKED = 1 << 30
+"""Bytes that a packed file may unfold to; a few hundred rows take one million."""
 MAX_LINE = 16 << 20
 """Bytes of the longest row that is read; rows take a few thousand."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
@@ -152,21 +158,39 @@ def read_rows(folder: Path, start: int = 0) -> list[Row]:
     Raises:
         RecordError: if there are none, or a line is not a row.
     """
-    path = folder / FILE
-    try:
-        with path.open("rb") as file:
-            file.seek(start)
-            return list(_latest(path, file).values())
-    except OSError as error:
-        raise RecordError(
-            f"cannot read {path} ({error.strerror}); run `waggle eval` first"
-        ) from None
+    found: dict[tuple[str, str], Row] = {}
+    for path in [folder / FILE] if has_rows(folder) else packed(folder) or [folder / FILE]:
+        try:
+            with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+                file.seek(start)
+                found |= _latest(path, file)
+        except OSError as error:
+            raise RecordError(
+                f"cannot read {path} ({error.strerror}); run `waggle eval` first"
+            ) from None
+        except (lzma.LZMAError, EOFError) as error:
+            raise RecordError(f"{path} is damaged ({error}); archive the run again") from None
+    return list(found.values())
+
+
+def has_rows(folder: Path) -> bool:
+    """Whether a folder holds rows that can be appended to."""
+    return (folder / FILE).exists()
+
+
+def packed(folder: Path) -> list[Path]:
+    """Return the files of an archive, in order; none where the folder is no archive."""
+    return sorted((folder / PACKED).glob(f"*{SUFFIX}"))
 
 
 def _latest(path: Path, file: IO[bytes]) -> dict[tuple[str, str], Row]:
     found: dict[tuple[str, str], Row] = {}
     lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
+        if path.suffix == ".xz" and file.tell() > MAX_PACKED:
+            raise RecordError(
+                f"{path} unfolds to over {MAX_PACKED >> 20} MiB; archive the run again"
+            )
         if not line.strip():
             continue
         whole = line.endswith(b"\n")

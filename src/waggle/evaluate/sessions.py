@@ -57,6 +57,14 @@ def read(folder: Path) -> list[Session]:
     return found
 
 
+def carry(source: Path, target: Path) -> None:
+    """Write the sessions of one run directory down in another, each once."""
+    known = set(read(target))
+    for session in read(source):
+        if session not in known:
+            append(target, session)
+
+
 def command_line() -> str:
     """Return the command as it was typed, the program and folders elsewhere by their bare names."""
     name = Path(sys.argv[0]).stem

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
-from waggle.evaluate.rows import FILE, Row, read_rows
+from waggle.evaluate.rows import Row, has_rows, read_rows
 from waggle.report import belonging, catalog, factorial, figure, held_out, reading, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.tables import Table
@@ -119,7 +119,7 @@ def _nothing(rows: Sequence[Row], foreign: int) -> str:
 
 def _measured(rows: Sequence[Row] | None, folder: Path) -> list[str]:
     """Say how many rows of the run have no record, where it is read from records."""
-    if rows is None or not (folder / FILE).exists():
+    if rows is None or not has_rows(folder):
         return []
     there = {(row.method, row.cell) for row in rows}
     gone = [row for row in read_rows(folder) if (row.method, row.cell) not in there]

@@ -1,0 +1,93 @@
+"""Results made small enough to lie in a repository: the rows of a run, packed by method.
+
+    waggle archive runs/primary results/primary
+    waggle report results/primary
+
+An archive is a run directory that nobody plays into: the recipe, the rows of every method in a file
+of its own, sessions, and what training and diagnosis left for the tables. Archived again after some
+methods were played anew, only their files change. Invariant: the same rows give the same bytes, and
+a report of the archive is the report of the run.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from waggle.core.errors import ConfigError
+from waggle.evaluate import factorial, sessions
+from waggle.evaluate.plan import Cell
+from waggle.evaluate.rows import PACKED, SUFFIX, Row, has_rows, read_rows
+
+COPIED = (factorial.FOLDER, "diagnoses")
+"""Folders of JSON files that tables are made from, beside the rows."""
+_NAME = re.compile(r"\w[\w.+-]{0,99}")
+"""Methods that name a file everywhere."""
+
+
+class Archived(NamedTuple):
+    """What went into an archive."""
+
+    rows: dict[str, int]
+    """By method."""
+    left: int
+    """Rows that failed or that the recipe does not ask for."""
+    copied: int
+    """Files that were copied as they are."""
+
+
+def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
+    """Pack the finished rows of a run that its plan asks for; methods without any stay as they are.
+
+    Raises:
+        ConfigError: for a target that is played into, or that cannot be written.
+        RecordError: if the run has no rows, or a line is none.
+    """
+    if has_rows(target):
+        raise ConfigError(f"{target} is a run directory; name another folder for the archive")
+    found = {(row.method, row.cell): row for row in read_rows(folder)}
+    by_method: dict[str, list[Row]] = {}
+    for cell in plan:
+        row = found.get((cell.method, cell.id))
+        if row is not None and not row.error:
+            by_method.setdefault(cell.method, []).append(row)
+    for method in by_method:
+        if not _NAME.fullmatch(method):
+            raise ConfigError(f"method {method!r} cannot name a file; rename it in the recipe")
+    try:
+        (target / PACKED).mkdir(parents=True, exist_ok=True)
+        for method, rows in by_method.items():
+            _pack(target / PACKED / f"{method}{SUFFIX}", rows)
+        copied = sum(_copy(folder / name, target / name) for name in COPIED)
+        sessions.carry(folder, target)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {target} ({error.strerror}); choose another folder"
+        ) from None
+    counts = {method: len(rows) for method, rows in by_method.items()}
+    return Archived(counts, len(found) - sum(counts.values()), copied)
+
+
+def _pack(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows under their name once all are there."""
+    text = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(lzma.compress(text, preset=9))
+    os.replace(partial, path)
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copy the JSON files of a folder; return how many there are."""
+    files = sorted(source.glob("*.json"))
+    if files:
+        target.mkdir(parents=True, exist_ok=True)
+    for path in files:
+        shutil.copyfile(path, target / path.name)
+    return len(files)

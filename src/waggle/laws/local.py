@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request, Usage
 from waggle.laws.digest import Seen, digest, look
-from waggle.laws.origin import origin
+from waggle.laws.origin import UNNAMED, backbone_of, origin
 
 if TYPE_CHECKING:
     from waggle.engine.engine import Engine
@@ -38,10 +38,11 @@ class LocalLaw:
     """Decides with a causal language model.
 
     Args:
-        model: a name of `waggle models list`, a Hugging Face id, or a folder.
+        model: a name of `waggle models list`, a Hugging Face id, or a folder; by default what the
+            adapter says it is put on, else the pretrained default.
         mode: `free` decodes greedily (reported numbers); `constrained` only spells records that
             are admissible in this very view.
-        adapter: folder of a PEFT adapter on that model.
+        adapter: folder of a PEFT adapter.
         merge: fold the adapter into the weights; off keeps it apart, which is slower.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto`, `float32` or `bfloat16`.
@@ -55,7 +56,7 @@ class LocalLaw:
 
     def __init__(
         self,
-        model: str = DEFAULT,
+        model: str | None = None,
         mode: Literal["free", "constrained"] = "free",
         adapter: str | None = None,
         merge: bool = True,
@@ -72,9 +73,12 @@ class LocalLaw:
         self.name = "local"
         self.mode = mode
         self.max_new_tokens = max_new_tokens
+        if model is None:
+            model = DEFAULT if adapter is None else backbone_of(adapter, DEFAULT)
         said = origin(adapter or model)
         self.order, self.teacher = said.order, said.teacher
-        self.backbone = model if said.backbone == "none" else said.backbone
+        own = adapter is not None or said.backbone == UNNAMED
+        self.backbone = model if own else said.backbone
         self._weights = (model, device, dtype, adapter, merge)
         self._max_rows, self._speculate = max_rows, speculate
         self._lock = threading.Lock()
@@ -185,13 +189,13 @@ def zero_shot_constrained(
 
 def adapted(
     adapter: str,
-    model: str = DEFAULT,
+    model: str | None = None,
     mode: Literal["free", "constrained"] = "free",
     device: str = "auto",
     dtype: str = "auto",
     max_rows: int | None = None,
 ) -> LocalLaw:
-    """Return the backbone with a PEFT adapter, merged."""
+    """Return a PEFT adapter, merged into the backbone that it names unless `model` is given."""
     law = LocalLaw(model, mode, adapter, device=device, dtype=dtype, max_rows=max_rows)
     return _named("adapted", law)
 

@@ -1,22 +1,27 @@
 """Where a trained law comes from: the few words its folder says about itself.
 
 A folder that training exported holds `waggle.json`, one that ships holds `law.json`; both name the
-canon order the law was trained in, its teacher and its backbone. Any other folder or name says
-nothing, and a law over it is taken as the paper has it. Read with distrust: bounded and checked.
+canon order the law was trained in, its teacher and its backbone. An adapter of anybody else names
+its backbone in PEFT's own file. Any other folder or name says nothing, and a law over it is taken
+as the paper has it. Read with distrust: bounded and checked.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from waggle.core.errors import ConfigError
+from waggle.engine.adapters import CONFIG
+from waggle.engine.catalog import source
 
 FILES = ("law.json", "waggle.json")
 """Where a folder describes its law, the shipped form first."""
 MAX_BYTES = 1 << 20
+UNNAMED = "none"
+"""Backbone of a law that names none."""
 
 
 class _Card(msgspec.Struct, frozen=True):
@@ -29,14 +34,24 @@ class Origin(msgspec.Struct, frozen=True):
     order: Literal["shuffled", "canonical"] = "shuffled"
     """The canon order it was trained in."""
     teacher: str = "none"
-    backbone: str = "none"
+    backbone: str = UNNAMED
+
+
+_Name = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class _File(msgspec.Struct, frozen=True):
     order: Literal["shuffled", "canonical"] = "shuffled"
     teacher: str = ""
-    backbone: str = "none"
+    backbone: _Name = UNNAMED
     card: _Card = _Card()
+
+
+class _Adapter(msgspec.Struct, frozen=True):
+    base_model_name_or_path: _Name | None = None
+
+
+_Said = TypeVar("_Said", _File, _Adapter)
 
 
 def origin(folder: str | None) -> Origin:
@@ -49,14 +64,42 @@ def origin(folder: str | None) -> Origin:
         return Origin()
     places = (Path(folder).expanduser() / name for name in FILES)
     place = next((p for p in places if p.is_file()), None)
-    return Origin() if place is None else _read(place)
+    said = _File() if place is None else _read(place, _File)
+    backbone = said.backbone if said.backbone != UNNAMED else _base(Path(folder).expanduser())
+    return Origin(said.order, said.teacher or said.card.teacher, backbone)
 
 
-def _read(place: Path) -> Origin:
+def _base(folder: Path) -> str:
+    """Return the backbone that PEFT wrote into the folder of an adapter."""
+    place = folder / CONFIG
+    said = _read(place, _Adapter) if place.is_file() else _Adapter()
+    return said.base_model_name_or_path or UNNAMED
+
+
+def _read(place: Path, kind: type[_Said]) -> _Said:
     try:
         if place.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{place} is too long to describe a law; export the law again")
-        said = msgspec.json.decode(place.read_bytes(), type=_File)
+        return msgspec.json.decode(place.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{place} does not describe a law ({error}); export it again") from None
-    return Origin(said.order, said.teacher or said.card.teacher, said.backbone)
+
+
+def backbone_of(adapter: str, default: str) -> str:
+    """Return the backbone that an adapter names, or the default where it names none.
+
+    Raises:
+        ConfigError: when what it names is neither a known model nor a folder with one.
+    """
+    name = origin(adapter).backbone
+    if name == UNNAMED:
+        return default
+    try:
+        if not (Path(name).expanduser() / "config.json").is_file():
+            source(name)
+    except ConfigError:
+        raise ConfigError(
+            f"the adapter {adapter} names the backbone {name!r}, which is not known here; give its "
+            "folder or its name of `waggle models list` as option model (--law.model)"
+        ) from None
+    return name

@@ -46,8 +46,8 @@ def test_views_are_bounded_admissible_equivariant_and_the_same_every_time(kind: 
 
 
 def test_goals_of_agreement_are_told_from_near_misses_that_use_its_words() -> None:
-    alike = [goals.alike(Draw(1, "alike", i)) for i in range(600)]
-    misses = [goals.apart(Draw(1, "apart", i)) for i in range(600)]
+    alike = [goals.alike(Draw(1, "alike", i), ("IN", "OUT")) for i in range(600)]
+    misses = [goals.apart(Draw(1, "apart", i), ("IN", "OUT", "BY")) for i in range(600)]
     misses += [goals.single(Draw(1, "one", i), ("IN", "OUT")) for i in range(600)]
     misses += [goals.edges(Draw(1, "edges", i), ("IN", "OUT")) for i in range(600)]
     assert all(map(stances.alike, alike))
@@ -61,10 +61,10 @@ def test_no_goal_holds_four_words_in_a_row_of_a_transfer_contract() -> None:
     said: set[tuple[str, ...]] = set()
     for task in ("coloring", "consensus", "leader_election", "matching", "vertex_cover"):
         said |= runs(open_case(Case("agentsnet", task, 8, 10_000))[1].contract.goal)
-    for i in range(1500):
+    for i in range(3000):
         draw = Draw(2, "goal", i)
         pair = ("Yes", "No")
-        made_up = [goals.alike(draw), goals.other(draw, ("a", "b", "c"), told=False)]
+        made_up = [goals.alike(draw, pair), goals.other(draw, ("a", "b", "c"), told=False)]
         made_up += [goals.other(draw, pair, told=told) for told in (False, True)]
         assert not any(runs(goal) & said for goal in made_up)
 

@@ -38,7 +38,7 @@ def task(draw: Draw) -> Task:
     words = made.words
     if not draw.chance(_ALIKE):
         return made._replace(words=eased.said(draw, words))
-    contract = msgspec.structs.replace(words.contract, goal=goals.alike(draw))
+    contract = msgspec.structs.replace(words.contract, goal=goals.alike(draw, words.spoken))
     return made._replace(words=words._replace(contract=contract))
 
 

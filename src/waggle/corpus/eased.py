@@ -2,7 +2,8 @@
 
 One to three contacts, hardly a further fact, few traces or none, common words; as in poised views
 the answer hangs on what one contact says, and the node seldom goes first, where there would be
-nothing to compare. Half of the goals say in common English what is asked (`waggle.corpus.goals`).
+nothing to compare. Half of the goals are in common English, and most of these say what is asked
+(`waggle.corpus.goals`).
 Invariant: as for linked views, nothing is played and no transfer task is read.
 """
 

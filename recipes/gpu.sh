@@ -9,7 +9,7 @@
 #   recipes/gpu.sh smollm2            the adapter where the tables want it
 #   recipes/gpu.sh zero-shot [MODE]   the backbone as it is: constrained, free or (unset) both
 #   recipes/gpu.sh shuffled           nano in shuffled order, trained and diagnosed
-#   recipes/gpu.sh tune               rate and rank of the factorials, chosen on decision-only loss
+#   recipes/gpu.sh tune               rates of the factorials, chosen on decision-only loss
 #   recipes/gpu.sh factorial-smollm2  its arms, trained, diagnosed and played
 #   recipes/gpu.sh factorial-nano     the same of nano
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
@@ -100,7 +100,7 @@ case $step in
   tune)
     run $waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5,1e-4,2e-4 --updates 324 --workers "$workers" \
       --out runs/tune_nano
-    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5 --ranks 64,576 --updates 162 \
+    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5 --updates 162 \
       --workers "$workers" --out runs/tune_smollm2
     ;;
   factorial-smollm2)

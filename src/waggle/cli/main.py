@@ -49,6 +49,7 @@ COMMANDS = {
     "corpus tokenizer": Command("waggle.cli.corpus:tokenizer", "Train the tokenizer of nano."),
     "corpus stats": Command("waggle.cli.corpus:stats", "Print the datasheet of a corpus."),
     "train": Command("waggle.cli.train:train", "Train a law by a recipe."),
+    "tune": Command("waggle.cli.tune:tune", "Choose the learning rate and rank of a recipe."),
     "diagnose": Command("waggle.cli.diagnose:diagnose", "Measure a law on held-out data."),
     "replay": Command("waggle.cli.replay:replay", "Recompute a record and compare."),
     "doctor": Command("waggle.cli.doctor:doctor", "Examine the installation."),

@@ -55,7 +55,7 @@ def ranks(
     from waggle.scd.ranks import Row, measure
 
     place = corpus or run_of(source) / "corpus"
-    sizes = _sizes(ranks)
+    sizes = ranks_of(ranks)
     found = []
     for row in measure(source, place, sizes, records, device):
         found.append(row._asdict())
@@ -73,7 +73,8 @@ def ranks(
     console.table(f"Ranks of {source}", Row._fields, table, right=1)
 
 
-def _sizes(text: str) -> list[int]:
+def ranks_of(text: str) -> list[int]:
+    """Read ranks as they are typed."""
     try:
         found = sorted({int(word) for word in text.split(",")})
     except ValueError:

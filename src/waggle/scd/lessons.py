@@ -29,23 +29,29 @@ class Lessons:
     """Deals encoded records to updates."""
 
     def __init__(
-        self, sources: Rows, images: Rows | None, moves: Rows, stage: StageTwo, seed: int,
+        self, sources: Rows, images: Rows | None, moves: Rows | None, stage: StageTwo, seed: int,
         eventful: float,
     ) -> None:  # fmt: skip
-        self._sources, self._images, self._moves = sources, images, moves
+        self._sources, self._images = sources, images
+        # Without transitions no row of any set is taken for one.
+        self._moves = sources if moves is None else moves
         self._batch = stage.batch
         self._schedule = Schedule(len(sources), stage.batch, seed, "decisions")
-        self._strata = Strata(moves.eventful.tolist(), stage.transition_batch, eventful, seed)
+        self._strata = (
+            None if moves is None
+            else Strata(moves.eventful.tolist(), stage.transition_batch, eventful, seed)
+        )  # fmt: skip
 
     def lesson(self, update: int, rank: int = 0, count: int = 1) -> Lesson:
         """Return the records of an update, or one process's share of them."""
         chosen = [record for record, _ in self._schedule.batch(update)]
         places = np.arange(update * self._batch, (update + 1) * self._batch)
         images = None if self._images is None else self._images.take(places[rank::count])
+        moves = [] if self._strata is None else self._strata.batch(update)
         return Lesson(
             self._sources.take(np.array(chosen, np.int64)[rank::count]),
             images,
-            self._moves.take(np.array(self._strata.batch(update), np.int64)[rank::count]),
+            self._moves.take(np.array(moves, np.int64)[rank::count]),
         )
 
     def pairs(self, update: int) -> list[Pair]:
@@ -66,3 +72,8 @@ def lessons(
     return Lessons(
         prepared.decisions("train"), images, prepared.transitions("train"), stage, seed, eventful
     )
+
+
+def bare(prepared: Prepared, stage: StageTwo, seed: int) -> Lessons:
+    """Prepare the same decision batches without images and transitions, for their loss alone."""
+    return Lessons(prepared.decisions("train"), None, None, stage, seed, 0.0)

@@ -265,10 +265,13 @@ class Stages:
 
 
 def second(
-    student: Student, heads: Heads, plan: Plan, lessons: Lessons, held: Rows, folder: Path, *,
-    watch: Watch = nobody, processes: Processes | None = None,
+    student: Student, heads: Heads | None, plan: Plan, lessons: Lessons, held: Rows, folder: Path,
+    *, watch: Watch = nobody, processes: Processes | None = None,
 ) -> Trainer:  # fmt: skip
-    """Return the trainer of stage two: flat passes where the recipe says so, else packed ones."""
+    """Return the trainer of stage two: flat passes where the recipe says so, else packed ones.
+
+    Without heads only the decision loss is computed.
+    """
     if plan.run.flat:
         return Tandem(student, heads, plan, lessons, held, folder, watch=watch, processes=processes)
     listed = replace(

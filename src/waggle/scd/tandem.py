@@ -28,7 +28,7 @@ class Tandem(FlatTrainer[Scene]):
     """Trains one arm of stage two on flat passes."""
 
     def __init__(
-        self, student: Student, heads: Heads, plan: Plan, lessons: Lessons, held: Rows,
+        self, student: Student, heads: Heads | None, plan: Plan, lessons: Lessons, held: Rows,
         folder: Path, *, watch: Watch = nobody, processes: Processes | None = None,
     ) -> None:  # fmt: skip
         super().__init__(student, heads, plan, folder, watch=watch, processes=processes)

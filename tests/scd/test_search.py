@@ -47,6 +47,7 @@ def strict(candidate: Candidate, reason: str) -> None:
 def test_the_least_loss_is_chosen_then_the_smaller_rank_then_the_smaller_rate() -> None:
     rows = [found(8, 1e-3, 0.5), found(16, 1e-5, 0.4), found(8, 1e-4, 0.4), found(8, 1e-5, 0.4)]
     assert choose(rows) == found(8, 1e-5, 0.4)
+    assert choose(rows[1:3]) == found(8, 1e-4, 0.4)
     assert choose([*rows, found(64, 1.0, 0.39)]) == found(64, 1.0, 0.39)
     assert choose([found(None, 1e-3, 0.5), found(None, 1e-4, 0.5)])["rate"] == 1e-4
     with pytest.raises(WaggleError, match="no candidate"):

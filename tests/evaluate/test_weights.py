@@ -14,12 +14,13 @@ from waggle.cli.main import main
 from waggle.core.errors import ConfigError, RecordError
 from waggle.core.protocols import Decode, Request
 from waggle.evaluate import lanes
-from waggle.evaluate.episodes import digest_of, law_of
+from waggle.evaluate.episodes import law_of
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.merge import merge
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import FILE, Row, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.laws.digest import digest_of
 from waggle.laws.heuristic import Heuristic
 from waggle.plugins import law
 

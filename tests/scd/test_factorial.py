@@ -18,6 +18,7 @@ from waggle.corpus.store import Store
 from waggle.corpus.transitions import write
 from waggle.engine.nano import nano_tokenizer
 from waggle.evaluate.factorial import read_arms, structural
+from waggle.laws.shipped import of_folder
 from waggle.plugins import get_law
 from waggle.scd import factorial
 from waggle.scd.bench import bench_stage
@@ -58,6 +59,8 @@ def test_four_arms_share_a_warm_start_and_are_measured(
         )
         assert len(row["unit names"]["transitions"]) == len(units["probe all"])
     for row in rows:
+        law = of_folder(tmp_path / "seed-4" / row["arm"] / "law")
+        assert row["weights"] == law.digest != ""
         factorial.write_arm(tmp_path / "arms", row)
     found = read_arms(tmp_path)
     assert [each.method for each in found] == [f"{arm}-4" for arm in ARMS]

@@ -14,6 +14,8 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.corpus.store import CorpusError, Store
 from waggle.engine.weights import load
+from waggle.laws.digest import digest, look
+from waggle.plugins import get_law
 from waggle.scd import checkpoint
 from waggle.scd.checkpoint import TrainError, read_tensors
 from waggle.scd.config import Recipe
@@ -186,6 +188,8 @@ def test_diagnosis_names_every_measure(recipe: Recipe, corpus: Path, started: Pa
     findings = Findings(Store(corpus), views=3, native=0, seed=0, evaluation_seed=20_000)
     player = law_of(law, mode="constrained", device="cpu", dtype="float32")
     result = diagnose_law(findings, player, "shuffled") | diagnose_folder(findings, law, 8)
+    assert result["weights"] == digest(look(recipe.backbone, str(law))) != ""
+    assert "weights" not in diagnose_law(findings, get_law("heuristic"), "shuffled")
     assert result["synthetic executable"] == 1.0
     assert result["equivariance canonical admitted"] == 1.0
     for name in ("probe all", "probe eventful", "train head orbit_accuracy", "train head field"):

@@ -12,6 +12,7 @@ from tests.cli.conftest import Command, refused, waggle
 from tests.shipped.conftest import Export
 from waggle import plugins, shipped
 from waggle.laws.digest import of_manifest
+from waggle.laws.shipped import of_folder
 from waggle.report.model_card import card
 from waggle.report.shortfalls import failures
 from waggle.shipped.pack import pack
@@ -120,6 +121,50 @@ def test_rows_of_other_weights_are_named_and_not_refused(
     shipped.verify(root / "nano")
 
 
+def test_diagnoses_of_other_weights_are_named_in_one_line(
+    waggle: Command, exported: Export, root: Path, tmp_path: Path
+) -> None:
+    waggle("law", "pack", exported("full"), "nano", "--out", root)
+    now = of_manifest(shipped.manifest(root / "nano"))
+    said = {"own": now, "other": "aaaa", "silent": None, "odd": "a\nline"}
+    flags = []
+    for name, weights in said.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(DIAGNOSIS | ({} if weights is None else {"weights": weights})))
+        flags += ["--diagnosis", path]
+    done = waggle("law", "card", root / "nano", *flags)
+    line = (
+        f"diagnoses not known to be of this law, which has {now}: other by other weights (aaaa), "
+        "silent by weights that it does not name, odd by weights that it does not name"
+    )
+    assert done.code == 0 and line in done.err.splitlines()
+    text = (root / "nano" / "README.md").read_text()
+    assert f"_{line}_" in text and f"| weights | {now} | aaaa | — | — |" in text
+    done = waggle("law", "card", root / "nano", "--diagnosis", tmp_path / "own.json")
+    assert line in done.err.splitlines()  # those that are kept are named again
+    shipped.verify(root / "nano")
+
+
+@pytest.mark.parametrize(("kind", "rounded"), [("full", False), ("dense", False), ("lora", True)])
+def test_a_diagnosis_of_the_exported_law_is_of_its_own_unless_packing_rounds(
+    waggle: Command, exported: Export, root: Path, tmp_path: Path, kind: str, rounded: bool
+) -> None:
+    weights = of_folder(exported(kind)).digest
+    path = tmp_path / "scd.json"
+    path.write_text(json.dumps({**DIAGNOSIS, "weights": weights}))
+    first = waggle("law", "pack", exported(kind), "nano", "--out", root, "--diagnosis", path)
+    again = waggle("law", "card", root / "nano")
+    for done in (first, again):
+        assert done.code == 0, done.err
+        assert (f"scd by other weights ({weights})" in done.err) == rounded
+    assert weights != of_manifest(shipped.manifest(root / "nano"))
+
+
+def test_results_of_before_are_shown_as_they_were(exported: Export, root: Path) -> None:
+    law = pack(exported("full"), root / "nano", {}).manifest
+    assert "not known to be of this law" not in card(law, {"diagnosis": {"scd": DIAGNOSIS}})
+
+
 def test_a_second_result_of_one_name_replaces_the_first(
     waggle: Command, exported: Export, root: Path, results: dict[str, Path]
 ) -> None:
@@ -140,7 +185,7 @@ def test_values_per_view_are_not_shipped(
     said = waggle("law", "pack", exported("full"), "nano", "--out", root, *flags(results))
     assert said.code == 0, said.err
     kept = json.loads((root / "nano" / "results.json").read_text())["diagnosis"]
-    assert kept == {"scd": DIAGNOSIS}
+    assert kept == {"scd": {**DIAGNOSIS, "weights": ""}}
 
 
 def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, root: Path) -> None:

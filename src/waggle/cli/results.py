@@ -7,6 +7,7 @@ What `waggle law pack` and `waggle law card` take on the command line, and what 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,10 @@ def gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
     found = dict(known)
     if given.diagnosis:
         columns = {_column(path): read_json(path) for path in given.diagnosis}
-        columns = {**found.get("diagnosis", {}), **columns}
-        found["diagnosis"] = {name: _scalars(column) for name, column in columns.items()}
+        columns = {name: _scalars(column) for name, column in columns.items()}
+        found["diagnosis"] = {**found.get("diagnosis", {}), **columns}
+    if "diagnosis" in found:
+        found["diagnosis"] = {name: _weighed(each) for name, each in found["diagnosis"].items()}
     if given.stats is not None:
         found["corpus"] = read_json(given.stats)
     if given.tokens is not None:
@@ -93,6 +96,13 @@ def gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
 def _scalars(diagnosis: dict[str, Any]) -> dict[str, Any]:
     """Leave out values per view and their ids: a card has no use for them, and they are long."""
     return {name: v for name, v in diagnosis.items() if not isinstance(v, dict | list)}
+
+
+def _weighed(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    """Say of a diagnosis which weights it measured, with no digest where it does not say."""
+    said = diagnosis.get("weights")
+    known = isinstance(said, str) and re.fullmatch("[0-9a-f]{1,64}", said)
+    return {**diagnosis, "weights": said if known else ""}
 
 
 def _column(path: Path) -> str:

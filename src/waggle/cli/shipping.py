@@ -13,6 +13,7 @@ from waggle.cli import console
 from waggle.cli.flags import Flag
 from waggle.cli.results import Results, gather, read_json, run_of
 from waggle.core.errors import ConfigError
+from waggle.shipped import SOURCE
 
 if TYPE_CHECKING:
     from waggle.shipped import Manifest
@@ -124,7 +125,11 @@ def pack(
     found = gather({}, results.beside(source, same=rank is None))
     place = (out or shipped.ROOT) / name
     if rank is None:
+        from waggle.laws.shipped import of_folder
+
         made = write(source, place, found)
+        if not made.rounded:
+            found[SOURCE] = of_folder(source).digest
         _finish(made.folder, made.manifest, found)
         return
     from waggle.scd.ranks import refactor
@@ -142,7 +147,7 @@ def pack(
 def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
     """Write the card and say what was packed, and what of the results is of another law."""
     from waggle.report.model_card import card
-    from waggle.report.shortfalls import strangers
+    from waggle.report.shortfalls import misplaced, strangers
     from waggle.shipped.pack import rewrite
 
     told = rewrite(folder, law, found, card(law, found))
@@ -150,6 +155,8 @@ def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
         f"{told.name}: {told.parameters:,} weights, {told.bytes:,} bytes in {len(told.files)} "
         f"files, order {told.order}, teacher {told.teacher}; card: {folder / shipped.CARD}"
     )
+    for line in misplaced(told, found):
+        console.note(line)
     for run in found.get("runs", ()):
         for line in strangers(told, run):
             console.note(f"{run['title']}: {line}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -17,6 +15,7 @@ from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
 from waggle.evaluate.thin import Kept
+from waggle.laws.digest import digest_of
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory, Sink
@@ -40,19 +39,6 @@ def options_of(cell: Cell, rows: int | None = None) -> str:
     if rows is not None and "max_rows" in plugins.law_options(cell.law):
         options.setdefault("max_rows", rows)
     return msgspec.json.encode(options, order="sorted").decode()
-
-
-def digest_of(law: Law) -> str:
-    """Return what names a law's weights, in the form that rows keep; empty for rules."""
-    try:
-        said = getattr(law, "digest", "")
-    except Exception:  # a plug-in that cannot tell its weights may play all the same
-        return ""
-    if not isinstance(said, str) or not said:
-        return ""
-    if re.fullmatch("[0-9a-f]{1,64}", said):
-        return said
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:

@@ -15,9 +15,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from waggle.core.errors import WaggleError
-from waggle.evaluate.episodes import digest_of, law_of, options_of
+from waggle.evaluate.episodes import law_of, options_of
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row
+from waggle.laws.digest import digest_of
 
 Key: TypeAlias = tuple[str, str]
 """Method and id of a cell."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from waggle import shipped
 from waggle.core.errors import ConfigError
+from waggle.core.protocols import Law
 from waggle.engine.catalog import source
 from waggle.shipped import Manifest
 
@@ -98,6 +100,19 @@ def digest(seen: Seen) -> str:
     """Return the digest of what was seen; empty where a file is gone or no longer the same."""
     parts = [_part(place) for place in seen]
     return _short(json.dumps(parts)) if parts and all(parts) else ""
+
+
+def digest_of(law: Law) -> str:
+    """Return what names a law's weights, as rows and diagnoses keep it; empty for rules."""
+    try:
+        said = getattr(law, "digest", "")
+    except Exception:  # a plug-in that cannot tell its weights may play all the same
+        return ""
+    if not isinstance(said, str) or not said:
+        return ""
+    if re.fullmatch("[0-9a-f]{1,64}", said):
+        return said
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:DIGITS]
 
 
 def of_manifest(found: Manifest) -> str:

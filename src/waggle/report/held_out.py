@@ -21,7 +21,7 @@ from waggle.report.tables import Table, number, percent
 FOLDER = "diagnoses"
 MAX_BYTES = 64 << 20
 """A diagnosis holds a value and a name for every view and transition: some hundred kilobytes."""
-_TOLD = ("teacher", "backbone", "trained by", "command")
+_TOLD = ("teacher", "backbone", "weights", "trained by", "command")
 _DECISIONS = ("views", "json_valid", "schema_valid", "executable", "mode_f1", "exact")
 
 

@@ -17,7 +17,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import belonging
 from waggle.report.matrix import family
-from waggle.report.shortfalls import failures, most, own, strangers
+from waggle.report.shortfalls import failures, misplaced, most, own, strangers
 from waggle.report.tables import Table, markdown, number
 from waggle.shipped import NAMES, Manifest
 
@@ -62,7 +62,7 @@ def card(law: Manifest, results: Mapping[str, Any]) -> str:
         *(markdown(table) for table in _counted(results)),
         *(markdown(table) for table in _ranks(results.get("ranks", ()))),
         *(markdown(table) for table in _datasheet(results.get("corpus", {}))),
-        *(markdown(table) for table in _diagnoses(results.get("diagnosis", {}))),
+        *(markdown(table) for table in _diagnoses(law, results)),
         *(markdown(_run(law, run)) for run in results.get("runs", ())),
         *(markdown(table) for table in _decoding(law, results.get("runs", ()))),
         "### Known failures\n\n" + "\n".join(f"* {text}" for text in failures(law, results)) + "\n",
@@ -169,12 +169,15 @@ def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:
             yield Table(f"Corpus: {part}", ("", *splits), rows)
 
 
-def _diagnoses(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
+def _diagnoses(law: Manifest, results: Mapping[str, Any]) -> Iterator[Table]:
+    found: Mapping[str, Mapping[str, Any]] = results.get("diagnosis", {})
     if found:
         names = dict.fromkeys(key for values in found.values() for key in values)
         rows = tuple((n, *(_plain(values.get(n)) for values in found.values())) for n in names)
         note = "waggle diagnose; free greedy decoding; equivariance in both canon orders"
-        yield Table("Held-out diagnosis", ("measure", *found), rows, (note,))
+        yield Table(
+            "Held-out diagnosis", ("measure", *found), rows, (note, *misplaced(law, results))
+        )
 
 
 def _run(law: Manifest, run: Mapping[str, Any]) -> Table:
@@ -230,4 +233,4 @@ def _plain(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
-    return "—" if value is None else str(value)
+    return "—" if value is None or value == "" else str(value)

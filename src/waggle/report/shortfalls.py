@@ -1,4 +1,4 @@
-"""What a model card has to admit: failures of a law, and runs that other weights have played.
+"""What a model card has to admit: failures of a law, and what was measured of other weights.
 
 Everything comes from results; the only words written by hand are the notes among them. Invariant: a
 law is held against others only on tasks of which both have all episodes.
@@ -13,7 +13,7 @@ from typing import Any
 from waggle.laws.digest import of_manifest
 from waggle.report import belonging
 from waggle.report.tables import number
-from waggle.shipped import Manifest
+from waggle.shipped import SOURCE, Manifest
 
 EXPERT, GOAL = "expert", 0.95
 """The law to be measured against, and the share of its score below which a task is a failure."""
@@ -98,3 +98,19 @@ def strangers(law: Manifest, run: Mapping[str, Any]) -> list[str]:
     now, counts = of_manifest(law), run.get("weights", {})
     found = {name: belonging.doubts(counts.get(name, {}), now) for name in own(law, run)}
     return [f"{name}: {said}; this law has {now}" for name, said in found.items() if said]
+
+
+def misplaced(law: Manifest, results: Mapping[str, Any]) -> list[str]:
+    """Say in one line which diagnoses are not known to be of this law's weights.
+
+    Nothing is said of results that were gathered before diagnoses named their weights.
+    """
+    now = of_manifest(law)
+    same = {now, results.get(SOURCE) or now}
+    parts = []
+    for name, values in results.get("diagnosis", {}).items():
+        if (weights := values.get("weights", now)) not in same:
+            kind = f"other weights ({weights})" if weights else "weights that it does not name"
+            parts.append(f"{name} by {kind}")
+    said = f"diagnoses not known to be of this law, which has {now}: {', '.join(parts)}"
+    return [said] if now and parts else []

@@ -1,7 +1,8 @@
 """All diagnostics of one law, as one flat mapping of named numbers for tables and files.
 
 Beside the numbers stand `units`: one value per held-out view or transition, in one order for all
-laws of a corpus, named by `unit names`, so that laws can be compared pair by pair.
+laws of a corpus, named by `unit names`, so that laws can be compared pair by pair. `weights` is the
+digest of what was measured, where a law has one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from waggle.core.canon import encode_view
 from waggle.core.order import Order
 from waggle.core.protocols import Law
 from waggle.corpus.store import Example, Store
+from waggle.laws.digest import digest_of
 from waggle.scd import checkpoint, diagnose, equivariance, probe
 from waggle.scd.config import ARMS, Recipe
 from waggle.scd.data import Labelled, labelled
@@ -27,6 +29,7 @@ from waggle.scd.prepare import Prepared
 from waggle.scd.states import read
 
 ORDERS: tuple[Order, ...] = ("shuffled", "canonical")
+WEIGHTS = "weights"
 UNITS = ("units", "unit names")
 """What is not one number."""
 
@@ -103,6 +106,8 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
         result |= _named(f"equivariance {shown}", equivariance.rates(each))
     for name in ("summary", "decoded", "admitted"):
         units[name] = [float(getattr(one, name)) for one in agreed[order]]
+    if weights := digest_of(law):
+        result[WEIGHTS] = weights
     return result | {"units": units, "unit names": {"views": [record.key for record in test]}}
 
 

@@ -23,6 +23,8 @@ NAMES = ("nano", "smollm2")
 LAW = "law.json"
 RESULTS = "results.json"
 CARD = "README.md"
+SOURCE = "packed from"
+"""Among the results: digest of the exported law whose very weights were packed."""
 FORMAT = 1
 MAX_LAW = 1 << 20
 """Bytes of a law.json."""

@@ -33,6 +33,8 @@ class Packed(msgspec.Struct, frozen=True):
 
     folder: Path
     manifest: Manifest
+    rounded: bool
+    """Whether weights that ship are not the very ones that were exported."""
 
 
 def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "") -> Packed:
@@ -52,7 +54,7 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        parameters = _write(source, partial, about["kind"])
+        parameters, rounded = _write(source, partial, about["kind"])
         (partial / RESULTS).write_text(_text(results), encoding="utf-8")
         (partial / CARD).write_text(card, encoding="utf-8")
         found = stamped(partial, _described(target.name, about, results, parameters))
@@ -62,7 +64,7 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Packed(target, found)
+    return Packed(target, found, rounded)
 
 
 def rewrite(folder: Path, manifest: Manifest, results: Mapping[str, Any], card: str) -> Manifest:
@@ -116,8 +118,12 @@ def _described(
     )
 
 
-def _write(source: Path, target: Path, kind: str) -> int:
-    """Write weights, configuration and tokenizer; return how many weights there are."""
+def _write(source: Path, target: Path, kind: str) -> tuple[int, bool]:
+    """Write weights, configuration and tokenizer.
+
+    Returns:
+        how many weights there are, and whether they were rounded.
+    """
     import torch
     from safetensors.torch import load_file
 
@@ -127,7 +133,8 @@ def _write(source: Path, target: Path, kind: str) -> int:
         tensors |= load_file(path)
     if not tensors:
         raise ConfigError(f"{source} holds no {stem}.safetensors; export the law again")
-    _shards({k: _narrow(v, torch) for k, v in sorted(tensors.items())}, target, stem)
+    narrow = {k: _narrow(v, torch) for k, v in sorted(tensors.items())}
+    _shards(narrow, target, stem)
     config = json.loads((source / _CONFIG[kind]).read_text(encoding="utf-8"))
     if kind == "full":
         config["dtype"] = "bfloat16"
@@ -136,7 +143,8 @@ def _write(source: Path, target: Path, kind: str) -> int:
                 shutil.copyfile(source / name, target / name)
         _forget_how_opened(target / "tokenizer_config.json")
     (target / _CONFIG[kind]).write_text(_text(config), encoding="utf-8")
-    return sum(int(tensor.numel()) for tensor in tensors.values())
+    rounded = any(narrow[name].dtype != tensor.dtype for name, tensor in tensors.items())
+    return sum(int(tensor.numel()) for tensor in tensors.values()), rounded
 
 
 def _forget_how_opened(path: Path) -> None:

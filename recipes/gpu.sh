@@ -53,7 +53,7 @@ shift
 case $step in
   service) run nvidia-cuda-mps-control -d ;;
   warm) for batch in 64 256; do bench "$batch" 1; done ;;
-  bench) for batch in 64 256; do bench "$batch" 3; done ;;
+  bench) for batch in 64 256; do bench "$batch" 10; done ;;
   nano)
     play reorganization/decision_sources nano
     for table in components perturbations sensitivity; do

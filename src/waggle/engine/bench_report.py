@@ -30,7 +30,7 @@ class Cell:
     shares: dict[str, float] = field(default_factory=dict)
     """Milliseconds of one more batch by kind of work, with the device waited for."""
     spent: dict[str, float] = field(default_factory=dict)
-    """Milliseconds of the host for each measured batch: sending, waiting, rolling, the rest."""
+    """Milliseconds of the host for each measured batch: sending, asking, waiting, the rest."""
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ class Clocked(Around):
     """Passes everything on and adds up the time by kind of work.
 
     With `wait` every piece of work is waited for, so that its own time is seen. Without, nothing
-    changes for a device that works by itself; what is seen is how long the host took to send work
-    off and how long it then waited for answers.
+    changes for a device that works by itself; what is seen is how long the host took to send passes
+    off, how long to ask for tokens behind them, and how long it then waited for answers.
     """
 
     def __init__(
@@ -25,8 +25,8 @@ class Clocked(Around):
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         super().__init__(backend)
-        kinds = ("sending", "waiting", "steps") if wait is None else ("prompt", "steps", "output")
-        self.seconds = dict.fromkeys(kinds, 0.0)
+        sent, waited = ("sending", "asking", "waiting", "steps"), ("prompt", "steps", "output")
+        self.seconds = dict.fromkeys(sent if wait is None else waited, 0.0)
         self.passes = 0
         self._wait = wait
         self._now = now
@@ -46,7 +46,7 @@ class Clocked(Around):
 
     def _asked(self, ask: Callable[[], Said]) -> Said:
         if self._wait is None:
-            said: Said = self._timed("sending", ask)
+            said: Said = self._timed("asking", ask)
             return lambda: self._read(said)
         found: list[int] = self._timed("output", lambda: ask()())
         return lambda: found

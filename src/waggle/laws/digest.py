@@ -1,7 +1,8 @@
 """Which weights a law decides with: a short digest of the files that make it say what it says.
 
 It covers the weights, configuration and tokenizer of a folder and, for an adapter, of what it is
-put on; a backbone of the catalog stands for itself, by its name and checksum. Cards and results do
+put on; a backbone of the catalog stands for itself, by its name and checksum, one of the hub by its
+name and the commit of the revision that is on this machine, and there alone. Cards and results do
 not enter, so that a folder may be described anew. A file is hashed once per process, as long as its
 time and size stay; a packed folder not at all, since `law.json` has the hashes. Invariant: one law
 has one digest on every machine, and what nobody can tell any more has none.
@@ -20,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Law
+from waggle.engine import hub
 from waggle.engine.catalog import source
 from waggle.shipped import Manifest
 
@@ -66,7 +68,10 @@ def _place(name: str, packed: bool) -> str | tuple[File, ...]:
         entry = source(name)
     except ConfigError:
         return ""
-    return f"{entry.kind} {entry.hub or entry.name} {entry.sha256}"
+    if entry.kind != "hub":
+        return f"{entry.kind} {entry.name} {entry.sha256}"
+    cached = hub.snapshot(entry.hub)
+    return "" if cached is None else f"hub {entry.hub} {cached.name}"
 
 
 def _names(folder: Path) -> list[str]:

@@ -98,10 +98,10 @@ case $step in
       --views 800 --native 800
     ;;
   tune)
-    run $waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5,1e-4,2e-4 --updates 324 --workers "$workers" \
-      --out runs/tune_nano
-    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5 --updates 162 \
-      --workers "$workers" --out runs/tune_smollm2
+    run $waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5,1e-4,2e-4 --updates 324 --seconds 60 \
+      --jobs 4 --workers "$workers" --out runs/tune_nano
+    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5,1e-4 --updates 162 --seconds 100 \
+      --jobs 2 --workers "$workers" --out runs/tune_smollm2
     ;;
   factorial-smollm2)
     run $waggle train recipes/factorial_smollm2.toml --arm all --seeds 2 --jobs 2 --workers "$workers" \

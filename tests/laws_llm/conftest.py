@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -79,6 +80,22 @@ def reply(text: str) -> bytes:
     return json.dumps({"choices": [{"index": 0, "message": message}], "usage": usage}).encode()
 
 
+class Crowd:
+    """Counts how many are inside at once."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self.most = threading.Lock(), 0, 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            self.most = max(self.most, self._inside)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+
+
 class Unruly(BaseHTTPRequestHandler):
     """Answers each request by the next behaviour of its server's script; the last one repeats."""
 
@@ -89,7 +106,8 @@ class Unruly(BaseHTTPRequestHandler):
         self.server.seen.append(json.loads(self.rfile.read(length)))  # type: ignore[attr-defined]
         script = self.server.script  # type: ignore[attr-defined]
         step = script.pop(0) if len(script) > 1 else script[0]
-        getattr(self, step)()
+        with self.server.crowd:  # type: ignore[attr-defined]
+            getattr(self, step)()
 
     def _send(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
@@ -102,6 +120,10 @@ class Unruly(BaseHTTPRequestHandler):
 
     def good(self) -> None:
         self._send(200, reply(RECORD))
+
+    def thoughtful(self) -> None:
+        time.sleep(0.2)
+        self.good()
 
     def prose(self) -> None:
         self._send(200, reply("Gladly! I would wait, since {nothing} here is urgent."))
@@ -123,6 +145,51 @@ class Unruly(BaseHTTPRequestHandler):
 
     def flattering(self) -> None:
         self._send(200, reply(RECORD).replace(b": 7,", b": true,"))
+
+    def far_off(self) -> None:
+        self._send(429, b"{}", Retry_After="99999999999")
+
+    def later(self) -> None:
+        moment = formatdate(time.time() + 3, usegmt=True)
+        self._send(503, b"{}", Retry_After=moment)
+
+    def senseless(self) -> None:
+        self._send(429, b"{}", Retry_After="-5")
+
+    def locked(self) -> None:
+        self._send(401, b'{"error":{"message":"your key is sk-secret"}}')
+
+    def circle(self) -> None:
+        self._send(307, b"", Location="/v1/chat/completions")
+
+    def tool(self) -> None:
+        body = {"choices": [{"message": {"content": None, "tool_calls": [{"id": "a"}]}}]}
+        self._send(200, json.dumps(body).encode())
+
+    def nan(self) -> None:
+        self._send(200, reply(RECORD).replace(b": 7,", b": NaN,"))
+
+    def deep(self) -> None:
+        self._send(200, b"[" * 200_000)
+
+    def packed(self) -> None:
+        self._send(200, b"no gzip", Content_Encoding="gzip")
+
+    def lumps(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nx")
+        self.close_connection = True
+
+    def dawdle(self) -> None:
+        """Send the head line by line, each within any time-out of a read."""
+        self.close_connection = True
+        try:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            for number in range(60):
+                self.wfile.write(b"X-Line-%d: 1\r\n" % number)
+                self.wfile.flush()
+                time.sleep(0.1)
+        except OSError:
+            pass
 
     def half(self) -> None:
         self._send(200, reply(RECORD)[:40])
@@ -167,7 +234,7 @@ def unruly() -> Iterator[Any]:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Unruly)
         server.daemon_threads = True
         server.script = list(script)  # type: ignore[attr-defined]
-        server.seen = []  # type: ignore[attr-defined]
+        server.seen, server.crowd = [], Crowd()  # type: ignore[attr-defined]
         server.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)

@@ -1,6 +1,8 @@
 """laws/chat against endpoints that time out, refuse, babble, cut and hang up."""
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,8 @@ def test_answers_come_back_in_order_with_their_cost(unruly: Any, beacon_views: A
     "fault",
     [
         "slow", "broken", "busy", "half", "megabyte", "strange", "hangup", "trickle", "boastful",
-        "flattering",
+        "flattering", "far_off", "locked", "circle", "tool", "nan", "deep", "packed", "lumps",
+        "dawdle",
     ],
 )  # fmt: skip
 def test_a_fault_degrades_to_the_private_proposal_and_is_counted(
@@ -48,7 +51,7 @@ def test_a_fault_degrades_to_the_private_proposal_and_is_counted(
     decode = law.decide([Request(beacon_views[0])])[0]
     assert decode.output == private_decision(beacon_views[0])
     assert decode.usage.failures == 1
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < (4 if fault == "dawdle" else 8)
 
 
 def test_a_text_that_is_no_unicode_is_a_bad_decode(unruly: Any, tmp_path: Path) -> None:
@@ -79,12 +82,60 @@ def test_retries_recover(unruly: Any, beacon_views: Any, fault: str) -> None:
         assert time.monotonic() - start >= 0.9, "Retry-After was not honoured"
 
 
+@pytest.mark.parametrize("fault", ["later", "senseless"])
+def test_a_wait_that_was_asked_for_costs_no_answer(
+    unruly: Any, beacon_views: Any, fault: str
+) -> None:
+    """A server may ask for a longer wait than all attempts together may take."""
+    law = ChatLaw(unruly(fault, "good").url, "m", timeout=1, retries=1)
+    assert law.decide([Request(beacon_views[0])])[0].output == RECORD
+
+
+def test_no_more_questions_are_under_way_than_may_be(unruly: Any, beacon_views: Any) -> None:
+    server = unruly("thoughtful")
+    law = ChatLaw(server.url, "m", **(PATIENT | {"concurrency": 3}))
+    assert len(law.decide([Request(view) for view in beacon_views[:9]])) == 9
+    assert server.crowd.most == 3
+
+
+def test_threads_that_a_server_holds_are_bounded(unruly: Any, beacon_views: Any) -> None:
+    server = unruly("dawdle", "good")
+    law = ChatLaw(server.url, "m", timeout=0.25, retries=0, patience=1)
+    assert law.decide([Request(beacon_views[0])])[0].usage.failures == 1
+    time.sleep(0.5)  # the pause after a failure is over, but its thread still waits
+    assert law.decide([Request(beacon_views[0])])[0].usage.failures == 1
+    assert len(server.seen) == 1
+    deadline = time.monotonic() + 30
+    while law.decide([Request(beacon_views[0])])[0].usage.failures:
+        assert time.monotonic() < deadline, "an endpoint that let go is asked again"
+        time.sleep(0.2)
+
+
+def test_a_failing_endpoint_is_told_once_without_its_words(
+    unruly: Any, beacon_views: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    law = ChatLaw(unruly("locked").url, "m", **PATIENT)
+    law.decide([Request(view) for view in beacon_views[:3]])
+    assert len(caplog.messages) == 1
+    assert "401" in caplog.text and "secret" not in caplog.text
+
+
 def test_response_format_is_unlearned(unruly: Any, beacon_views: Any) -> None:
     server = unruly("picky", "good")
     law = ChatLaw(server.url, "m", **PATIENT)
     assert law.decide([Request(beacon_views[0])])[0].output == RECORD
     law.decide([Request(beacon_views[1])])
     assert ["response_format" in body for body in server.seen] == [True, False, False]
+
+
+def test_response_format_is_kept_where_something_else_was_refused(
+    unruly: Any, beacon_views: Any
+) -> None:
+    server = unruly("picky", "picky", "good")
+    law = ChatLaw(server.url, "m", **PATIENT)
+    assert law.decide([Request(beacon_views[0])])[0].usage.failures == 1
+    assert law.decide([Request(beacon_views[1])])[0].output == RECORD
+    assert ["response_format" in body for body in server.seen] == [True, False, True]
 
 
 def test_replies_are_kept_and_reused(unruly: Any, beacon_views: Any, tmp_path: Path) -> None:
@@ -104,6 +155,35 @@ def test_failures_are_never_kept(unruly: Any, beacon_views: Any, tmp_path: Path)
     law = ChatLaw(server.url, "m", cache=str(tmp_path / "r.sqlite3"), **PATIENT)
     assert law.decide([Request(beacon_views[0])])[0].usage.failures == 1
     assert law.decide([Request(beacon_views[0])])[0].output == RECORD
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["text = x'ff'", "text = CAST(x'ff' AS TEXT)", "sent = 'many'", "sent = 1.5", "received = -1"],
+)
+def test_a_kept_row_that_is_no_reply_is_not_believed(
+    unruly: Any, beacon_views: Any, tmp_path: Path, damage: str
+) -> None:
+    server, path = unruly("good"), tmp_path / "r.sqlite3"
+    ChatLaw(server.url, "m", cache=str(path), **PATIENT).decide([Request(beacon_views[0])])
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE replies SET {damage}")
+    again = ChatLaw(server.url, "m", cache=str(path), **PATIENT).decide([Request(beacon_views[0])])
+    assert (again[0].output, again[0].usage.calls) == (RECORD, 1)
+
+
+def test_a_locked_memory_is_waited_for_once(
+    unruly: Any, beacon_views: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waggle.laws.replies.LOCK_SECONDS", 1.0)
+    server, path = unruly("good"), tmp_path / "r.sqlite3"
+    law = ChatLaw(server.url, "m", cache=str(path), **PATIENT)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        start = time.monotonic()
+        decodes = law.decide([Request(view) for view in beacon_views[:8]])
+    assert [d.output for d in decodes] == [RECORD] * 8
+    assert time.monotonic() - start < 6
 
 
 def test_a_dead_endpoint_is_left_alone_after_a_while(unruly: Any, beacon_views: Any) -> None:
@@ -134,8 +214,13 @@ def test_an_episode_survives_a_dead_endpoint() -> None:
 @pytest.mark.parametrize(
     "options",
     [{"base_url": "localhost"}, {"concurrency": 0}, {"timeout": float("nan")},
-     {"response_format": "xml"}, {"temperature": 9}, {"cache": "/dev/null/x/y"}],
+     {"response_format": "xml"}, {"temperature": 9}, {"cache": "/dev/null/x/y"},
+     {"base_url": "http://"}, {"base_url": "http://[h"}, {"base_url": "http://h:99999"},
+     {"base_url": "http://h:port"}, {"base_url": "http://a b"}, {"base_url": "http://h\n"},
+     {"base_url": "http://\u2603"}, {"max_tokens": 0}, {"api_key_env": "ODD_KEY"}],
 )  # fmt: skip
-def test_bad_options_say_the_fix(options: Any) -> None:
-    with pytest.raises(ConfigError):
+def test_bad_options_say_the_fix(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODD_KEY", "schlüssel")
+    with pytest.raises(ConfigError) as caught:
         ChatLaw(**options)
+    assert "\n" not in str(caught.value) and "schl" not in str(caught.value)

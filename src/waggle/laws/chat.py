@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from waggle.core import prompt
 from waggle.core.decode import MAX_TEXT
@@ -22,6 +23,7 @@ from waggle.laws.endpoint import Endpoint
 from waggle.laws.replies import Replies, Reply, key
 
 MAX_CONCURRENCY = 256
+MAX_TOKENS = 1_000_000
 
 
 class ChatLaw:
@@ -58,12 +60,13 @@ class ChatLaw:
         patience: int = 16,
         seed: bool = False,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise ConfigError(f"base_url {base_url!r} is no address; begin it with http://")
+        _require_address(base_url)
         if not 1 <= concurrency <= MAX_CONCURRENCY or not 0 <= retries <= 10 or patience < 1:
             raise ConfigError("concurrency must be 1 to 256, retries 0 to 10, patience at least 1")
         if not (math.isfinite(timeout) and 0 < timeout <= 3600) or not 0 <= temperature <= 2:
             raise ConfigError("timeout must be 0 to 3600 seconds and temperature 0 to 2")
+        if not 1 <= max_tokens <= MAX_TOKENS:
+            raise ConfigError(f"max_tokens must be 1 to {MAX_TOKENS}")
         if response_format not in ("json", "off"):
             raise ConfigError(f"response_format {response_format!r} is unknown; use json or off")
         self.name = "chat"
@@ -77,8 +80,7 @@ class ChatLaw:
         self._base_url = base_url
         self._concurrency = concurrency
         self._replies = Replies(cache) if cache else None
-        api_key = os.environ.get(api_key_env) or "none"
-        self._endpoint = Endpoint(base_url, api_key, timeout, retries, patience)
+        self._endpoint = Endpoint(base_url, _key(api_key_env), timeout, retries, patience)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Ask for every request of one round."""
@@ -109,6 +111,27 @@ class ChatLaw:
         if self._seed:
             question["seed"] = request.entropy % 2**31
         return question
+
+
+def _require_address(base_url: str) -> None:
+    """Refuse what no server can be reached by; every node would fail on it in silence."""
+    if not base_url.startswith(("http://", "https://")):
+        raise ConfigError(f"base_url {base_url!r} is no address; begin it with http://")
+    try:
+        parts = urlsplit(base_url)
+        sound = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        sound = False
+    if not sound or not base_url.isprintable() or " " in base_url:
+        raise ConfigError(f"base_url {base_url!r} is no address; write http://HOST:PORT/v1")
+
+
+def _key(variable: str) -> str:
+    """Return the key of an environment variable, which goes into a header."""
+    found = os.environ.get(variable, "").strip() or "none"
+    if not (found.isascii() and found.isprintable()):
+        raise ConfigError(f"the key in {variable} holds characters that no key has; set it again")
+    return found
 
 
 def _decoded(reply: Reply) -> Decode:

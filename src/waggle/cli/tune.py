@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
 from waggle.cli.corpus import telling
-from waggle.cli.flags import Flag
+from waggle.cli.flags import Chosen, Flag
 from waggle.cli.shipping import ranks_of
 from waggle.cli.train import Ahead, Phases, beside, watching
 from waggle.core.errors import ConfigError
@@ -28,7 +28,7 @@ def tune(
     /,
     *,
     rates: str,
-    ranks: str = "",
+    ranks: Chosen = "",
     updates: int | None = None,
     seconds: float | None = None,
     jobs: int = 1,
@@ -60,7 +60,7 @@ def tune(
         corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
         harvest: Token corpus of another recipe for the warm starts, such as runs/nano/tokens.
         out: Folder of the search.
-        seed: Training seed of the search; those of arms, from 0 up, are refused.
+        seed: Training seed of the search, from 1000 up: arms have those from 0 up.
         json: Print one JSON object instead of text.
     """
     from waggle.scd import choosing, search, team

@@ -94,3 +94,28 @@ def test_freezing_needs_an_anchor_run(tmp_path: Path, capsys: pytest.CaptureFixt
     run(capsys, "eval", str(recipe), "--executor", "inline", "--out", out, "--methods", "one")
     assert main(["report", out, "--freeze", str(target)]) == 2
     assert "anchors need the expert" in capsys.readouterr().err and not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('tables = ["scorez"]', "did you mean 'scores'"), ('figures = ["scale"]', "'scaling'")],
+)
+def test_a_table_that_is_not_there_is_told_before_anything_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, message: str
+) -> None:
+    recipe, out = tmp_path / "small.toml", tmp_path / "run"
+    recipe.write_text(f"{line}\n{RECIPE}")
+    assert main(["eval", str(recipe), "--out", str(out), "--methods", "one"]) == 2
+    assert message in capsys.readouterr().err and not out.exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_why_cells_failed_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE + "options = { beacon = { scouts = 7.0 } }\n")
+    words = ("eval", str(recipe), "--out", str(tmp_path / "run"), "--methods", "one")
+    assert main([*words, "--executor", "inline", *more]) == 1
+    said = capsys.readouterr().err
+    assert "failed: one beacon N=4 seed 10000: " in said and "scouts" in said

@@ -19,10 +19,12 @@ from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row, packed
 from waggle.evaluate.runner import finished_rows, rows_from_records, run_plan
 from waggle.evaluate.selection import select
-from waggle.report import page
+from waggle.report import catalog, page
 
 RECIPE = "recipe.json"
 """The recipe in a run directory, with everything settled that it left open."""
+SHOWN_FAILURES = 3
+"""Failed cells whose reason is printed; all of them are in the rows and the first in the report."""
 
 
 def evaluate(
@@ -56,7 +58,7 @@ def evaluate(
 
     Args:
         recipe: A TOML file as in `recipes/`.
-        out: Run directory; `runs/NAME` of the recipe file if unset.
+        out: Run directory; `runs/NAME` if unset, after the name of the recipe file.
         methods: Play these methods only, e.g. `expert,nano*`.
         tasks: Play these tasks only, e.g. `silo/*,swarmbench/pursuit`.
         n: Play these population sizes only, e.g. `16,32`.
@@ -71,9 +73,9 @@ def evaluate(
         keep: Keep the record of every episode beside its row.
         again: Play finished cells too, after a law has changed; their new rows count. The same call
             goes on if it was interrupted.
-        merge: Play nothing; take finished rows of this run directory that the recipe asks for; with
-            --again they replace rows here that came out differently or are of other weights. May
-            be given more than once.
+        merge: Play nothing; take finished rows of this run directory or archive that the recipe
+            asks for; with --again they replace rows here that came out differently or are of other
+            weights. May be given more than once.
         dry_run: Play nothing; print what each method would ask for: cells, decisions, and what of
             them is not finished yet.
         json: Print one JSON object instead of text.
@@ -81,6 +83,7 @@ def evaluate(
     if processes < 1 or (width is not None and width < 1):
         raise ConfigError("--processes and --width must be at least 1")
     chosen = plan.load(recipe)
+    catalog.check(chosen)  # now, not when everything has been played
     cells = whole = plan.cells(chosen)
     place = out or Path("runs") / recipe.stem
     if methods or tasks or n or seeds is not None:
@@ -93,7 +96,8 @@ def evaluate(
     folder = _folder(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
-    with _progress(chosen.title, len(cells), quiet=json) as tell:
+    failures: list[Row] = []
+    with _progress(chosen.title, len(cells), failures, quiet=json) as tell:
         outcome = run_plan(
             cells,
             folder,
@@ -108,6 +112,8 @@ def evaluate(
             notice=console.note,
         )
     found = {**outcome._asdict(), "cells": len(cells), "folder": str(folder)}
+    for row in failures[:SHOWN_FAILURES]:
+        console.note(f"failed: {row.method} {row.task} N={row.n} seed {row.seed}: {row.error}")
     if json:
         console.dump(found)
     else:
@@ -187,11 +193,13 @@ def _sizes(text: str) -> list[int]:
 
 
 @contextmanager
-def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[Row], None]]:
-    """Show a bar on a terminal, elsewhere a line for every tenth of the plan."""
+def _progress(
+    title: str, total: int, failures: list[Row], *, quiet: bool
+) -> Iterator[Callable[[Row], None]]:
+    """Show a bar on a terminal, elsewhere a line for every tenth of the plan; gather failures."""
     screen = console.err()
     if quiet or not screen.is_terminal:
-        yield _nothing if quiet else _tenths(total)
+        yield _gathering(failures, _nothing if quiet else _tenths(total))
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True) as bar:
@@ -200,7 +208,16 @@ def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Callable[[Row]
         def finished(row: Row) -> None:
             bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
 
-        yield finished
+        yield _gathering(failures, finished)
+
+
+def _gathering(failures: list[Row], tell: Callable[[Row], None]) -> Callable[[Row], None]:
+    def finished(row: Row) -> None:
+        if row.error:
+            failures.append(row)
+        tell(row)
+
+    return finished
 
 
 def _nothing(row: Row) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from waggle import plugins
 from waggle.core.errors import ConfigError, WaggleError, suggest
@@ -41,6 +41,12 @@ MAX_CELLS = 1_000_000
 """A larger plan is taken for a slip."""
 Keep: TypeAlias = bool | Literal["measures"]
 """Whether records are kept, and whether whole."""
+Line: TypeAlias = Annotated[str, Field(pattern=r"^[^\r\n]*$")]
+"""Text that tables print; in Markdown and LaTeX a line break would end a row."""
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
+"""The name of a method; files are named after it."""
+Seed: TypeAlias = Annotated[int, Field(ge=0)]
+_SOME = Field(min_length=1)
 _STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
 
@@ -61,13 +67,13 @@ class MethodSpec(BaseModel):
     """Ablations of the runtime."""
     perturbation: dict[str, Any] = {}
     """Execution perturbations."""
-    teacher: str = "none"
+    teacher: Line = "none"
     """Who taught the law, by default as the law says; printed with every table."""
-    backbone: str = "none"
+    backbone: Line = "none"
     """The model the law runs on, by default as the law says; printed with every table."""
-    label: str = ""
+    label: Line = ""
     """The name that tables print; the method's own if empty."""
-    group: str = ""
+    group: Line = ""
     """The heading under which tables list it."""
     ranked: bool = True
     """Whether it takes part in ranks and marks; a teacher shown for reference does not."""
@@ -78,8 +84,12 @@ class Seeds(BaseModel):
 
     model_config = _STRICT
 
-    start: Annotated[int, Field(ge=0)]
+    start: Seed
     count: Annotated[int, Field(ge=1, le=10_000)]
+
+
+_Run: TypeAlias = Annotated[Seeds, Tag("")]
+_Listed: TypeAlias = Annotated[list[Seed], _SOME, Tag("list")]
 
 
 class Block(BaseModel):
@@ -87,13 +97,13 @@ class Block(BaseModel):
 
     model_config = _STRICT
 
-    methods: list[str]
+    methods: Annotated[list[str], _SOME]
     """Names of the recipe's methods."""
-    tasks: list[str]
+    tasks: Annotated[list[str], _SOME]
     """Task names; `silo/*` takes all of them."""
-    n: list[Annotated[int, Field(ge=1, le=1_000_000)]]
+    n: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], _SOME]
     """Population sizes."""
-    seeds: Seeds | list[int]
+    seeds: Annotated[_Run | _Listed, Discriminator(lambda v: "list" if isinstance(v, list) else "")]
     """The seeds, listed or as a run."""
     rounds: list[Annotated[int, Field(ge=1)]] = []
     """Horizons; the tasks' own if empty."""
@@ -101,7 +111,7 @@ class Block(BaseModel):
     """Whether late counterevidence is injected."""
     options: dict[str, dict[str, Any]] = {}
     """Options by substrate, e.g. { silo = { regime = "ports" } }."""
-    vary: dict[str, dict[str, list[Any]]] = {}
+    vary: dict[str, dict[str, Annotated[list[Any], _SOME]]] = {}
     """Options by substrate of which every combination is played."""
 
 
@@ -110,8 +120,8 @@ class Recipe(BaseModel):
 
     model_config = _STRICT
 
-    title: str
-    methods: dict[str, MethodSpec]
+    title: Line
+    methods: dict[Name, MethodSpec]
     blocks: list[Block]
     tables: list[str] = ["scores"]
     """Tables of the report."""
@@ -164,11 +174,12 @@ def load(path: Path) -> Recipe:
         recipe = Recipe.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in first["loc"] if part != "")
         raise ConfigError(f"{path}: {where}: {first['msg']}") from None
+    for name in recipe.reference:
+        _method(recipe, name)
     settled = {name: _settled(spec) for name, spec in recipe.methods.items()}
-    source = recipe.source or str(path)
-    return recipe.model_copy(update={"methods": settled, "source": source})
+    return recipe.model_copy(update={"methods": settled, "source": recipe.source or str(path)})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -208,6 +219,7 @@ def cells(recipe: Recipe) -> list[Cell]:
     found: dict[tuple[str, str], Cell] = {}
     for block in recipe.blocks:
         tasks = _tasks(block.tasks)
+        _meant(block, sorted({task.substrate for task in tasks}))
         for name in block.methods:
             spec = _method(recipe, name)
             for task in tasks:
@@ -239,6 +251,16 @@ def _tasks(patterns: Sequence[str]) -> list[plugins.Task]:
     return list(chosen)
 
 
+def _meant(block: Block, substrates: list[str]) -> None:
+    """See that options are of substrates that the block plays: others would change nothing."""
+    for name in (*block.options, *block.vary):
+        if name not in substrates:
+            raise ConfigError(
+                f"options for {name!r} change nothing: the block has tasks of "
+                f"{', '.join(substrates)}{suggest(name, substrates)}"
+            )
+
+
 def _cases(block: Block, task: plugins.Task) -> list[Case]:
     listed = block.seeds
     seeds = listed if isinstance(listed, list) else range(listed.start, listed.start + listed.count)
@@ -265,13 +287,9 @@ def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
             msgspec.convert(given, kind)
         except msgspec.ValidationError as error:
             raise ConfigError(f"method {name!r}: {error}") from None
+    if spec.engine == "sync" and spec.perturbation.get("call_delay"):
+        raise ConfigError(f'method {name!r}: slow calls (call_delay) need engine = "event"')
     return Cell(
-        name,
-        spec.law,
-        spec.options,
-        case,
-        spec.order,
-        spec.engine,
-        spec.switches,
+        name, spec.law, spec.options, case, spec.order, spec.engine, spec.switches,
         spec.perturbation,
-    )
+    )  # fmt: skip

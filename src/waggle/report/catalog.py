@@ -92,9 +92,25 @@ def figure(name: str) -> MakeFigure:
     return made
 
 
-def _find(kind: str, name: str, known: Mapping[str, str]) -> Any:
+def check(recipe: Recipe) -> None:
+    """See that there is everything a recipe asks for; nothing is imported.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    for name in recipe.tables:
+        _known("table", name, TABLES)
+    for name in recipe.figures:
+        _known("figure", name, FIGURES)
+
+
+def _known(kind: str, name: str, known: Mapping[str, str]) -> str:
     if name not in known:
         hint = suggest(name, list(known))
         raise ConfigError(f"{kind} {name!r} is unknown; use one of {', '.join(known)}{hint}")
-    module, _, attribute = known[name].partition(":")
+    return known[name]
+
+
+def _find(kind: str, name: str, known: Mapping[str, str]) -> Any:
+    module, _, attribute = _known(kind, name, known).partition(":")
     return getattr(import_module(module), attribute)

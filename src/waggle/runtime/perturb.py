@@ -47,6 +47,10 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("delay", "call_delay", "churn_rounds"):
             if not 0 <= getattr(self, name) <= 1_000:
                 raise ConfigError(f"perturbation {name} must be from 0 to 1000 rounds")
+        for name in ("churn_at", "departures_at", "arrivals_at"):
+            at = getattr(self, name)
+            if at is not None and at < 0:
+                raise ConfigError(f"perturbation {name} must be a round from 0 on")
 
 
 class Schedule:

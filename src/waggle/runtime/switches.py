@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from waggle.core.errors import ConfigError
+
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One frozen setting of the fixed runtime."""
@@ -24,3 +26,12 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Incident channels that must carry the claim."""
     refresh: int | None = None
     """Rounds after which a repeated write counts as a refresh; the task's own if unset."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.coherence <= 1.0:
+            raise ConfigError("switch coherence must be a share from 0 to 1")
+        for name in ("support", "channels"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"switch {name} must be 0 or more")
+        if self.refresh is not None and self.refresh < 1:
+            raise ConfigError("switch refresh must be 1 round or more")

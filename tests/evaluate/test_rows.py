@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from tests.evaluate.test_runner import plan
+from waggle import plugins
 from waggle.core.errors import RecordError
 from waggle.evaluate import rows
 from waggle.evaluate.executors import Inline
@@ -91,3 +93,41 @@ def test_a_record_of_another_episode_than_its_row_is_refused(tmp_path: Path) -> 
         rows_from_records(plan(seeds=1), tmp_path)
     (tmp_path / FILE).unlink()
     assert rows_from_records(plan(seeds=1), tmp_path) == [row]
+
+
+@pytest.mark.parametrize("law", ["heuristic", "test-batched"])
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [(np.float64(0.5), 0.5), (np.int64(3), 3.0), (True, 1.0), (2, 2.0), (None, None)],
+)
+def test_a_number_of_any_kind_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str, value: object, kept: float | None
+) -> None:
+    monkeypatch.setattr(plugins, "get_metric", lambda name: lambda episode: value)
+    assert run_plan(plan(law, seeds=2), tmp_path, Inline()) == (2, 0, 0)
+    assert [set(row.metrics.values()) for row in read_rows(tmp_path)] == [{kept}] * 2
+
+
+@pytest.mark.parametrize("law", ["heuristic", "test-batched"])
+@pytest.mark.parametrize("value", ["much", [1.0], float("nan"), float("inf")])
+def test_what_is_no_number_is_a_failure_and_spoils_no_row_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str, value: object
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(plugins, "get_metric", lambda name: lambda episode: value)
+        assert run_plan(plan(law, seeds=2), tmp_path, Inline()) == (0, 0, 2)
+    for row in read_rows(tmp_path):
+        assert "give a finite number" in row.error
+    assert run_plan(plan(law, seeds=2), tmp_path, Inline()) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("law", ["heuristic", "test-batched"])
+def test_a_metric_that_breaks_loses_no_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str
+) -> None:
+    def broken(episode: object) -> float:
+        raise ZeroDivisionError("a bug\nof two lines")
+
+    monkeypatch.setattr(plugins, "get_metric", lambda name: broken)
+    assert run_plan(plan(law, seeds=3), tmp_path, Inline()) == (0, 0, 3)
+    assert {row.error for row in read_rows(tmp_path)} == {"ZeroDivisionError: a bug of two lines"}

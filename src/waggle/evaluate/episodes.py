@@ -22,6 +22,9 @@ from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.records import SUFFIX
 from waggle.runtime.sync import Engine, native_switches
 
+MAX_REASON = 500
+"""Characters that a row keeps of why its cell failed."""
+
 
 @cache
 def law_of(name: str, options: str) -> Law:
@@ -71,7 +74,7 @@ def play_alone(cell: Cell, law: Law, records: Kept | None) -> Row:
             open_engine(cell, law, [memory]).play()
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
-            return failed_row(cell, str(error))
+            return failed_row(cell, reason_of(error))
         except Exception as error:  # a broken plug-in must not lose the other cells
             reason = reason_of(error)
     return failed_row(cell, reason)
@@ -79,9 +82,8 @@ def play_alone(cell: Cell, law: Law, records: Kept | None) -> Row:
 
 def reason_of(error: Exception) -> str:
     """Say in one line why a cell failed."""
-    if isinstance(error, WaggleError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, WaggleError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:MAX_REASON]
 
 
 def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: Kept | None) -> Row:

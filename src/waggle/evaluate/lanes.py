@@ -88,12 +88,20 @@ def in_lockstep(cells: Iterable[Cell], law: Law, records: Kept | None, width: in
         try:
             for engine, _ in play_together(_opened(waiting, law, playing, unopened), law, width):
                 cell, memory = playing.pop(id(engine))
-                yield measured(cell, law, memory.record(), records)
+                yield _measured(cell, law, memory, records)
             whole = True
         except Exception:  # a bug in one episode or in the law: what was open is played alone
             for cell, _ in playing.values():
                 yield play_alone(cell, law, records)
         yield from unopened
+
+
+def _measured(cell: Cell, law: Law, memory: Memory, records: Kept | None) -> Row:
+    """Measure an episode; what fails then is its own failure, not that of those beside it."""
+    try:
+        return measured(cell, law, memory.record(), records)
+    except Exception as error:  # a broken metric must not lose the cell
+        return failed_row(cell, reason_of(error))
 
 
 def _opened(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import lzma
 import os
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeAlias
+from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
 
 import msgspec
 
 from waggle import plugins
-from waggle.core.errors import ConfigError, RecordError
+from waggle.core.errors import ConfigError, ContractError, RecordError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.reorganization import course, sound
@@ -72,12 +73,28 @@ def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
         rounds=episode.header.rounds,
         shock=case.shock,
         options=case.options,
-        scores=episode.footer.scores,
-        metrics={name: plugins.get_metric(name)(episode) for name in plugins.names("metric")},
+        scores={name: _number(f"score {name!r}", v) for name, v in episode.footer.scores.items()},
+        metrics={name: _measure(name, episode) for name in plugins.names("metric")},
         counters=episode.footer.counters,
         course=course(episode),
         weights=weights or msgspec.UNSET,
     )
+
+
+def _measure(name: str, episode: EpisodeRecord) -> float | None:
+    value = plugins.get_metric(name)(episode)
+    return None if value is None else _number(f"metric {name!r}", value)
+
+
+def _number(name: str, value: object) -> float:
+    """Return a number that a substrate or a metric gave, in a form that a row can hold.
+
+    Raises:
+        ContractError: if it is none; a row that cannot be read back would spoil its run directory.
+    """
+    if isinstance(value, SupportsFloat) and isfinite(value):
+        return float(value)
+    raise ContractError(f"{name} is {str(value)[:40]!r}; give a finite number, or None of a metric")
 
 
 def failed_row(cell: Cell, reason: str) -> Row:

@@ -14,7 +14,6 @@ import msgspec
 import openai
 
 from waggle import plugins
-from waggle.compat.batcher import Batcher
 from waggle.compat.openai_server import MAX_BODY, read_request
 from waggle.core import prompt
 from waggle.core.canon import encode_decision, to_decision
@@ -181,25 +180,6 @@ def test_a_view_out_of_bounds_is_one_line_and_never_reaches_the_law(
         with pytest.raises(openai.BadRequestError) as caught:
             api.chat.completions.create(model="x", messages=prompt.messages(broken))
         assert "\n" not in caught.value.message
-
-
-def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
-    gate = threading.Event()
-
-    class Waiting:
-        name = "waiting"
-
-        def decide(self, requests: Any) -> Any:
-            gate.wait(20)
-            return [Decode("ok") for _ in requests]
-
-    batcher = Batcher(Waiting(), 8, 4)
-    first, *others = [batcher.submit(Request(view)) for view in beacon_views[:4]]
-    for one in others[:2]:
-        one.cancel()
-    gate.set()
-    batcher.close()
-    assert first.result(5).output == others[-1].result(5).output == "ok"
 
 
 def test_a_request_survives_the_journey(beacon_views: Any) -> None:

@@ -1,7 +1,8 @@
 """Collects requests that arrive one by one into the batches a law likes.
 
 One thread owns the law. Invariant: the queue is bounded, and every accepted request is answered,
-with an error if the law failed; one whose caller is gone is left out and harms no other.
+with an error if the law failed on it; one whose caller is gone is left out, and neither it nor one
+that the law cannot decide harms any other.
 """
 
 from __future__ import annotations
@@ -71,14 +72,23 @@ class Batcher:
         return False
 
     def _answer(self, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
-        batch = [pair for pair in batch if pair[1].set_running_or_notify_cancel()]
+        self._decide([pair for pair in batch if pair[1].set_running_or_notify_cancel()])
+
+    def _decide(self, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
+        """Let the law decide a batch; where it fails, halves of it, down to what it fails on."""
         if not batch:
             return
         try:
-            decodes = self._law.decide([request for request, _ in batch])
-            for (_, future), decode in zip(batch, decodes, strict=True):
-                future.set_result(decode)
+            decodes = list(self._law.decide([request for request, _ in batch]))
+            if len(decodes) != len(batch):
+                raise ValueError("not one decode for every request")
         except Exception as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+                return
+            middle = len(batch) // 2
+            self._decide(batch[:middle])
+            self._decide(batch[middle:])
+            return
+        for (_, future), decode in zip(batch, decodes, strict=True):
+            future.set_result(decode)

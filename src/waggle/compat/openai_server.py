@@ -49,13 +49,17 @@ def read_request(body: Any) -> Request:
         raise BadChat("send a JSON object with a list of messages")
     if body.get("stream"):
         raise BadChat("streaming is not offered; set stream to false")
+    if body.get("n") not in (None, 1):
+        raise BadChat("a law decides once; leave out n")
     users = [_content(turn) for turn in body["messages"] if _role(turn) == "user"]
     if not users or _MARK not in users[0]:
         raise BadChat("the first user message must hold a view, as `laws/chat` sends it")
     view = _view(users[0].split(_MARK, 1)[1])
     entropy = body.get("seed")
-    if not isinstance(entropy, int):
+    if entropy is None:
         entropy = int.from_bytes(sha256(users[0].encode()).digest()[:8], "big")
+    elif type(entropy) is not int:
+        raise BadChat("seed must be a whole number")
     if len(users) < 2 or not users[1].startswith(_BROKEN):
         return Request(view, entropy)
     spoken = [_content(turn) for turn in body["messages"] if _role(turn) == "assistant"]
@@ -147,6 +151,8 @@ async def _answer(law: Law, batcher: Batcher, data: bytes | None) -> Response:
     try:
         decode = await asyncio.wrap_future(future)
         return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
+    except WaggleError as error:  # a prompt too long for the model, say: asking again is no use
+        return _refuse(400, str(error).partition("\n")[0][:300])
     except Exception as error:
         return _refuse(500, f"the law failed: {type(error).__name__}")
 

@@ -48,8 +48,9 @@ def demo(
 ) -> int:
     """Watch a law organise a swarm of sixteen.
 
-    Plays two short episodes, draws every round (one column per agent: the answer it is committed
-    to), and compares with two simpler laws on the same cases. Needs no network.
+    Plays two short episodes and draws every round: one column per agent, the answer it is committed
+    to. In the second one, an agent's data change after answers have formed. Two simpler laws then
+    play the same cases for comparison. The law that ships needs the extra llm and no network.
 
     Args:
         law: The decision source, a name of `waggle list laws` or a law's folder.

@@ -36,19 +36,22 @@ def diagnose(
 
     Held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact match),
     deployed equivariance in both canon orders with free decoding, and for a trained folder the
-    held-out token loss, the frozen-probe field loss and the training-head columns. Files and JSON
-    also hold one value per view and transition, for paired comparisons. Example:
+    held-out token loss, the frozen-probe field loss and the training-head columns. The result names
+    the weights by their digest. Files and JSON also hold one value per view and transition, for
+    paired comparisons. Example:
 
     `waggle diagnose runs/tiny/seed-0/scd/law --corpus runs/tiny/corpus --views 16`
 
     Args:
-        law: The folder of a trained law (`.../scd/law`), or a law's name.
+        law: The folder of a trained law (`.../scd/law`), or a law's name. Its own options follow as
+            `--law.KEY VALUE`.
         law_options: Options of the law, as `--law.KEY VALUE`.
         corpus: Folder of the corpus, for its test split and transitions.
         order: Canon order of the decisions; by default the one the law was trained in.
         views: Held-out synthetic views.
         native: Native views of evaluation seeds besides, labelled by the expert.
-        transitions: At most so many transitions to fit and to evaluate the probe on.
+        transitions: Of a trained folder: at most so many transitions to fit the probe on, and as
+            many to evaluate it on.
         seed: Names the orbit elements and the probe's draws.
         baseline: Result of Decision only (a JSON file of this command); probe losses are then
             also shown relative to it.

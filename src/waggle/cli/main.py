@@ -1,6 +1,7 @@
 """`waggle`: the command tree and the one place where an error becomes an exit code.
 
-0 = done, 1 = the check or comparison that was asked for failed, 2 = it could not be done as asked.
+0 = done, 1 = a check or comparison that was asked for failed, or a part of the work (an episode, an
+arm), 2 = it could not be done as asked.
 Commands return their exit code or None and raise `WaggleError`; only this file prints an error, as
 one line that names the fix. Commands are named by import path, so that one of them never pays for
 the imports of another.
@@ -26,7 +27,7 @@ HELP = """One anonymous local law for self-organizing LLM swarms.
 Start with `waggle demo`; `waggle list` shows what else can be run. Every command explains
 itself with `--help`. Nothing uses the network unless the command says so."""
 
-EPILOGUE = "Exit codes: 0 done, 1 a check failed, 2 not possible as asked."
+EPILOGUE = "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not possible as asked."
 
 
 class Command(NamedTuple):
@@ -57,7 +58,7 @@ COMMANDS = {
     "law pack": Command("waggle.cli.shipping:pack", "Make a trained law shippable."),
     "law card": Command("waggle.cli.shipping:card", "Write the model card of a shippable law."),
     "models fetch": Command("waggle.cli.models:fetch", "Make a model ready on this machine."),
-    "models list": Command("waggle.cli.models:show", "List the models that have a name here."),
+    "models list": Command("waggle.cli.models:show", "List named models and the laws that ship."),
     "models path": Command("waggle.cli.models:path", "Print the folder of a model."),
     "serve": Command("waggle.cli.serve:serve", "Offer a law as an OpenAI-compatible server."),
     "check substrate": Command("waggle.cli.check:substrate", "Prove that a substrate is sound."),

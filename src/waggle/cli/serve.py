@@ -25,9 +25,10 @@ def serve(
 ) -> None:
     """Offer a law to other programs over HTTP.
 
-    Runners reach it with `--law chat --law.base_url http://HOST:PORT/v1`, and may list their views
-    in any order: a law of canonical order gets canonical views. It listens on this machine only
-    unless told otherwise, and asks for no key: keep it behind a trusted network. Example:
+    `waggle run` and `waggle eval` reach it as law `chat` with `--law.base-url http://HOST:PORT/v1`,
+    and may list their views in any order: a law of canonical order gets canonical views. It listens
+    on this machine only unless told otherwise, and asks for no key: keep it behind a trusted
+    network. Needs the extra serve. Example:
 
     `waggle serve --law nano --port 8000`
 

@@ -106,7 +106,8 @@ def pack(
     Args:
         source: The `law` folder of a training run.
         name: Name of the shipped law, such as nano.
-        out: Folder to make it in, under any name; by default that of the laws that ship.
+        out: Make the folder NAME in this one; NAME may then be any. By default it is made beside
+            the laws that ship.
         rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
         corpus: With --rank: corpus whose training inputs say what counts; by default RUN/corpus
             where that is there.
@@ -169,7 +170,8 @@ def _there_folder(path: Path) -> Path | None:
 def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
     """Write the model card of a shippable law again, with further results.
 
-    Results of the same name are replaced, the others stay; no number is typed by hand.
+    Results of the same name are replaced, the others stay; no number is typed by hand. What is not
+    known to be of the weights that ship is named, on the card and here.
 
     Args:
         folder: The folder of the law, or the name of one that ships.

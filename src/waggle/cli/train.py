@@ -62,14 +62,14 @@ def train(
     Args:
         recipe: A recipe file, such as recipes/tiny.toml.
         arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one; `all`
-            trains and diagnoses the four arms (OUT/factorial.json).
+            trains and diagnoses the four arms (OUT/factorial.json), then drops their checkpoints.
         seed: Training seed; arms of one seed share everything but the weights of the losses.
         seeds: With `--arm all`: so many paired seeds from one warm start.
         jobs: With `--arm all`: processes that train and diagnose arms side by side.
         corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
         out: Folder of the run.
-        workers: Processes that make the corpus.
-        views: Diagnose the law on so many held-out synthetic views.
+        workers: Processes that make and encode the corpus.
+        views: Diagnose the law on so many held-out synthetic views; with `--arm all` 200 if unset.
         native: And on so many native views of evaluation seeds.
         harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.

@@ -157,7 +157,7 @@ def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
         f"files, order {told.order}, teacher {told.teacher}; card: {folder / shipped.CARD}"
     )
     for line in misplaced(told, found):
-        console.note(line)
+        console.note(f"{line}; waggle diagnose {folder} --out FILE measures this one")
     for run in found.get("runs", ()):
         for line in strangers(told, run):
             console.note(f"{run['title']}: {line}")

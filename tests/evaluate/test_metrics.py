@@ -101,6 +101,38 @@ def test_a_commitment_to_something_else_is_no_recovery() -> None:
     assert shocks.resynthesis_latency(record) is None
 
 
+def test_nobody_committed_when_it_came_is_no_recovery_but_may_be_an_outcome() -> None:
+    record = shocked([update(0, None), update(1, None)], [update(0, "B", commits=True)])
+    assert shocks.recovery(record) == shocks.event_recovery(record) == 0.0
+    assert shocks.outcome_recovery(record) == 1.0
+    assert shocks.resynthesis_latency(record) == 0.5
+
+
+def test_equal_shares_are_no_recovery_and_half_of_the_holders_is_enough() -> None:
+    replaced = [update(0, "B", "A", commits=True), update(1, "A")]
+    record = shocked(HELD, replaced)
+    assert shocks.recovery(record) == shocks.outcome_recovery(record) == 0.0
+    assert shocks.event_recovery(record) == 1.0
+    both = shocked(HELD, replaced, [update(1, "B", commits=True)])
+    assert shocks.recovery(both) == 1.0, "one of two reopened through verified conflict"
+
+
+def test_injection_in_the_last_round_and_departure_of_everybody() -> None:
+    for record in (shocked(HELD, HELD), shocked(HELD, [], [])):
+        assert shocks.recovery(record) == shocks.outcome_recovery(record) == 0.0
+        assert shocks.resynthesis_latency(record) is None
+        assert shocks.shares(record)[-1][1:] == (1.0, 0.0, 0.0)
+
+
+def test_a_cancelled_update_is_no_synthesis_and_no_activity() -> None:
+    """The node came to hold the claim otherwise; what it then called for had no effect."""
+    called = msgspec.structs.replace(update(0, "B", commits=True), bottom="expiry")
+    called = msgspec.structs.replace(called, mode="Synthesize")
+    record = shocked(HELD, [called])
+    assert shocks.resynthesis_latency(record) is None and not shocks.event_recovery(record)
+    assert shocks.activity(record)[-1] == (1, 0, 0)
+
+
 def test_without_injection_nothing_is_defined() -> None:
     record = play(Toy(rounds=1), law)
     for name in ("recovery", "event_recovery", "outcome_recovery", "stale_auc", "post_messages"):

@@ -81,7 +81,9 @@ def recruitment(episode: EpisodeRecord) -> float | None:
     writes = sum(
         1 for u in _updates(episode) for w in u.writes if w.cause is None and not w.challenge
     )
-    guided = sum(1 for u in _updates(episode) if u.decision.execution_intent == "FIELD")
+    guided = sum(
+        u.decision.execution_intent == "FIELD" and u.bottom is None for u in _updates(episode)
+    )
     return float(writes + guided)
 
 

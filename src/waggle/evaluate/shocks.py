@@ -73,7 +73,9 @@ def reopened_after(episode: EpisodeRecord) -> set[int]:
 
 
 def _synthesized(episode: EpisodeRecord, update: UpdateRecord) -> bool:
-    return update.decision.commit is not None and _is_new(episode, update.claim)
+    """Whether an update that took effect committed its node to a claim of the new evidence."""
+    took = update.bottom is None and update.decision.commit is not None
+    return took and _is_new(episode, update.claim)
 
 
 def _new_ahead(episode: EpisodeRecord) -> bool:
@@ -144,12 +146,9 @@ def post_messages(episode: EpisodeRecord) -> float | None:
 
 
 def activity(episode: EpisodeRecord) -> list[tuple[int, int, int]]:
-    """Return (round, challenges, syntheses) for every round."""
-    return [
-        (
-            entry.round,
-            sum(u.mode == "Challenge" for u in entry.updates),
-            sum(u.mode == "Synthesize" for u in entry.updates),
-        )
-        for entry in episode.rounds
-    ]
+    """Return (round, challenges, syntheses) for every round; what was cancelled is neither."""
+    rows = []
+    for entry in episode.rounds:
+        modes = [u.mode for u in entry.updates if u.bottom is None]
+        rows.append((entry.round, modes.count("Challenge"), modes.count("Synthesize")))
+    return rows

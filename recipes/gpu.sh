@@ -34,6 +34,11 @@ play() {
     --processes "$lanes" --width 512 "$@"
 }
 
+# tokens NAME: options that read what the search of a factorial has harvested, if it has
+tokens() {
+  [ ! -e "runs/tune_$1/tokens" ] || echo "--harvest runs/tune_$1/tokens"
+}
+
 # take RECIPE METHODS RUN...: cells that another table has in common with this one
 take() {
   local recipe=$1 methods=$2 other
@@ -104,12 +109,12 @@ case $step in
       --jobs 2 --workers "$workers" --out runs/tune_smollm2
     ;;
   factorial-smollm2)
-    run $waggle train recipes/factorial_smollm2.toml --arm all --seeds 2 --jobs 2 --workers "$workers" \
+    run $waggle train recipes/factorial_smollm2.toml --arm all --seeds 2 --jobs 2 --workers "$workers" $(tokens smollm2) \
       --views 400 --native 200 --out runs/factorial_smollm2/train --arms runs/factorial_smollm2/arms
     play reorganization/factorial_smollm2 '*'
     ;;
   factorial-nano)
-    run $waggle train recipes/factorial_nano.toml --arm all --seeds 5 --jobs 10 --workers "$workers" \
+    run $waggle train recipes/factorial_nano.toml --arm all --seeds 5 --jobs 10 --workers "$workers" $(tokens nano) \
       --views 400 --native 200 --out runs/factorial/train --arms runs/factorial/arms
     play reorganization/factorial '*'
     ;;

@@ -54,15 +54,16 @@ def train(
     with all workers; the decision corpus of stage two, and transitions that a law other than the
     warm start plays, are made and encoded beside stage one. Stage one (the decision-supervised warm
     start) is trained once per seed and shared by the four arms; stage two follows. The same command
-    resumes an interrupted run from its newest checkpoint, to the same trajectory. For several
-    GPUs: `accelerate launch --no-python waggle train ...`. Example, of a minute or two:
+    resumes an interrupted run from its newest checkpoint, to the same trajectory; a finished one
+    keeps laws and selected weights alone. For several GPUs: `accelerate launch --no-python waggle
+    train ...`. Example, of a minute or two:
 
     `waggle train recipes/tiny.toml --out runs/tiny`
 
     Args:
         recipe: A recipe file, such as recipes/tiny.toml.
         arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one; `all`
-            trains and diagnoses the four arms (OUT/factorial.json), then drops their checkpoints.
+            trains and diagnoses the four arms (OUT/factorial.json).
         seed: Training seed; arms of one seed share everything but the weights of the losses.
         seeds: With `--arm all`: so many paired seeds from one warm start.
         jobs: With `--arm all`: processes that train and diagnose arms side by side.
@@ -101,6 +102,7 @@ def train(
     if arm != "all" and (views or native):
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
+    stages.tidy(law)
     phases.show(out)
     console.say(f"law: {law}")
     return 1 if lost else 0

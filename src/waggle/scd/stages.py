@@ -3,7 +3,8 @@
     RUN/seed-S/warm-start/   stage one: decision loss only, shared by the four arms
     RUN/seed-S/ARM/          stage two: Eq. scd with the arm's weights
 
-Each holds metrics.jsonl, checkpoints/, best/ and law/. A stage that is complete is not repeated.
+Each holds metrics.jsonl, best/ and law/, and checkpoints/ until the run is done. A stage that is
+complete is not repeated.
 """
 
 from __future__ import annotations
@@ -95,6 +96,12 @@ class Stages:
         """Give the memory of the student back, for other processes."""
         self._kept = self._tokens = None
         collect()
+
+    def tidy(self, law: Path) -> None:
+        """Remove the checkpoints of a law's stage and of its warm start: both are complete."""
+        if self._processes.main:
+            for stage in (law.parent, self._start):
+                checkpoint.discard(stage, checkpoint.FOLDER)
 
     @property
     def warm(self) -> bool:

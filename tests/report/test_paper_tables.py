@@ -171,7 +171,7 @@ def test_priority_is_stratified_by_symmetry() -> None:
 @pytest.mark.parametrize("name", [
     "primary", "paired-scaling", "silo-levels", "silo-ports", "swarm-anchor", "silo-anchor",
     "horizon", "extension", "accounting", "agentsnet", "agentsnet-paired", "agentsnet-priority",
-    "flocking-transport", "ceilings",
+    "agentsnet-protocols", "flocking-transport", "ceilings",
 ])  # fmt: skip
 def test_a_table_without_its_rows_says_so(name: str) -> None:
     table = made(name, sheets.recipe({"tasks": ["beacon"], "n": [4]}))

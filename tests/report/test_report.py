@@ -126,7 +126,10 @@ def test_inference_counts_stages() -> None:
 
 def test_faces_escape_what_they_print() -> None:
     table = tables.Table("50 % & <b>", ("a|b", "x"), (("<i>", "1_2"),))
-    assert "a\\|b" in tables.markdown(table)
+    assert "a\\|b" in tables.markdown(table) and "\\<i>" in tables.markdown(table)
+    grouped = table._replace(groups=(tables.Group(0, "x|<b>"),), notes=("<script> `a|b` N < 3",))
+    assert "| *x\\|\\<b>* |  |" in tables.markdown(grouped)
+    assert "_\\<script> `a|b` N < 3_" in tables.markdown(grouped)
     assert "&lt;i&gt;" in tables.html(table) and "<i>" not in tables.html(table)
     assert r"50 \% \& $<$b$>$" in tables.latex(table) and r"1\_2" in tables.latex(table)
 

@@ -147,18 +147,31 @@ def markdown(table: Table) -> str:
     """Return a table as Markdown; first is bold, second underlined by emphasis."""
     faced = _faced(
         table,
-        lambda text: text.replace("|", "\\|"),
+        _cell,
         {1: lambda text: f"**{text}**", 2: lambda text: f"_{text}_"},
     )
-    heads = [head.replace("|", "\\|") for head in _headings(table)]
-    lines = [f"### {table.title}", "", _row(heads), _row(["---"] * len(table.columns))]
+    heads = list(map(_cell, _headings(table)))
+    lines = [f"### {_prose(table.title)}", "", _row(heads), _row(["---"] * len(table.columns))]
     over = dict(table.groups)
     for index, row in enumerate(faced):
         if index in over:
-            lines.append(_row([f"*{over[index]}*", *[""] * (len(row) - 1)]))
+            lines.append(_row([f"*{_cell(over[index])}*", *[""] * (len(row) - 1)]))
         lines.append(_row(row))
-    lines += ["", *(f"_{note}_  " for note in table.notes)]
+    lines += ["", *(f"_{_prose(note)}_  " for note in table.notes)]
     return "\n".join(lines) + "\n"
+
+
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def _prose(text: str) -> str:
+    """Keep a text from being taken for HTML."""
+    return _TAG.sub(r"\<", text)
+
+
+def _cell(text: str) -> str:
+    """Keep a text within its cell."""
+    return _prose(text).replace("|", r"\|")
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -205,11 +205,12 @@ def agentsnet_protocols(rows: Rows, recipe: Recipe) -> Table:
         (row.task, row.protocol, *(number(row.strict.get(n), 2) for n in sizes),
          number(fmean(row.strict.values()), 2), number(row.soft, 3),
          number(row.messages_per_agent, 1))
-        for row in reference_table(graphs, DRAWS)
+        for row in (reference_table(graphs, DRAWS) if graphs else ())
     ]  # fmt: skip
     columns = ("task", "protocol", *(f"strict N={n}" for n in sizes), "strict", "soft",
                "msg. / agent")  # fmt: skip
     notes = (
         f"{len(graphs)} graphs, {DRAWS} priority draws each; no laws, no teacher, no backbone",
+        *(() if graphs else reading.provenance([], recipe)),
     )
     return Table("AgentsNet reference protocols", columns, tuple(sorted(body)), notes)

@@ -63,6 +63,25 @@ def test_empty_strata_are_refused(bad: dict[str, list[float]]) -> None:
         paired(bad)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
+def test_what_was_not_measured_is_refused(bad: float) -> None:
+    with pytest.raises(ConfigError, match="finite numbers"):
+        paired([1.0, bad])
+    with pytest.raises(ConfigError, match="finite numbers"):
+        hierarchical({"a": [[1.0], [bad]]})
+
+
+def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
+    rng = generator(6, "test")
+    found = [paired(rng.normal(0.5, 1.0, 40), resamples=1_000) for _ in range(400)]
+    assert 0.91 <= np.mean([each.low <= 0.5 <= each.high for each in found]) <= 0.98
+    made = []
+    for _ in range(200):
+        rows = [rng.normal(shift, 1.0, 10) for shift in rng.normal(0.5, 0.5, 10)]
+        made.append(hierarchical({"s": rows}, resamples=500))
+    assert 0.88 <= np.mean([each.low <= 0.5 <= each.high for each in made]) <= 0.98
+
+
 def test_uneven_training_seeds_are_refused() -> None:
     with pytest.raises(ConfigError, match="same training seeds"):
         hierarchical({"a": [[1.0]], "b": [[1.0], [2.0]]})

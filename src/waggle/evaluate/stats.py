@@ -48,7 +48,7 @@ def paired(
         resamples: how many resamples.
     """
     groups = strata if isinstance(strata, Mapping) else {"": strata}
-    arrays = [np.asarray(v, dtype=np.float64) for _, v in sorted(groups.items())]
+    arrays = [_finite(values) for _, values in sorted(groups.items())]
     if not arrays or any(a.size == 0 for a in arrays):
         raise ConfigError("a paired interval needs at least one matched unit in every stratum")
     rng = generator(seed, "paired bootstrap")
@@ -72,7 +72,7 @@ def hierarchical(
         seed: names the resampling stream.
         resamples: how many resamples.
     """
-    tables = [[np.asarray(v, dtype=np.float64) for v in rows] for _, rows in sorted(strata.items())]
+    tables = [[_finite(values) for values in rows] for _, rows in sorted(strata.items())]
     counts = {len(rows) for rows in tables}
     if len(counts) != 1 or 0 in counts or any(v.size == 0 for rows in tables for v in rows):
         raise ConfigError("every stratum needs the same training seeds, each with matched units")
@@ -91,6 +91,14 @@ def hierarchical(
     single = seeds == 1 and max(v.size for rows in tables for v in rows) == 1
     units = sum(v.size for rows in tables for v in rows)
     return _interval(mean, drawn, units)._replace(single=single)
+
+
+def _finite(values: Values) -> NDArray[np.float64]:
+    """Return values as an array; one that was not measured would make the interval say nothing."""
+    found = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise ConfigError("an interval is of finite numbers; leave out what was not measured")
+    return found
 
 
 def _interval(mean: float, drawn: NDArray[np.float64], units: int) -> Interval:

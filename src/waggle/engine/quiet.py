@@ -16,8 +16,9 @@ from typing import Any
 def quiet() -> Iterator[None]:
     """Hold back progress bars and warnings of transformers, and let them be as they were after."""
     logging: Any = import_module("transformers.utils.logging")
-    shown = bool(logging.is_progress_bar_enabled())
+    shown, level = bool(logging.is_progress_bar_enabled()), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     reader = _gguf_reader()
     bar = getattr(reader, "tqdm", None)
     if bar is not None:
@@ -29,6 +30,7 @@ def quiet() -> Iterator[None]:
     finally:
         if bar is not None:
             reader.tqdm = bar
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
 

@@ -62,6 +62,8 @@ def fetch(name: str, accept_terms: bool = False, say: Callable[[str], None] = _s
     Raises:
         ConfigError: when it is unknown, its terms are not accepted, or it cannot be reached.
     """
+    if name not in SOURCES and (Path(name).expanduser() / "config.json").is_file():
+        return path(name)
     entry = source(name)
     if entry.notice and not accept_terms and not _ready(entry):
         raise ConfigError(f"{entry.notice} Accept with --accept-terms.")
@@ -75,7 +77,12 @@ def fetch(name: str, accept_terms: bool = False, say: Callable[[str], None] = _s
     target.parent.mkdir(parents=True, exist_ok=True)
     if entry.kind == "made":
         return _make(entry, target)
-    return convert(entry, cache_dir() / "downloads" / entry.name, target, say)
+    try:
+        return convert(entry, cache_dir() / "downloads" / entry.name, target, say)
+    except (OSError, ConfigError):
+        if target.is_dir():  # another process was sooner and has cleared its downloads away
+            return target
+        raise
 
 
 def _make(entry: Source, target: Path) -> Path:
@@ -127,18 +134,36 @@ def load(
         merge: fold the adapter into the weights (fast); otherwise keep it apart.
     """
     require_llm()
-    library: Any = import_module("transformers")
     where = pick_device(device)
     if name == "tiny-random":
         from waggle.engine.nano import tiny_random
 
         model, tokenizer = tiny_random()
         return _adapt(model.to(pick_dtype(dtype, where)), adapter, merge).to(where), tokenizer
-    folder = str(path(name))
-    with quiet():
-        tokenizer = library.AutoTokenizer.from_pretrained(folder)
-        model = library.AutoModelForCausalLM.from_pretrained(folder, dtype=pick_dtype(dtype, where))
+    model, tokenizer = _read(path(name), pick_dtype(dtype, where))
     return _adapt(model, adapter, merge).to(where).eval(), tokenizer
+
+
+def _read(folder: Path, dtype: Any) -> tuple[Any, Any]:
+    """Read a folder by transformers; what it would make up for lack of weights is refused."""
+    library: Any = import_module("transformers")
+    try:
+        with quiet():
+            tokenizer = library.AutoTokenizer.from_pretrained(str(folder))
+            model, told = library.AutoModelForCausalLM.from_pretrained(
+                str(folder), dtype=dtype, output_loading_info=True
+            )
+    except Exception as error:  # every library underneath has its own for a damaged folder
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ConfigError(
+            f"cannot load the model in {folder} ({reason}); fetch or export it again"
+        ) from error
+    missing = sorted(told["missing_keys"])
+    if missing:
+        raise ConfigError(
+            f"the model in {folder} lacks weights ({missing[0]}); fetch or export it again"
+        )
+    return model, tokenizer
 
 
 def load_to_decode(
@@ -186,7 +211,11 @@ def pick_device(device: str) -> str:
         return "cuda" if present else "cpu"
     if device.startswith("cuda") and not present:
         raise ConfigError("no CUDA device here; use --law.device cpu or auto")
-    if not device.startswith(("cuda", "cpu")):
+    try:
+        known = torch.device(device).type in ("cuda", "cpu")
+    except RuntimeError:
+        known = False
+    if not known:
         raise ConfigError(f"device {device!r} is unknown; use cpu, cuda or auto")
     return device
 

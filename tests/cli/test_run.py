@@ -96,6 +96,7 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
         (["beacon", "--beacon.scouts", 7], "--beacon.scouts"),
         (["beacon", "--beacon.scouts", "few"], "--beacon.scouts"),
         (["beacon", "--perturb.loss", 3], "loss"),
+        (["beacon", "--perturb.call-delay", 2], "need the engine `event`"),
         (["beacon", "--perturb.churn-at", -1], "--perturb.churn-at"),
         (["beacon", "--switch.coherence", "nan"], "--switch.coherence"),
         (["beacon", "--perturb.lost", 0.3], "--perturb.loss"),

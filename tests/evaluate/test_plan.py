@@ -78,7 +78,7 @@ def test_horizons_multiply(tmp_path: Path) -> None:
         ('title = "Small"', 'title = "a\\nb"', "title"),
         ('title = "Small"', 'title = "T"\nreference = ["expret"]', "did you mean 'expert'"),
         ("methods.expert", 'methods."../expert"', "should match"),
-        ("loss = 0.1", "call_delay = 2", 'need engine = "event"'),
+        ("loss = 0.1", "call_delay = 2", "method 'lossy': slow calls .* need the engine `event`"),
         ("loss = 0.1", "churn_at = -1", "round from 0 on"),
         ('law = "expert"', 'law = "expert"\nswitches = { coherence = nan }', "share from 0 to 1"),
         ('law = "expert"', 'law = "expert"\nswitches = { refresh = 0 }', "1 round or more"),

@@ -90,7 +90,7 @@ def run(
     settings: dict[str, Any] = {
         "order": order,
         "switches": msgspec.structs.replace(native, **options.given(groups.get("switch"))),
-        "perturbation": Perturbation(**options.given(groups.get("perturb"))),
+        "perturbation": Perturbation(**options.given(groups.get("perturb"))).on(engine),
     }
     path = _place(out, case, law, (engine, law_options, settings))
     kind = Engine if engine == "sync" else EventEngine

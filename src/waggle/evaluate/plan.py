@@ -282,13 +282,11 @@ def _options(block: Block, substrate: str) -> Iterator[dict[str, Any]]:
 
 
 def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
-    for kind, given in ((Switches, spec.switches), (Perturbation, spec.perturbation)):
-        try:
-            msgspec.convert(given, kind)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"method {name!r}: {error}") from None
-    if spec.engine == "sync" and spec.perturbation.get("call_delay"):
-        raise ConfigError(f'method {name!r}: slow calls (call_delay) need engine = "event"')
+    try:
+        msgspec.convert(spec.switches, Switches)
+        msgspec.convert(spec.perturbation, Perturbation).on(spec.engine)
+    except (msgspec.ValidationError, ConfigError) as error:
+        raise ConfigError(f"method {name!r}: {error}") from None
     return Cell(
         name, spec.law, spec.options, case, spec.order, spec.engine, spec.switches,
         spec.perturbation,

@@ -52,6 +52,16 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if at is not None and at < 0:
                 raise ConfigError(f"perturbation {name} must be a round from 0 on")
 
+    def on(self, engine: str) -> Perturbation:
+        """Return it for an engine that can play it.
+
+        Raises:
+            ConfigError: for slow calls on an engine whose calls take no time.
+        """
+        if self.call_delay and engine != "event":
+            raise ConfigError("slow calls (call_delay) need the engine `event`")
+        return self
+
 
 class Schedule:
     """The perturbation of one episode, drawn."""

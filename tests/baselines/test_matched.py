@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from waggle import plugins
+from waggle.core.order import Order
 from waggle.core.protocols import Case
 from waggle.core.record import EpisodeRecord
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine
+from waggle.testing.episodes import REGIMES
+from waggle.testing.propositions import relabelling
 
 
 def play(task: str, n: int, law: str, seed: int = 10_000) -> EpisodeRecord:
@@ -25,6 +28,21 @@ def play(task: str, n: int, law: str, seed: int = 10_000) -> EpisodeRecord:
 def test_silo_controls_send_exactly_one_frame_a_round(law: str, task: str) -> None:
     record = play(task, 16, law)
     assert record.footer.counters["messages.delivered"] == 9 * 16
+
+
+@pytest.mark.parametrize("law", ["nativemsg", "fixedswarm"])
+def test_they_do_where_a_node_has_drawn_one_lot_for_all_its_ports(law: str) -> None:
+    """Such a node cannot tell its ports apart in the first round, and the swarm stays anonymous."""
+    case = Case("silo", "I-01", 16, 10_050)
+    substrate = plugins.get_substrate("silo")
+    memory = Memory()
+    Engine(substrate.open(case), plugins.get_law(law), case, sinks=[memory]).play()
+    sent = memory.record().footer.counters
+    assert sent["messages.attempted"] == sent["messages.delivered"] == 9 * 16
+    orders: tuple[Order, ...] = ("shuffled", "canonical")
+    for order in orders:
+        found = relabelling(substrate, plugins.get_law(law), case, order=order, regimes=REGIMES[:1])
+        assert found is None
 
 
 @pytest.mark.parametrize("task", ["silo/I-05", "swarmbench/pursuit", "agentsnet/coloring"])

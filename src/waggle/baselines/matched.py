@@ -5,7 +5,8 @@ differ in how they organise: not at all; by transient native messages without a 
 quorum or commitment; by one fixed rule over finite-lifetime signals. Where the task spreads data
 over ports (Silo) both communicating controls send one frame in every round, on the port of the
 largest offer, which was the best fixed port rule on development seeds; on AgentsNet they answer by
-the fixed reactions of `graph_answers`. Invariant: one view, one decision, ties by lot.
+the fixed reactions of `graph_answers`. Invariant: one view, one decision, ties by lot; a frame that
+goes out in any case takes the first listed port where ports are alike in everything, lot included.
 """
 
 from __future__ import annotations
@@ -152,7 +153,9 @@ def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
     if view.contract.broadcast:
         return (msgspec.structs.replace(write, channel=BROADCAST),)
     ranked = sorted(view.private.channels, key=_offer, reverse=True)
-    ports = [port for port in ranked if _alone(port, ranked)] or []
+    ports = [port for port in ranked if _alone(port, ranked)]
+    if not ports and _spreads_data(view.contract):
+        ports = ranked  # the frame of this round must go somewhere
     chosen = ports[: view.contract.deposits]
     return tuple(msgspec.structs.replace(write, channel=port.channel) for port in chosen)
 

@@ -16,7 +16,7 @@ from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import octant, sub
 from waggle.substrates.swarmbench.config import Cell
 from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.relocate import PREY_DUE, refuted, relocate_prey
+from waggle.substrates.swarmbench.relocate import PREY_DUE, SEERS, refuted, relocate_prey
 from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sites import BLOCK, Sites
 
@@ -102,5 +102,5 @@ class PursuitSites(Sites):
         if not PREY_DUE.now(self.scene, round, committed) or not relocate_prey(self.scene):
             return None
         self.incarnation += 1
-        note = "the prey was moved to the farthest empty cell in sight of three nodes"
+        note = f"the prey was moved to the farthest empty cell in sight of {SEERS} nodes"
         return Shock(round, refuted(committed, "prey", self._named), (), (), note)

@@ -20,8 +20,8 @@ from waggle.substrates.swarmbench.level import EMPTY, FOOD
 from waggle.substrates.swarmbench.pursuit import Pursuit
 from waggle.substrates.swarmbench.scene import Scene
 
-SEERS = 3
-"""Nodes in whose windows a relocated prey must be: two that tell of it, and one that hears both."""
+SEERS = 5
+"""Nodes in whose windows a relocated prey must be; chosen on development seeds (lab/LOG.md)."""
 Namer = Callable[[str, Cell], str]
 
 

@@ -86,10 +86,10 @@ class Scene:
 
     def look_again(self) -> None:
         """Take windows anew after the map was changed between two rounds; nobody moved."""
-        clocks = [memory.clock for memory in self.memories]
+        before = [(memory.clock, memory.still) for memory in self.memories]
         self.refresh()
-        for memory, clock in zip(self.memories, clocks, strict=True):
-            memory.clock = clock
+        for memory, (clock, still) in zip(self.memories, before, strict=True):
+            memory.clock, memory.still = clock, still
 
     def play(self, native: Mapping[int, str]) -> None:
         """Play one round of native actions by node and refresh what everyone sees."""

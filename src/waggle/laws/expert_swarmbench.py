@@ -34,9 +34,9 @@ def decide(view: View) -> Decision:
 
 
 def _plain(view: View) -> Decision:
-    """Synchronization, Flocking, Transport: tell a landmark once found, follow it while only told.
+    """Synchronization, Flocking, Transport: tell what one has found, follow it while only told.
 
-    Lights have no landmark and are read off the window faster than they are told.
+    That is a landmark, or the beat of the lights; lights are read off the window, a beat is not.
     """
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)

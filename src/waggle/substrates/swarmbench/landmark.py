@@ -49,10 +49,6 @@ class Landmark(Plain, Generic[Mark]):
         """Return what remains of two words; must not depend on which came first."""
         return new
 
-    def shown(self, node: int) -> str | None:
-        """The landmark, once found."""
-        return None if self.found(node) is None else self.kind
-
     def known(self, node: int) -> Mark | None:
         """Return the landmark as found, else as told."""
         mark = self.found(node)

@@ -1,29 +1,54 @@
-"""Synchronization: gather, agree, flip together; a claim is a phase (`phase:on`, `phase:off`).
+"""Synchronization: gather, agree, flip together; the one claim is that there is a beat.
 
 Private rule: walk up and left until others or walls stop you, so that everybody meets; then take
 the majority's light; after some rounds of agreement start the next flip, and join a flip that a
-neighbour starts. No clock is shared: only rounds of agreement in sight are counted.
+neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. What
+can be told is when a flip was: whoever has word of an older flip than its own keeps to that beat,
+so the oldest takes over. No clock is shared: a beat is known by the age of its flip. Invariant:
+what was told is kept apart from own flips, so the private proposal never depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
 
-from waggle.core.protocols import Local
-from waggle.core.schema import Json
+from waggle.core.protocols import Local, Write
+from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
 from waggle.substrates.swarmbench.behaviour import Plan
 from waggle.substrates.swarmbench.compass import STEP, at, found
 from waggle.substrates.swarmbench.plain import Plain
+from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.tasks import Synchronization
 
 PATIENCE = 3
 """Rounds of agreement in sight after which a flip is started."""
 HOLD = 2
 """Rounds for which an own flip is kept whatever others show."""
+BEAT = "beat"
+"""The claim that there is a beat to keep to."""
+
+
+class Beat(NamedTuple):
+    """A flip: when it was, and whether it turned the lights on. The older is the smaller."""
+
+    round: int
+    on: bool
+
+    def lit(self, round: int) -> bool:
+        """Whether lights that keep to the beat are on after a round."""
+        return self.on != bool((round - self.round) // (PATIENCE + 1) % 2)
 
 
 class Lights(Plain):
     """The behaviour of Synchronization."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.own: list[Beat | None] = [None] * len(scene.keys)
+        """The first flip every node made by its private rule."""
+        self.told: list[Beat | None] = [None] * len(scene.keys)
+        """The oldest flip every node was told of."""
 
     def light(self, node: int) -> bool:
         """Whether the node's light is on."""
@@ -37,10 +62,10 @@ class Lights(Plain):
 
     def look(self, node: int) -> Plan:
         """Gather first, then agree."""
+        step = self._gather(node)
+        if step is not None:
+            return Plan(step, False)
         memory, window = self.scene.memories[node], self.scene.windows[node]
-        for move in ("UP", "LEFT"):
-            if at(window, STEP[move]) == ".":
-                return Plan(move, False)
         on, lit, dark = self.light(node), len(found(window, "A")), len(found(window, "a"))
         same, different = (lit, dark) if on else (dark, lit)
         agreed = memory.streak
@@ -53,21 +78,52 @@ class Lights(Plain):
         if joins or starts or outvoted:
             memory.heading = (memory.clock, 0)
             memory.streak = 0
+            if starts and self.own[node] is None:
+                self.own[node] = Beat(memory.clock, not on)
             return Plan("SWITCH", False)
         return Plan("STAY", False)
 
-    def shown(self, node: int) -> str | None:
-        """The phase on which everyone in sight agrees."""
+    def _gather(self, node: int) -> str | None:
+        """Return the step that leads to the others, or None where there is no room for one."""
         window = self.scene.windows[node]
-        lit, dark = len(found(window, "A")), len(found(window, "a"))
-        on = self.light(node)
-        if lit + dark == 0 or (dark if on else lit):
-            return None
-        return "phase:on" if on else "phase:off"
+        return next((move for move in ("UP", "LEFT") if at(window, STEP[move]) == "."), None)
+
+    def known(self, node: int) -> Beat | None:
+        """Return the older of the own beat and the one told."""
+        return min((b for b in (self.own[node], self.told[node]) if b is not None), default=None)
+
+    def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
+        """The own beat; nothing can contradict that there is one."""
+        return () if self.own[node] is None else (Evidence(BEAT, MAX_BIN, MAX_BIN, 0),)
+
+    def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
+        """Whether the beat to keep to is the own one or was told."""
+        beat = self.known(node)
+        if beat is None:
+            return {}
+        return {BEAT: {"kind": BEAT, "source": "told" if beat == self.told[node] else "seen"}}
+
+    def says(self, write: Write) -> Hashable:
+        """Word of an older beat is news."""
+        return self.known(write.sender)
+
+    def payload(self, write: Write) -> object:
+        """Send along the oldest flip the writer knows of, by its age."""
+        beat, clock = self.known(write.sender), self.scene.memories[write.sender].clock
+        return None if beat is None else Beat(beat.round - clock, beat.on)
+
+    def receive(self, write: Write, payload: object) -> Write:
+        """Keep the oldest flip told; word is a round under way."""
+        if isinstance(payload, Beat):
+            clock = self.scene.memories[write.receiver].clock - 1
+            beat, told = Beat(payload.round + clock, payload.on), self.told[write.receiver]
+            self.told[write.receiver] = beat if told is None else min(told, beat)
+        return write
 
     def follow(self, node: int, local: Local) -> str | None:
-        """Switch if the light is not in the followed phase."""
-        claim = self.followed(local)
-        if claim is None:
+        """Gather, then switch if the light is off the beat."""
+        beat = self.known(node)
+        if beat is None or self._gather(node) is not None:
             return None
-        return "SWITCH" if (claim == "phase:on") != self.light(node) else "STAY"
+        lit = beat.lit(self.scene.memories[node].clock)
+        return "SWITCH" if lit != self.light(node) else "STAY"

@@ -13,7 +13,6 @@ from waggle import shipped
 from waggle.engine.bare import open_bare
 from waggle.engine.decoder import Decoder
 from waggle.engine.engine import Engine
-from waggle.engine.nano import tiny_random
 from waggle.engine.request import Prompt
 from waggle.engine.weights import load, load_to_decode
 
@@ -21,14 +20,6 @@ TURNS = [
     {"role": "system", "content": "You are one node."},
     {"role": "user", "content": 'View: {"h3x":1,"é":"<|im_end|>"}'},
 ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    model, tokenizer = tiny_random()
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    return tmp_path
 
 
 def pairs(place: Path) -> tuple[Any, Any, Any, Any]:

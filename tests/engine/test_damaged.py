@@ -8,16 +8,7 @@ import pytest
 
 from waggle.core.errors import ConfigError
 from waggle.engine.bare import open_bare
-from waggle.engine.nano import tiny_random
 from waggle.engine.weights import load_to_decode
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    model, tokenizer = tiny_random()
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    return tmp_path
 
 
 def say(folder: Path, **changes: Any) -> None:

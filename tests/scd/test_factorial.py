@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.scd import doomed
-from waggle.core.errors import WaggleError
+from waggle.core.errors import ConfigError, WaggleError
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import Store
 from waggle.corpus.transitions import write
@@ -79,6 +79,22 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     assert not (tmp_path / "seed-4/decision/checkpoints").exists()
     (other,) = run_all([planned[0]._replace(views=1)], 1)
     assert other["nll"] != rows[0]["nll"] and other[factorial.ASKED]["views"] == 1
+
+
+def test_arms_begin_with_the_warm_start_they_are_given(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    searched, out = tmp_path / "search" / "seed-1000" / "warm-start", tmp_path / "arms"
+    with pytest.raises(ConfigError, match="no whole warm start; leave --start out"):
+        Stages(recipe, corpus, out, 0, start=searched).warm_start()
+    law = Stages(recipe, corpus, tmp_path / "search", 1000).warm_start()
+    given = Stages(recipe, corpus, out, 0, start=searched)
+    assert given.warm and given.warm_start() == law and not out.exists()
+    (cell,) = factorial.cells(
+        recipe, corpus, out, [0], views=2, native=0, transitions=8, start=searched
+    )[:1]
+    assert cell.warm == law and cell.run()["warm start"].startswith("seed-1000: ")
+    assert not (out / "seed-0" / "warm-start").exists()
 
 
 def test_an_arm_whose_diagnosis_fails_keeps_what_it_resumes_from(

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from waggle.cli import console
-from waggle.cli.corpus import make_corpus, telling
+from waggle.cli.corpus import telling
 from waggle.cli.options import make_law
+from waggle.cli.training import Ahead, Phases, beside, play_transitions, watching
 from waggle.core.seeds import Split
 from waggle.corpus.curriculum import Progress as Tell
-from waggle.corpus.curriculum import quiet
-from waggle.corpus.store import Store
-from waggle.crew import crew
 
 if TYPE_CHECKING:
-    from waggle.scd.config import Arm, Recipe
+    from waggle.scd.config import Arm
     from waggle.scd.factorial import Cell
     from waggle.scd.stages import Stages
     from waggle.scd.team import Team
-    from waggle.scd.trainer import Watch
-
-_SHOWN = ("nll", "orbit.accuracy", "field", "validation.nll")
 
 
 def train(
@@ -46,6 +35,7 @@ def train(
     views: int = 0,
     native: int = 0,
     harvest: Path | None = None,
+    start: Path | None = None,
     arms: Path | None = None,
 ) -> int:
     """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
@@ -73,6 +63,8 @@ def train(
         views: Diagnose the law on so many held-out synthetic views; with `--arm all` 200 if unset.
         native: And on so many native views of evaluation seeds.
         harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
+        start: Folder of a warm start to begin with, such as runs/tune/full/seed-1000/warm-start
+            of `waggle tune`; stage one is left out then.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
     from waggle.scd import factorial
@@ -84,15 +76,18 @@ def train(
     phases = Phases()
     folder = corpus or out / "corpus"
     chosen = range(seed, seed + seeds) if arm == "all" else range(seed, seed + 1)
-    planned = factorial.cells(settings, folder, out, chosen, views=views or 200, native=native)
+    planned = factorial.cells(
+        settings, folder, out, chosen, views=views or 200, native=native, start=start
+    )
     if arm == "warm-start":
         planned = []
     ahead = Ahead(settings, folder, planned, workers, arm == "all")
     with hired(planned if arm == "all" else [], jobs) as team:
         with watching() as watch, telling() as tell:
             stages = Stages(
-                settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest
-            )
+                settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest,
+                start=start,
+            )  # fmt: skip
             law = _both_stages(stages, arm, ahead, phases, tell)
         lost = 0
         if arm == "all":
@@ -118,67 +113,13 @@ def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: T
     if arm == "warm-start":
         return law
     with phases("transitions"):
-        _transitions(stages.store, stages.recipe, str(law), tell=tell)
+        play_transitions(stages.store, stages.recipe, str(law), tell=tell)
     with phases("preparation"):
         ahead.encode()
     if arm == "all":
         return law
     with phases("stage two"):
         return stages.arm(cast("Arm", arm))
-
-
-class Ahead(NamedTuple):
-    """What can be made before the warm start is there."""
-
-    recipe: Recipe
-    corpus: Path
-    cells: list[Cell]
-    """What comes after the warm start; nothing if it is all that is asked for."""
-    workers: int
-    diagnosed: bool
-    """Whether arms are diagnosed as well."""
-
-    def make(self) -> None:
-        """Make the decision corpus; with transitions that need no warm start encode both."""
-        store = Store(self.corpus)
-        if not (store.exists() and store.manifest().parts.get("decisions")):
-            make_corpus(self.corpus, self.recipe.corpus, self.workers)
-        if self.cells and self.recipe.transitions.law != "warm-start":
-            player = self.recipe.transitions.law
-            _transitions(store, self.recipe, player, workers=self.workers)
-            self.encode()
-
-    def encode(self) -> None:
-        """Encode all batches of stage two, and what arms are diagnosed on."""
-        from waggle.scd import factorial
-
-        if self.diagnosed:
-            factorial.prepare(self.cells, self.workers)
-        else:
-            stages = self.cells[0].stages()
-            stages.workers = self.workers
-            stages.lessons()
-
-
-@contextmanager
-def beside(ahead: Ahead, harvested: bool, phases: Phases) -> Iterator[None]:
-    """Make what stage two needs: beside stage one where that does not need it itself."""
-    if not harvested:
-        with phases("corpus"):
-            ahead.make()
-        yield
-        return
-    with crew(1, _alone) as pool:
-        made = pool.submit(ahead._replace(workers=max(1, ahead.workers - 2)).make)
-        yield
-        with phases("corpus, after stage one"):
-            made.result()
-
-
-def _alone() -> None:
-    """Leave the group of training processes, if there is one."""
-    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
-        os.environ.pop(name, None)
 
 
 def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) -> int:
@@ -224,27 +165,6 @@ def _summary(out: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-class Phases:
-    """How long each part of a run took."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        """Time a part."""
-        start = time.perf_counter()
-        yield
-        self._seconds[name] = round(time.perf_counter() - start, 1)
-        console.note(f"{name}: {self._seconds[name]} s")
-
-    def show(self, out: Path) -> None:
-        """Print the table and keep it beside the run."""
-        rows = [*self._seconds.items(), ("all", round(sum(self._seconds.values()), 1))]
-        console.table("Seconds per phase", ("phase", "seconds"), rows, right=1)
-        (out / "phases.json").write_text(json.dumps(self._seconds, indent=1), encoding="utf-8")
-
-
 def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     """Measure the law on held-out decisions and write the result beside it."""
     from waggle.scd.findings import Findings, diagnose_law, numbers
@@ -256,45 +176,3 @@ def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     result = numbers(diagnose_law(findings, make_law(str(law), {}), stages.recipe.order))
     (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))
-
-
-def _transitions(
-    store: Store, recipe: Recipe, player: str, *, tell: Tell = quiet, workers: int = 1
-) -> None:  # fmt: skip
-    """Collect transitions if the corpus has none."""
-    if store.manifest().parts.get("transitions"):
-        return
-    from waggle.corpus.transitions import write
-
-    again = partial(make_law, player, {})
-    write(store, recipe.transitions, again(), order=recipe.order, progress=tell, workers=workers,
-          again=again)  # fmt: skip
-
-
-@contextmanager
-def watching() -> Iterator[Watch]:
-    """Show a bar with the latest metrics on a terminal; elsewhere a line now and then."""
-    screen = console.err()
-    if not screen.is_terminal:
-        yield _line
-        return
-    columns = (
-        TextColumn("updates"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen, transient=True) as bars:
-        job = bars.add_task("updates", total=None, now="")
-
-        def watch(update: int, updates: int, values: Mapping[str, float]) -> None:
-            bars.update(job, completed=update + 1, total=updates, now=_now(values))
-
-        yield watch
-
-
-def _line(update: int, updates: int, values: Mapping[str, float]) -> None:
-    if "validation.nll" in values:
-        console.note(f"update {update + 1}/{updates}  {_now(values)}")
-
-
-def _now(values: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {values[name]:.4f}" for name in _SHOWN if name in values)

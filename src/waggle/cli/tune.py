@@ -11,7 +11,7 @@ from waggle.cli import console
 from waggle.cli.corpus import telling
 from waggle.cli.flags import Chosen, Flag
 from waggle.cli.shipping import ranks_of
-from waggle.cli.train import Ahead, Phases, beside, watching
+from waggle.cli.training import Ahead, Phases, beside, watching
 from waggle.core.errors import ConfigError
 from waggle.evaluate.sessions import command_line
 

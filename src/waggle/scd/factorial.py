@@ -39,8 +39,8 @@ class Cell(NamedTuple):
     recipe: Recipe
     corpus: Path
     out: Path
-    start: int
-    """Seed whose warm start all arms share."""
+    start: Path
+    """Folder of the warm start that all arms share."""
     seed: int
     arm: Arm
     views: int
@@ -60,7 +60,7 @@ class Cell(NamedTuple):
     @property
     def warm(self) -> Path:
         """The law that all arms start from."""
-        return self.out / f"seed-{self.start}" / "warm-start" / "law"
+        return self.start / "law"
 
     def asked(self) -> dict[str, int]:
         """Say how much is measured; a result that measured something else does not count."""
@@ -134,7 +134,7 @@ def _run(cell: Cell) -> dict[str, Any]:
     collect()  # what was held would count against the engine that measures, and against others
     findings = cell.findings()
     named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
-    named["warm start"] = f"of seed {cell.start}: {told(cell.warm)}"
+    named["warm start"] = f"{cell.start.parent.name}: {told(cell.warm)}"
     found = diagnose_folder(findings, law, cell.transitions, student)
     collect()
     result = joined(named | diagnose_law(findings, law_of(law), cell.recipe.order), found)
@@ -147,11 +147,12 @@ def _run(cell: Cell) -> dict[str, Any]:
 
 def cells(
     recipe: Recipe, corpus: Path, out: Path, seeds: Sequence[int], *, views: int, native: int,
-    transitions: int = TRANSITIONS,
+    transitions: int = TRANSITIONS, start: Path | None = None,
 ) -> list[Cell]:  # fmt: skip
-    """Return every arm of every seed; all start from the first seed's warm start."""
+    """Return every arm of every seed; all begin with one warm start, or the first seed's own."""
+    shared = start or out / f"seed-{seeds[0]}" / "warm-start"
     return [
-        Cell(recipe, corpus, out, seeds[0], seed, arm, views, native, transitions)
+        Cell(recipe, corpus, out, shared, seed, arm, views, native, transitions)
         for seed in seeds
         for arm in ARMS
     ]

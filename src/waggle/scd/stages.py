@@ -44,7 +44,7 @@ class Stages:
 
     def __init__(
         self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody,
-        workers: int = 1, start: int | None = None, harvest: Path | None = None,
+        workers: int = 1, start: Path | None = None, harvest: Path | None = None,
         student: Student | None = None,
     ) -> None:  # fmt: skip
         """Name a run.
@@ -56,7 +56,7 @@ class Stages:
             seed: the training seed.
             watch: told about every update.
             workers: processes that encode and harvest.
-            start: seed whose warm start the arms begin with, if it is not their own.
+            start: folder of the warm start that the arms begin with, if it is not their own.
             harvest: token corpus of another recipe to read in stage one.
             student: one of this recipe to train arms with; its weights are replaced.
         """
@@ -64,16 +64,22 @@ class Stages:
         self._tokens: dict[str, Tokens] | None = None
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
-        self._start = out / f"seed-{seed if start is None else start}" / WARM_START
+        self._start = start or self.folder / WARM_START
         self._watch = watch
         self._processes = Processes()
 
     def warm_start(self, until: int | None = None) -> Path:
-        """Train stage one, or return its law if it is complete."""
+        """Train stage one, or return its law if it is complete.
+
+        Raises:
+            ConfigError: if it is not this run's own, and not complete.
+        """
         folder = self.folder / WARM_START
-        law = folder / export.FOLDER
+        law = self._start / export.FOLDER
         if self._finished(law):
             return law
+        if self._start != folder:
+            raise ConfigError(f"{self._start} holds no whole warm start; leave --start out")
         if self.harvested:
             return self._from_tokens(folder, until)
         stage = self.recipe.stage_one
@@ -106,7 +112,7 @@ class Stages:
     @property
     def warm(self) -> bool:
         """Whether stage one is complete."""
-        return (self.folder / WARM_START / export.FOLDER).exists()
+        return (self._start / export.FOLDER).exists()
 
     def _finished(self, law: Path) -> bool:
         """Whether a stage is complete; the law of another recipe is not taken for its own."""

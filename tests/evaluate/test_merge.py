@@ -52,6 +52,16 @@ def test_kept_records_come_along(tmp_path: Path) -> None:
     assert rows_from_records(plan(), here) == read_rows(here)
 
 
+def test_a_cell_is_known_under_another_name_of_its_method(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=2), there, Inline(), keep=True)
+    renamed = [msgspec.structs.replace(cell, method="other") for cell in plan(seeds=3)]
+    assert merge(renamed, here, there) == (2, 0, 0, 0)
+    assert merge([*renamed, *plan(seeds=1)], here, there) == (1, 2, 0, 0)
+    assert [row.method for row in read_rows(here)] == ["other", "other", "m"]
+    assert len(rows_from_records(renamed, here)) == 2
+
+
 def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=1), here, Inline())

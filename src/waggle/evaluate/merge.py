@@ -3,7 +3,8 @@
     waggle eval recipes/tables/primary.toml --merge elsewhere/primary
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
-episode where one was kept; rows of other plans are left out. Invariant: a cell that both have must
+episode where one was kept; rows of other plans are left out. A cell is what is played, whatever a
+recipe calls the method. Invariant: a cell that both have must
 have come out alike, and a method's rows must be of the same weights, else nothing is taken from
 there, unless what is here is to be replaced:
 
@@ -13,9 +14,11 @@ there, unless what is here is to be replaced:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
@@ -54,7 +57,8 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     wanted = {(cell.method, cell.id): cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
     theirs = _finished(other)
-    mine = {key: row for key, row in theirs.items() if key in wanted}
+    known_as = _found(wanted, theirs)
+    mine = {key: msgspec.structs.replace(theirs[k], method=key[0]) for key, k in known_as.items()}
     both = [key for key in wanted if key in mine and key in here]
     differ = [key for key in both if _differ(here[key], mine[key])]
     known = set(both) - set(differ)
@@ -73,14 +77,22 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
         if key in taken:
             if key in here:  # the record of the episode that is replaced
                 record_path(folder / RECORDS, wanted[key]).unlink(missing_ok=True)
-            _take_record(wanted[key], folder / RECORDS, other / RECORDS)
+            named = msgspec.structs.replace(wanted[key], method=known_as[key][0])
+            _take_record(wanted[key], folder / RECORDS, record_path(other / RECORDS, named))
             rows.append(mine[key])
     rows.close()
     sessions.carry(other, folder)
     changed = {method for method, _ in differ} | clashes.keys()
     left = [row for key, row in here.items() if key[0] in changed and key not in mine]
     older = sum(row.digest not in clashes.get(row.method, ((), ()))[1] for row in left)
-    return Merged(len(taken), len(known), len(theirs) - len(mine), older)
+    foreign = len(theirs) - len(set(known_as.values()))
+    return Merged(len(taken), len(known), foreign, older)
+
+
+def _found(wanted: Iterable[Key], theirs: Collection[Key]) -> dict[Key, Key]:
+    """Return under which method each cell stands there: its own, else any that plays the same."""
+    by_id = {key[1]: key for key in theirs}
+    return {key: key if key in theirs else by_id[key[1]] for key in wanted if key[1] in by_id}
 
 
 def _differ(one: Row, two: Row) -> bool:
@@ -110,8 +122,7 @@ def _name(row: Row) -> str:
     return f"{row.substrate}/{row.task} N={row.n} seed {row.seed}"
 
 
-def _take_record(cell: Cell, here: Path, there: Path) -> None:
-    source, target = record_path(there, cell), record_path(here, cell)
+def _take_record(cell: Cell, here: Path, source: Path) -> None:
     if source.is_file():
         here.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        shutil.copyfile(source, record_path(here, cell))

@@ -34,9 +34,9 @@ play() {
     --processes "$lanes" --width 512 "$@"
 }
 
-# tokens NAME: options that read what the search of a factorial has harvested, if it has
-tokens() {
-  [ ! -e "runs/tune_$1/tokens" ] || echo "--harvest runs/tune_$1/tokens"
+# searched NAME KIND: options that begin with what the search of a factorial has made, if it has
+searched() {
+  [ ! -e "runs/tune_$1/$2" ] || echo "--start runs/tune_$1/$2/seed-1000/warm-start --corpus runs/tune_$1/corpus"
 }
 
 # take RECIPE METHODS RUN...: cells that another table has in common with this one
@@ -103,20 +103,23 @@ case $step in
       --views 800 --native 800
     ;;
   tune)
-    run $waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5,1e-4,2e-4 --updates 324 --seconds 60 \
-      --jobs 4 --workers "$workers" --out runs/tune_nano
-    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5,1e-4 --updates 162 --seconds 100 \
-      --jobs 2 --workers "$workers" --out runs/tune_smollm2
+    run $waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5,1e-4,2e-4,5e-4 --updates 324 --jobs 5 \
+      --workers "$workers" --out runs/tune_nano
+    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5,1e-4 --updates 162 --jobs 4 \
+      --workers "$workers" --out runs/tune_smollm2
     ;;
   factorial-smollm2)
-    run $waggle train recipes/factorial_smollm2.toml --arm all --seeds 2 --jobs 2 --workers "$workers" $(tokens smollm2) \
-      --views 400 --native 200 --out runs/factorial_smollm2/train --arms runs/factorial_smollm2/arms
+    run $waggle train recipes/factorial_smollm2.toml --arm all --seeds 2 --jobs 2 --workers "$workers" \
+      $(searched smollm2 dense) --views 400 --native 200 --out runs/factorial_smollm2/train \
+      --arms runs/factorial_smollm2/arms
     play reorganization/factorial_smollm2 '*'
+    take reorganization/decision_sources decision-only factorial_smollm2
     ;;
   factorial-nano)
-    run $waggle train recipes/factorial_nano.toml --arm all --seeds 5 --jobs 10 --workers "$workers" $(tokens nano) \
-      --views 400 --native 200 --out runs/factorial/train --arms runs/factorial/arms
+    run $waggle train recipes/factorial_nano.toml --arm all --seeds 5 --jobs 10 --workers "$workers" \
+      $(searched nano full) --views 400 --native 200 --out runs/factorial/train --arms runs/factorial/arms
     play reorganization/factorial '*'
+    take reorganization/decision_sources nano-decision factorial
     ;;
   pack)
     for rows in runs/*/rows.jsonl; do

@@ -34,6 +34,8 @@ from waggle.engine.stores import (
 
 FEW = 128
 """Tokens of a row up to which a kernel for few of them is the faster one."""
+STACK = 8
+"""Layers whose caches are one tensor: a prefix is copied into all of them at once."""
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -84,7 +86,9 @@ class RowStore:
         self.mixer: Mixer | None = None
         """Fused kernels, where there are any."""
         self._scale = shape.head_dim**-0.5
+        self._stacks: list[Tensor] = []
         self._cache: list[Tensor] = []
+        """The layers of the stacks, one by one."""
         self._held: list[PrefixKV | None] = [None] * rows
 
     def room(self, prefix: int, own: int) -> int:
@@ -111,25 +115,27 @@ class RowStore:
             return False
         # What was said to fit is what there will be, though memory may have gone since.
         rows = self._planned[1] if self._planned[0] == capacity else self.room(prefix, own)
-        stale = self._cache
+        stale, self._stacks, self._cache = self._stacks, [], []
         kept, known = min(rows, self.rows), self.capacity
-        self.rows, self.capacity, self._cache = rows, capacity, []
+        self.rows, self.capacity = rows, capacity
         self._held = [*self._held[:kept], *[None] * (rows - kept)]
         tail = (2 * self._shape.kv_heads, self._shape.head_dim)
-        for _ in range(self._shape.layers):
-            fresh = torch.zeros(
-                ((rows + 1) * capacity, *tail), dtype=self._dtype, device=self._device
-            )
-            if stale:  # layer by layer, so that both never lie in memory whole
-                old = stale.pop(0).view(-1, known, *tail)[:kept]
-                fresh.view(rows + 1, capacity, *tail)[:kept, :known] = old
-            self._cache.append(fresh)
+        for first in range(0, self._shape.layers, STACK):
+            height = min(STACK, self._shape.layers - first)
+            size = (height, rows + 1, capacity, *tail)
+            fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
+            if stale:  # stack by stack, so that both never lie in memory whole
+                old = stale.pop(0)[:, :kept]
+                fresh[:, :kept, :known] = old
+                del old
+            self._stacks.append(fresh)
+            self._cache += fresh.flatten(1, 2)
         return True
 
     def forget(self) -> None:
         """Give all memory back; what rows held is lost."""
         self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
-        self._cache, self._held = [], [None] * self._most
+        self._stacks, self._cache, self._held = [], [], [None] * self._most
 
     def single(self, length: int) -> RowStore:
         """Return a store of one row."""
@@ -139,8 +145,8 @@ class RowStore:
         return store
 
     def prefix(self, length: int) -> PrefixKV:
-        """Return the first row as [P, 2 K, D] per layer."""
-        return PrefixKV([layer[:length].clone() for layer in self._cache], length)
+        """Return the first row as [layers, P, 2 K, D] per stack."""
+        return PrefixKV([stack[:, 0, :length].clone() for stack in self._stacks], length)
 
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
         """Lay out a batch and send it to the device."""
@@ -225,9 +231,9 @@ class RowStore:
 
     def _copy(self, prefix: PrefixKV, slots: list[int]) -> None:
         where = indices(slots, self._device)
-        for layer, kept in zip(self._cache, prefix.layers, strict=True):
-            rows = layer.view(self.rows + 1, self.capacity, *layer.shape[1:])
-            rows[:, : prefix.length].index_copy_(0, where, kept.expand(len(slots), *kept.shape))
+        for stack, kept in zip(self._stacks, prefix.layers, strict=True):
+            rows = kept.unsqueeze(1).expand(-1, len(slots), -1, -1, -1)
+            stack[:, :, : prefix.length].index_copy_(1, where, rows)
 
     def shared(self, slots: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return where each row finds its prefix in the first of these that holds it, and its size.

@@ -55,7 +55,7 @@ class Shape:
 
 @dataclass(slots=True)
 class PrefixKV:
-    """Keys and values of a shared prefix, one tensor per layer, in the layout of its store."""
+    """Keys and values of a shared prefix, by layers or stacks of them, as its store lays out."""
 
     layers: list[Tensor]
     length: int

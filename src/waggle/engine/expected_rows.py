@@ -73,7 +73,7 @@ class ExpectedRow(ConstrainedRow):
         constraint, expected = self._constraint, self.expected
         turns: list[_Turn] = []
         decided: list[int] = []
-        state, run = constraint.jump(constraint.grammar.start())
+        state, run = constraint.begin()
         while True:
             decided += run
             at = len(decided)

@@ -46,7 +46,7 @@ class ConstrainedRow(Row):
 
     def open(self) -> None:
         """Take what the grammar forces at once, and lay out the first choices."""
-        state, run = self._constraint.begin()
+        state, run = self._constraint.jump(self._constraint.grammar.start())
         self._append(run)
         self._pace = self._drafting
         self._read()

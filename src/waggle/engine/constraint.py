@@ -16,7 +16,6 @@ from collections.abc import Callable
 
 from waggle.engine import looks
 from waggle.engine.grammar import END, Grammar, State, merge
-from waggle.engine.heads import Head, head, outline
 from waggle.engine.looks import NOTHING, Look, Memo
 from waggle.engine.vocabulary import Vocabulary
 
@@ -34,7 +33,6 @@ class Constraint:
         self._made = grammar if isinstance(grammar, Grammar) else None
         self.vocabulary = vocabulary
         self.end_token = end_token
-        self._head: Head | None = None
 
     @property
     def grammar(self) -> Grammar:
@@ -50,7 +48,7 @@ class Constraint:
         the garbage collector looks through all of them when a batch is done.
         """
         if not isinstance(self._given, Grammar):
-            self._made = self._head = None
+            self._made = None
 
     def walk(self) -> Walk:
         """Start a walk at the first byte."""
@@ -94,34 +92,11 @@ class Constraint:
             self._remember(after, memo.look.then, state, len(memo.look.text))
         return after
 
-    def begin(self) -> tuple[State, tuple[int, ...]]:
-        """Take every forced token from the first byte on: the first choice, to leap from."""
-        grammar = self.grammar
-        sketch = outline(grammar.form)
-        if sketch is None:
-            return self.jump(grammar.start())
-        key = id(self.vocabulary), self.end_token, sketch.key
-        if key not in grammar.heads:
-            fork = self.jump(grammar.start())
-            grammar.heads[key] = head(self.vocabulary, grammar.form, sketch, *fork)
-        self._head = shared = grammar.heads[key]
-        return self.jump(grammar.start()) if shared is None else (shared.state, shared.run)
-
-    def _depart(self, head: Head, token: int) -> tuple[State, tuple[int, ...]]:
-        """Leap from a first choice that others have, too; they may follow to what they have."""
-        fork, _ = self.jump(self.grammar.start())
-        found = self.leap(fork, token)
-        if not head.parts(self.vocabulary.spelling(token)):
-            head.state.memo.leaps[token] = found
-        return found
-
     def leap(self, state: State, token: int) -> tuple[State, tuple[int, ...]]:
         """Take an offered token and all it forces: the next choice or the end, and the forced."""
         leaps = self.memo(state).leaps
         known = leaps.get(token)
         if known is None:
-            if self._head is not None and state is self._head.state:
-                return self._depart(self._head, token)
             after = self.follow(state, token)
             assert after is not None, "an offered token leads somewhere"
             known = leaps[token] = self.jump(after)

@@ -113,7 +113,7 @@ class Skeleton:
         """Choices as they were drafted, the next one last: a guess, its echo, where it leads."""
         if constraint is not None:
             self._constraint = constraint
-            self._state, self._run = constraint.begin()
+            self._state, self._run = constraint.jump(constraint.grammar.start())
 
     def pass_over(self, tokens: tuple[int, ...], first: int) -> int:
         """Follow what is forced from a token on; return where there is a choice, or the end."""

@@ -73,7 +73,7 @@ class ExpectedRow(ConstrainedRow):
         constraint, expected = self._constraint, self.expected
         turns: list[_Turn] = []
         decided: list[int] = []
-        state, run = constraint.begin()
+        state, run = constraint.jump(constraint.grammar.start())
         while True:
             decided += run
             at = len(decided)

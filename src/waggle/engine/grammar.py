@@ -74,13 +74,11 @@ class Rest:
 class Found:
     """What has been unfolded: rests by form and what follows, and states within labels."""
 
-    __slots__ = ("behind", "heads", "rests")
+    __slots__ = ("behind", "rests")
 
     def __init__(self) -> None:
         self.rests: dict[tuple[int, int], Rest] = {}
         self.behind: dict[Item, State] = {}
-        self.heads: dict[Any, Any] = {}
-        """First choices of grammars that begin alike (see `waggle.engine.heads`)."""
 
 
 class Common:
@@ -106,15 +104,15 @@ class Grammar:
     such forms behind them, are unfolded for all grammars that are given the same `Common`.
     """
 
-    __slots__ = ("_common", "_own", "_root", "_size", "form")
+    __slots__ = ("_common", "_form", "_own", "_root", "_size")
 
     def __init__(
         self, form: GrammarNode, size: int | None = None, common: Common | None = None
     ) -> None:
         """Take a form that is known to be sound; its size is measured when it is asked for."""
-        self.form, self._size = form, size
+        self._form, self._size = form, size
         self._own, self._common = Found(), Found() if common is None else common.found()
-        self._root: Rest | None = self._rest(form, None, is_common(form))
+        self._root: Rest | None = self._rest(form, None, _is_common(form))
 
     @staticmethod
     def of(form: GrammarNode | str) -> Grammar:
@@ -133,13 +131,8 @@ class Grammar:
     def longest(self) -> int:
         """Return the length in bytes of the longest admissible string."""
         if self._size is None:
-            self._size = measured(self.form, {})
+            self._size = measured(self._form, {})
         return self._size
-
-    @property
-    def heads(self) -> dict[Any, Any]:
-        """First choices that this grammar may have in common with others."""
-        return self._common.heads
 
     def start(self) -> State:
         """Return the state before the first byte."""
@@ -176,7 +169,7 @@ class Grammar:
         self, parts: tuple[GrammarNode, ...], after: Rest | None, shared: bool
     ) -> Rest | None:
         for part in reversed(parts):
-            common = shared or ((after is None or after.shared) and is_common(part))
+            common = shared or ((after is None or after.shared) and _is_common(part))
             after = self._rest(part, after, common)
         return after
 
@@ -184,7 +177,7 @@ class Grammar:
         self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
     ) -> bool:
         """Add what a form may begin with; whether all of it may also be nothing."""
-        if is_common(form) and (after is None or after.shared):  # unfolded for all, once
+        if _is_common(form) and (after is None or after.shared):  # unfolded for all, once
             state = self.closure(self._rest(form, after, True))
             items.update(dict.fromkeys(state.items))
             return state.accepting
@@ -269,8 +262,7 @@ class Grammar:
         return state is not None and state.accepting
 
 
-def is_common(form: GrammarNode) -> bool:
-    """Whether other trees have this very form."""
+def _is_common(form: GrammarNode) -> bool:
     return isinstance(form, Sequence) and form.common
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from waggle.scd.model import Student
 
 TRIES = 2
-"""How often a piece is begun whose process dies."""
+"""How often a piece is begun whose process dies, or that finds too little memory."""
 
 
 class Piece(Protocol):
@@ -155,7 +155,7 @@ def run_all(
     Args:
         pieces: those whose results are kept come first.
         jobs: processes; one runs here.
-        lost: told of a piece that fails, or whose process dies twice; the others go on.
+        lost: told of a piece that fails, or twice dies or finds no memory; the others go on.
         team: processes that were started ahead, instead of so many now.
     """
     todo = []
@@ -199,7 +199,11 @@ def _beside(pieces: Sequence[P], team: Team, lost: Lost[P]) -> Iterator[dict[str
                 else:
                     lost(piece, f"its process died {TRIES} times; try again with fewer --jobs")
             except Exception as error:
-                lost(piece, reason(error))
+                # What others held of the memory may be free once they are done.
+                if "out of memory" in str(error) and attempt < TRIES:
+                    todo.append((piece, attempt + 1))
+                else:
+                    lost(piece, reason(error))
             idle.append(pool)
 
 

@@ -11,6 +11,7 @@ from waggle.cli import console
 from waggle.cli.corpus import telling
 from waggle.cli.options import make_law
 from waggle.cli.training import Ahead, Phases, beside, play_transitions, watching
+from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.curriculum import Progress as Tell
 
@@ -64,15 +65,19 @@ def train(
         native: And on so many native views of evaluation seeds.
         harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
         start: Folder of a warm start to begin with, such as runs/tune/full/seed-1000/warm-start
-            of `waggle tune`; stage one is left out then.
+            of `waggle tune`; stage one is left out then. It must be of this recipe.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
-    from waggle.scd import factorial
+    from waggle.scd import factorial, starts
     from waggle.scd.config import read_recipe
     from waggle.scd.stages import Stages
     from waggle.scd.team import hired
 
     settings = read_recipe(recipe)
+    if start is not None:  # before anything is made that takes long
+        if arm == "warm-start" or harvest is not None:
+            raise ConfigError("--start leaves stage one out: name another --arm, and no --harvest")
+        starts.given(start, settings)
     phases = Phases()
     folder = corpus or out / "corpus"
     chosen = range(seed, seed + seeds) if arm == "all" else range(seed, seed + 1)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waggle.core.seeds import Split
-from waggle.scd import team
+from waggle.scd import starts, team
 from waggle.scd.config import ARMS, Arm, Recipe
 
 if TYPE_CHECKING:
@@ -67,9 +67,12 @@ class Cell(NamedTuple):
         return {"views": self.views, "native": self.native, "transitions": self.transitions}
 
     def kept(self) -> dict[str, Any] | None:
-        """Return its result if it is there."""
+        """Return its result if it is there, and not that of an arm with another warm start."""
         found = team.found(self.result)
-        return found if found is not None and found.get(ASKED) == self.asked() else None
+        if found is None or found.get(ASKED) != self.asked():
+            return None
+        began = found.get(starts.BEGUN)
+        return found if not began or began == starts.name(self.start) else None
 
     def run(self) -> dict[str, Any]:
         """Train it and measure decisions, deployed structure, fresh probe and training heads."""
@@ -129,12 +132,13 @@ def _run(cell: Cell) -> dict[str, Any]:
         return kept
     student = team.student_of(cell.recipe)
     law = cell.stages(student).arm(cell.arm)
-    best = law.parent / "best" / "trainable.safetensors"
+    best = law.parent / starts.WEIGHTS
     checkpoint.restore(student.trainable(), checkpoint.read_tensors(best), best)
     collect()  # what was held would count against the engine that measures, and against others
     findings = cell.findings()
     named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
     named["warm start"] = f"{cell.start.parent.name}: {told(cell.warm)}"
+    named[starts.BEGUN] = starts.name(cell.start)
     found = diagnose_folder(findings, law, cell.transitions, student)
     collect()
     result = joined(named | diagnose_law(findings, law_of(law), cell.recipe.order), found)

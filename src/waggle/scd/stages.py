@@ -19,7 +19,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.seeds import derive
 from waggle.corpus.curriculum import quiet
 from waggle.corpus.store import CorpusError, Store
-from waggle.scd import checkpoint, export, tokenstore
+from waggle.scd import checkpoint, export, starts, tokenstore
 from waggle.scd.config import Arm, Recipe, weights
 from waggle.scd.data import Decisions, Labelled, Pair, labelled, within
 from waggle.scd.heads import Heads
@@ -64,7 +64,7 @@ class Stages:
         self._tokens: dict[str, Tokens] | None = None
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
-        self._start = start or self.folder / WARM_START
+        self._given, self._start = start, start or self.folder / WARM_START
         self._watch = watch
         self._processes = Processes()
 
@@ -72,14 +72,13 @@ class Stages:
         """Train stage one, or return its law if it is complete.
 
         Raises:
-            ConfigError: if it is not this run's own, and not complete.
+            ConfigError: if it was given and is not whole, or is another recipe's.
         """
-        folder = self.folder / WARM_START
-        law = self._start / export.FOLDER
+        if self._given is not None:
+            return starts.given(self._given, self.recipe)
+        folder, law = self._start, self._start / export.FOLDER
         if self._finished(law):
             return law
-        if self._start != folder:
-            raise ConfigError(f"{self._start} holds no whole warm start; leave --start out")
         if self.harvested:
             return self._from_tokens(folder, until)
         stage = self.recipe.stage_one
@@ -104,9 +103,9 @@ class Stages:
         collect()
 
     def tidy(self, law: Path) -> None:
-        """Remove the checkpoints of a law's stage and of its warm start: both are complete."""
+        """Remove the checkpoints of a law's stage and of this run's own warm start: both whole."""
         if self._processes.main:
-            for stage in (law.parent, self._start):
+            for stage in (law.parent, self.folder / WARM_START):
                 checkpoint.discard(stage, checkpoint.FOLDER)
 
     @property
@@ -174,10 +173,11 @@ class Stages:
         folder = self.folder / arm
         law = folder / export.FOLDER
         if self._finished(law):
+            starts.same(law, self._start)
             return law
         # A student of an earlier stage is compiled already; what of it is trained is replaced.
         student = self._kept or self._student()[0]
-        start = self._start / "best" / "trainable.safetensors"
+        start = self._start / starts.WEIGHTS
         checkpoint.restore(student.trainable(), checkpoint.read_tensors(start), start)
         lessons, held = self.lessons()
         heads = Heads(student.width, derive(self.seed, "heads"))
@@ -226,7 +226,9 @@ class Stages:
                 if p in shards}  # fmt: skip
         if stage == "one" and self._harvest is not None:
             used["tokens"] = [str(tokenstore.digest(self._harvest / self.recipe.order))]
-        return {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm, "corpus": used}
+        began = {starts.BEGUN: starts.name(self._start)} if arm else {}
+        about = {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm}
+        return about | began | {"corpus": used}
 
     def _decisions(self, coder: Coder) -> tuple[list[Labelled], list[Pair]]:
         """Read training records and encode validation records that fit the context."""
@@ -257,7 +259,7 @@ class Stages:
         if not trainer.finished:
             return folder
         self._processes.wait()
-        best = folder / "best" / "trainable.safetensors"
+        best = folder / starts.WEIGHTS
         checkpoint.restore(trainer.student.trainable(), checkpoint.read_tensors(best), best)
         self._kept = trainer.student
         if self._processes.main:
@@ -268,6 +270,7 @@ class Stages:
         made = self.store.manifest().settings if self.store.exists() else {}
         return {
             "objective": arm or "decision (warm start)",
+            **({starts.BEGUN: starts.name(self._start)} if arm else {}),
             "training seed": self.seed,
             "selected update": progress.best_update,
             "validation NLL per token": round(progress.best_loss, 5),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
 from waggle.scd.factorial import Cell
@@ -30,3 +32,28 @@ class Doomed(Cell):
             begun.touch()
             raise RuntimeError("CUDA out of memory. Tried to allocate 2 MiB")
         return {"arm": self.arm, "seed": self.seed}
+
+
+class Crowded(Cell):
+    """An arm for whose memory another one has to end first."""
+
+    def run(self) -> dict[str, Any]:
+        """Hold the memory as the decision arm until another has found none; else need it."""
+        held, starved = self.out / "held", self.out / "starved"
+        if self.arm == "decision":
+            held.touch()
+            _until(starved.exists)
+            time.sleep(0.5)  # time enough to be asked again too early
+            held.unlink()
+        else:
+            _until(lambda: held.exists() or starved.exists())
+            if held.exists():
+                starved.write_text(str(os.getpid()))
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2 MiB")
+        return {"arm": self.arm, "process": os.getpid()}
+
+
+def _until(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not there() and time.monotonic() < end:
+        time.sleep(0.01)

@@ -181,10 +181,13 @@ def _here(pieces: Sequence[P], lost: Lost[P]) -> Iterator[dict[str, Any]]:
 
 
 def _beside(pieces: Sequence[P], team: Team, lost: Lost[P]) -> Iterator[dict[str, Any]]:
-    """Do pieces in processes, each in the next that is idle."""
+    """Do pieces in processes, each in the next that is idle; the starved one by one at the end."""
     todo, idle = deque((piece, 1) for piece in pieces), list(team.pools)
+    starved: deque[tuple[P, int]] = deque()
     running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, P, int]] = {}
-    while todo or running:
+    while todo or running or starved:
+        if not (todo or running):  # what others held of the memory is free now
+            todo.append(starved.popleft())
         while todo and idle:
             pool, (piece, attempt) = idle.pop(), todo.popleft()
             running[_submitted(pool, piece)] = (pool, piece, attempt)
@@ -199,9 +202,10 @@ def _beside(pieces: Sequence[P], team: Team, lost: Lost[P]) -> Iterator[dict[str
                 else:
                     lost(piece, f"its process died {TRIES} times; try again with fewer --jobs")
             except Exception as error:
-                # What others held of the memory may be free once they are done.
                 if "out of memory" in str(error) and attempt < TRIES:
-                    todo.append((piece, attempt + 1))
+                    pool.shutdown(wait=False)  # with what the process keeps of the memory
+                    pool = team.fresh()
+                    starved.append((piece, attempt + 1))
                 else:
                     lost(piece, reason(error))
             idle.append(pool)

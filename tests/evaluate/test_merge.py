@@ -62,6 +62,25 @@ def test_a_cell_is_known_under_another_name_of_its_method(tmp_path: Path) -> Non
     assert len(rows_from_records(renamed, here)) == 2
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cell_that_stands_there_twice_must_have_come_out_alike(
+    tmp_path: Path, again: bool
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=1), there, Inline())
+    (row,) = read_rows(there)
+    twice, other = (msgspec.structs.replace(row, method=name) for name in ("twice", "other"))
+    (wanted,) = (msgspec.structs.replace(cell, method="here") for cell in plan(seeds=1))
+    (there / FILE).write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in (row, twice)))
+    assert merge([wanted], here, there, again=again) == (1, 0, 1, 0)
+    other = msgspec.structs.replace(other, scores={"score": -1.0})
+    with (there / FILE).open("ab") as file:
+        file.write(msgspec.json.encode(other) + b"\n")
+    with pytest.raises(RecordError, match="came out differently as m and as other, and new may be"):
+        merge([msgspec.structs.replace(wanted, method="new")], here, there, again=again)
+    assert merge(plan(seeds=1), here, there, again=again).taken == 1, "its own name decides"
+
+
 def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=1), here, Inline())

@@ -4,9 +4,9 @@
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
 episode where one was kept; rows of other plans are left out. A cell is what is played, whatever a
-recipe calls the method. Invariant: a cell that both have must
-have come out alike, and a method's rows must be of the same weights, else nothing is taken from
-there, unless what is here is to be replaced:
+recipe calls the method; where several there play it, they must have come out alike. Invariant: a
+cell that both have must have come out alike, and a method's rows must be of the same weights, else
+nothing is taken from there, unless what is here is to be replaced:
 
     waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
 """
@@ -14,7 +14,7 @@ there, unless what is here is to be replaced:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     wanted = {(cell.method, cell.id): cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
     theirs = _finished(other)
-    known_as = _found(wanted, theirs)
+    known_as = _found(wanted, theirs, other)
     mine = {key: msgspec.structs.replace(theirs[k], method=key[0]) for key, k in known_as.items()}
     both = [key for key in wanted if key in mine and key in here]
     differ = [key for key in both if _differ(here[key], mine[key])]
@@ -89,10 +89,30 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     return Merged(len(taken), len(known), foreign, older)
 
 
-def _found(wanted: Iterable[Key], theirs: Collection[Key]) -> dict[Key, Key]:
-    """Return under which method each cell stands there: its own, else any that plays the same."""
-    by_id = {key[1]: key for key in theirs}
-    return {key: key if key in theirs else by_id[key[1]] for key in wanted if key[1] in by_id}
+def _found(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
+    """Return under which method each cell stands there: its own, else any that plays the same.
+
+    Raises:
+        RecordError: if several others play it, and it came out differently.
+    """
+    by_id: dict[str, list[Key]] = {}
+    for key in theirs:
+        by_id.setdefault(key[1], []).append(key)
+    found = {}
+    for key in wanted:
+        if key in theirs:
+            found[key] = key
+        elif key[1] in by_id:
+            first, *more = by_id[key[1]]
+            for each in more:
+                if _differ(theirs[first], theirs[each]):
+                    raise RecordError(
+                        f"{other}: {key[1]} ({_name(theirs[first])}) came out differently as "
+                        f"{first[0]} and as {each[0]}, and {key[0]} may be either; leave it out "
+                        "with --methods, or play it"
+                    )
+            found[key] = first
+    return found
 
 
 def _differ(one: Row, two: Row) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -27,6 +29,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker(marker):
                 item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what was imported: nothing of it goes before the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -42,8 +42,9 @@ def test_what_follows_a_failure_is_right(
         if kind == "shared"
         else row_engine(tiny, 8, rolls=kind == "rolled", speculate=kind != "rolled")
     )
-    short, longer = prompts(tiny[1], 12), long_prompts(tiny[1], 12)
-    batches = [longer, short, long_prompts(tiny[1], 12, 200), longer]
+    # One more than there are rows.
+    short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
+    batches = [longer, short, long_prompts(tiny[1], 9, 200), longer]
     wanted = [[reference(*tiny, prompt) for prompt in batch] for batch in batches]
 
     def found(some: list[Prompt]) -> list[tuple[int, ...]]:

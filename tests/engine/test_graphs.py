@@ -53,7 +53,7 @@ def row_engine(
 @pytest.mark.parametrize("static", [True, False])
 def test_steps_are_greedy(tiny: Any, rows: int, speculate: bool, static: bool) -> None:
     engine = row_engine(tiny, rows, static, speculate=speculate)
-    batch = prompts(tiny[1], 24)
+    batch = prompts(tiny[1], min(24, 6 * rows))
     want = [reference(*tiny, prompt) for prompt in batch]
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == want
@@ -68,10 +68,11 @@ def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
     """Answers that end early, at once, within a stretch and beyond several; slots are reused."""
     engine = row_engine(tiny, rows, rolls=True, speculate=False)
     model, tokenizer = tiny
+    turns = min(4, rows)
     free = [
         Prompt(p.tail, p.prefix, max_new_tokens=length)
         for p, length in zip(
-            prompts(tokenizer, 24), [1, 2, STRETCH, STRETCH + 1, 40, 70] * 4, strict=True
+            prompts(tokenizer, 6 * turns), [1, 2, STRETCH, STRETCH + 1, 40, 70] * turns, strict=True
         )
     ]
     forced = [Prompt(p.tail, p.prefix, max_new_tokens=20, ignore_end=True) for p in free[:5]]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
@@ -24,6 +28,28 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def imported() -> None:
+    """Import what every student needs, and spare the collector, which is called after each arm."""
+    import_module("peft")
+    import_module("transformers.models.llama.modeling_llama")
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> ForkServerContext:
+    """Let worker processes begin with what training imports, which takes each of them seconds.
+
+    They come from one process that has imported it and nothing else; what they are told still has
+    to be pickled. Processes that begin with nothing are in tests/test_crew.py.
+    """
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["peft", "waggle.scd.stages", "waggle.scd.findings"])
+    monkeypatch.setattr("waggle.crew.get_context", lambda _kind: context)
+    return context
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from waggle.engine.nano import nano_tokenizer
 from waggle.evaluate.factorial import read_arms, structural
 from waggle.laws.shipped import of_folder
 from waggle.plugins import get_law
-from waggle.scd import factorial
+from waggle.scd import factorial, probe
 from waggle.scd.bench import bench_stage
 from waggle.scd.config import ARMS, Adaptation, Recipe, Run, StageOne, StageTwo
 from waggle.scd.data import encode_moves
@@ -31,7 +31,7 @@ from waggle.scd.tokens import Coder
 from waggle.scd.trainer import Trainer
 
 
-@pytest.mark.parametrize("kind", ["full", "dense"])
+@pytest.mark.parametrize("kind", ["full", pytest.param("dense", marks=pytest.mark.slow)])
 def test_four_arms_share_a_warm_start_and_are_measured(
     backbone: Path, corpus: Path, tmp_path: Path, kind: Literal["full", "dense"],
     monkeypatch: pytest.MonkeyPatch,
@@ -43,6 +43,7 @@ def test_four_arms_share_a_warm_start_and_are_measured(
         run=Run(device="cpu", dtype="float32", evaluate_every=2, save_every=2,
                 validation_records=2),
     )  # fmt: skip
+    monkeypatch.setattr(probe, "UPDATES", 30)
     Stages(recipe, corpus, tmp_path, 4).warm_start()
     planned = factorial.cells(recipe, corpus, tmp_path, [4], views=2, native=0, transitions=8)
     factorial.prepare(planned)
@@ -117,6 +118,7 @@ def test_an_arm_whose_diagnosis_fails_keeps_what_it_resumes_from(
     assert began == [2] and (cell.result.parent / "checkpoints/update-000004").exists()
 
 
+@pytest.mark.usefixtures("workers")
 def test_an_arm_that_fails_or_dies_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

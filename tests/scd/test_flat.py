@@ -47,6 +47,7 @@ def recipe(backbone: Path, **stage: float) -> Recipe:
     )  # fmt: skip
 
 
+@pytest.mark.usefixtures("workers")
 def test_the_harvest_is_the_same_whatever_the_workers(tokens: Path, tmp_path: Path) -> None:
     shared = tokenstore.make(
         tmp_path / "two", SETTINGS, nano_tokenizer(), "canonical", longest=1024, workers=2

@@ -61,6 +61,7 @@ def test_batches_are_those_that_the_records_define(
             assert np.array_equal(one.target, other.target)
 
 
+@pytest.mark.usefixtures("workers")
 def test_sets_are_the_same_whatever_the_workers_and_are_made_once(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

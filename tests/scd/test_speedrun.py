@@ -1,13 +1,16 @@
-"""The whole pipeline through the real command line: corpus, labels, training, diagnosis."""
+"""The whole pipeline as its script says: corpus, labels, training, diagnosis."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from waggle.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 SMALL = """
@@ -63,11 +66,16 @@ def run(script: Path, recipe: Path, folder: Path, **env: str) -> subprocess.Comp
     )  # fmt: skip
 
 
-def test_corpus_to_diagnosed_law_in_one_command(tmp_path: Path, backbone: Path) -> None:
+def test_the_script_leads_from_corpus_to_diagnosed_law(tmp_path: Path, backbone: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(SMALL.format(backbone=backbone), encoding="utf-8")
-    done = run(ROOT / "recipes" / "speedrun.sh", recipe, tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    # The commands of the script, here: five processes would mostly import.
+    told = run(ROOT / "recipes" / "speedrun.sh", recipe, tmp_path / "out", WAGGLE="echo")
+    assert told.returncode == 0, told.stderr
+    commands = [shlex.split(line) for line in told.stdout.splitlines()]
+    assert [words[0] for words in commands] == ["corpus"] * 3 + ["train", "diagnose"]
+    for words in commands:
+        assert main(words) == 0, words
     law = tmp_path / "out/seed-0/scd/law"
     assert (law / "adapter_config.json").exists() and (law / "README.md").exists()
     result = json.loads((tmp_path / "out/scd.json").read_text(encoding="utf-8"))
@@ -96,8 +104,6 @@ def test_recipes_can_be_read(name: str) -> None:
 
 
 def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from waggle.cli.main import main
-
     bad = tmp_path / "bad.toml"
     bad.write_text("[stage_two]\nupdatez = 3\n", encoding="utf-8")
     assert main(["train", str(bad)]) == 2
@@ -113,8 +119,6 @@ def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_recipe_of_evaluation_is_sent_to_its_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from waggle.cli.main import main
-
     for name in ("silo_sources.toml", "tables/primary.toml"):
         assert main(["train", str(ROOT / "recipes" / name)]) == 2
         assert "recipe of evaluation; use `waggle eval" in capsys.readouterr().err

@@ -38,7 +38,7 @@ play() {
 
 # searched NAME KIND: options that begin with what the search of a factorial has made, if it has
 searched() {
-  [ ! -e "runs/tune_$1/$2" ] || echo "--start runs/tune_$1/$2/seed-1000/warm-start --corpus runs/tune_$1/corpus"
+  [ ! -e "runs/tune_$1/$2/seed-1000/warm-start/law" ] || echo "--start runs/tune_$1/$2/seed-1000/warm-start --corpus runs/tune_$1/corpus"
 }
 
 # take RECIPE METHODS RUN...: cells that another table has in common with this one

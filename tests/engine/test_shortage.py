@@ -64,10 +64,11 @@ def mixture(tokenizer: Any, engine: Engine, grammar: Any) -> list[Prompt]:
     return [prompt for pair in zip(free, bound, strict=False) for prompt in pair] + free[14:]
 
 
-def alone(tiny: Any, grammar: Any) -> list[tuple[int, ...]]:
-    """What each prompt is answered when nothing shares its passes."""
+@pytest.fixture(scope="module")
+def alone(tiny: Any, record_grammar: Any) -> list[tuple[int, ...]]:
+    """What each prompt is answered when nothing shares its passes and memory is plenty."""
     engine = Engine(*tiny, max_rows=1)
-    return [engine.generate([p])[0].tokens for p in mixture(tiny[1], engine, grammar)]
+    return [engine.generate([p])[0].tokens for p in mixture(tiny[1], engine, record_grammar)]
 
 
 def longest(batch: list[Prompt]) -> int:
@@ -82,31 +83,29 @@ def plain(tiny: Any, count: int) -> tuple[Any, list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_passes_that_do_not_fit_are_cut(
-    tiny: Any, record_grammar: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+    tiny: Any, record_grammar: Any, alone: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prompts and steps: one prompt fits, two do not, and no step of all rows does."""
     engine = ENGINES[kind](tiny)
     batch = mixture(tiny[1], engine, record_grammar)
-    want = alone(tiny, record_grammar)
     prefix = max(len(prompt.prefix) for prompt in batch)
     short = Short(monkeypatch, Decoder, "forward", tokens, max(longest(batch), prefix))
     for _ in range(2):
-        assert [done.tokens for done in engine.generate(batch)] == want
+        assert [done.tokens for done in engine.generate(batch)] == alone
     assert short.failed
     assert engine._seats.free == 12
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_logits_that_do_not_fit_are_cut(
-    tiny: Any, record_grammar: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+    tiny: Any, record_grammar: Any, alone: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = ENGINES[kind](tiny)
     assert isinstance(engine.backend, LeanBackend)
     batch = mixture(tiny[1], engine, record_grammar)
-    want = alone(tiny, record_grammar)
     head = engine.backend.decoder.head
     short = Short(monkeypatch, type(head), "__call__", lambda layer, x: len(x) * (layer is head), 2)
-    assert [done.tokens for done in engine.generate(batch)] == want
+    assert [done.tokens for done in engine.generate(batch)] == alone
     assert short.failed
 
 
@@ -122,13 +121,13 @@ def test_stretches_that_do_not_fit_are_rolled_with_fewer_rows(
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_caches_that_do_not_fit_are_made_again(
-    tiny: Any, record_grammar: Any, kind: str, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny: Any, record_grammar: Any, alone: Any, kind: str, number: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """While rows are under way, which lose what they had."""
     monkeypatch.setattr(row_store, "STACK", 1)  # so that a part of them was made before
     engine = ENGINES[kind](tiny)
     batch = mixture(tiny[1], engine, record_grammar)
-    want = alone(tiny, record_grammar)
     engine.generate(batch[:3])
     made = 0
 
@@ -138,7 +137,7 @@ def test_caches_that_do_not_fit_are_made_again(
         return int(made == number)
 
     short = Short(monkeypatch, torch, "zeros", size, 0)
-    assert [done.tokens for done in engine.generate(batch)] == want
+    assert [done.tokens for done in engine.generate(batch)] == alone
     assert short.failed == 1
 
 

@@ -97,6 +97,12 @@ def test_extension_retains_the_ratio() -> None:
     assert row[1:4] == ("80.0", "60.0", "75.0")
 
 
+def test_one_population_alone_retains_nothing() -> None:
+    recipe = sheets.recipe({**SILO, "n": [64, 128]})
+    rows = [row for row in sheets.played(recipe, lambda _cell: 0.6) if row.n == 128]
+    assert made("extension", recipe, rows).rows[0][1:4] == ("—", "60.0", "—")
+
+
 def test_retention_is_on_seeds_that_both_populations_have() -> None:
     """The seed that is missing at the larger population is an easy one at the smaller."""
     recipe = sheets.recipe({**SILO, "n": [64, 128]})

@@ -211,7 +211,8 @@ def _setting(row: Row) -> tuple[int, int, str]:
 def extension(rows: Rows, recipe: Recipe) -> Table:
     """From one population to a larger one: Silo success retained, SwarmBench P/F normalized."""
     chosen = [*_silo(rows), *(r for r in _swarm(rows) if r.task in PURSUIT_FORAGING)]
-    sizes = [row.n for row in chosen] or [0]
+    # Those that are asked for, so that one which is not played yet is seen to be missing.
+    sizes = [n for block in recipe.blocks for n in block.n] or [0]
     small, large = min(sizes), max(sizes)
 
     def cells(own: Rows) -> list[str]:

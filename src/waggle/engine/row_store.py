@@ -124,7 +124,7 @@ class RowStore:
             height = min(STACK, self._shape.layers - first)
             size = (height, rows + 1, capacity, *tail)
             fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
-            if stale:  # stack by stack, so that both never lie in memory whole
+            if stale:  # stack by stack: where there are several, both never lie in memory whole
                 old = stale.pop(0)[:, :kept]
                 fresh[:, :kept, :known] = old
                 del old

@@ -7,7 +7,9 @@ import pytest
 from tests.engine.test_constrained import masked_greedy
 from tests.engine.test_exactness import NEW, prompts, reference
 from tests.engine.test_graphs import row_engine
+from waggle.engine.draft import Habits
 from waggle.engine.engine import Engine
+from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.request import Prompt
 
 LIMIT = 200
@@ -169,3 +171,35 @@ def test_who_knows_the_grammar_spares_the_walk(
             ]
             assert [d.tokens for d in engine.generate(found)] == want
             assert len(made) >= 12 - sum(agreeing), "a model that says something else is followed"
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_an_expectation_is_left_at_the_first_other_choice(
+    tiny: Any, record_grammar: Any, knows: bool
+) -> None:
+    """By what the model is made to say, since a random one hardly ever says what is expected."""
+    text = '{"deposits":[{"to":"h2","ttl":3}],"commit":null}'
+    tokens = tuple(tiny[1].encode(text))
+    bound = Engine(*tiny).constraint(record_grammar)
+    assert len(tokens) == len(text), "a token is a letter here"
+
+    def row_told(at: int, letter: str) -> ExpectedRow:
+        draft = Knowing(tokens, knows)
+        prompt = Prompt((5, 6), grammar=bound, draft=draft, max_new_tokens=LIMIT)
+        row = ExpectedRow(prompt, frozenset(), Habits(), None)
+        row.open()
+        row.advanced()
+        row.answered((*tokens[:at], *tiny[1].encode(letter), *tokens[at + 1 :]))
+        return row
+
+    whole = row_told(0, "{")
+    assert whole.done and tuple(whole.answer) == tokens
+    to, commit = text.index("2"), text.index("null")
+    for at, letter in ((to, "1"), (commit, "{")):
+        other = row_told(at, letter)
+        assert not other.done
+        assert tuple(other.answer[: at + 1]) == (*tokens[:at], *tiny[1].encode(letter))
+    forbidden = row_told(to, "7")
+    assert not forbidden.done and tuple(forbidden.answer) == tokens[:to], "it is asked again"
+    forced = row_told(2, "x")
+    assert forced.done and tuple(forced.answer) == tokens, "nobody is asked what the grammar forces"

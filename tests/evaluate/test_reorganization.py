@@ -8,7 +8,7 @@ from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate import shocks
-from waggle.evaluate.reorganization import after, around, course, takeover
+from waggle.evaluate.reorganization import after, around, course, remaining, takeover
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
@@ -61,6 +61,12 @@ def test_takeover_is_the_first_lead() -> None:
     assert takeover(made) == 2.0
     assert takeover({**made, "new": [0.9, 0.0, 0.0, 0.0]}) is None
     assert takeover({}) is None
+
+
+def test_remaining_is_read_so_many_rounds_on_or_at_the_end() -> None:
+    course = {"injection": [1.0], "old": [0.5, 0.5, 0.25, 0.0]}
+    assert [remaining(course, rounds) for rounds in (0, 1, 10)] == [0.5, 0.25, 0.0]
+    assert remaining({}, 1) is None
 
 
 def test_around_averages_what_is_there() -> None:

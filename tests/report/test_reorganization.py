@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.report.sheets import row
@@ -13,7 +14,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import plan
 from waggle.evaluate.plan import Cell, Recipe, cells
 from waggle.evaluate.rows import Row
-from waggle.report import catalog, factorial, settings, story
+from waggle.report import catalog, factorial, reading, reorganization_figures, settings, story
 from waggle.report import reorganization as tables
 from waggle.report import reorganization_runtime as runtime
 
@@ -91,6 +92,7 @@ def test_components_are_read_against_their_own_law(rows: list[Row], recipe: Reci
     assert ablated[7] == "-3.00"  # one setting per cell recovers in both: nothing to resample
     assert ablated[8:10] == ("2.00", "+0.00 [+0.00, +0.00]")
     assert ablated[11] == "-6.00 [-6.00, -6.00]"
+    assert ablated[12:] == ("50", "0")  # held the old at the injection, and at the end
     assert lines["other", "pooled"][3] == "—"
 
 
@@ -143,7 +145,43 @@ def test_misses_name_the_condition(rows: list[Row], recipe: Recipe) -> None:
     assert [other[0][text] for text in ("too few reopened", "no replacement", "new not ahead")] == [
         "2", "2", "0",
     ]  # fmt: skip
+    assert other[0]["led once"] == "2" and other[0]["held the old (%)"] == "50"
     assert other[0]["seeds"] == "22000, 22001"
+
+
+def test_a_method_on_fewer_settings_is_marked_in_every_table(
+    rows: list[Row], recipe: Recipe
+) -> None:
+    some = [row for row in rows if row.method != "no-decay" or row.seed == 22_000]
+    makers = (
+        tables.cells, tables.process, tables.components, tables.misses, runtime.perturbations,
+        runtime.sensitivity,
+    )  # fmt: skip
+    some = [
+        msgspec.structs.replace(row, metrics={**row.metrics, "recovery": 0.0})
+        if row.method == "no-decay" else row
+        for row in some
+    ]  # fmt: skip
+    for make in makers:
+        named = {line[0] for line in make(some, recipe).rows}
+        assert "no decay †" in named and "no decay" not in named
+    contrasts = {line[0] for line in tables.effects(some, recipe).rows}
+    assert "whole − no decay †" in contrasts
+    twice = recipe.methods["no-decay"].model_copy(update={"label": "no decay †"})
+    again = recipe.model_copy(update={"methods": {**recipe.methods, "no-decay": twice}})
+    assert "no decay †" in {line[0] for line in tables.cells(some, again).rows}
+
+
+def test_seeds_are_named_without_the_gap_between_them(rows: list[Row]) -> None:
+    others = [msgspec.structs.replace(rows[0], seed=seed) for seed in (20_000, 20_001, 30_000)]
+    assert reading.seeds_of([*rows, *others]) == "20000 to 20001, 22000 to 22001, 30000 (5)"
+
+
+def test_lines_end_where_the_first_setting_ends(rows: list[Row]) -> None:
+    short = msgspec.structs.replace(rows[1], course=course())
+    long = msgspec.structs.replace(rows[0], course=course(shift=20))
+    assert reorganization_figures.span([long, short]) == (-6, 2)
+    assert reorganization_figures.span([long]) == (-6, 22)
 
 
 def test_story_is_chosen_by_rule_and_told(rows: list[Row], recipe: Recipe) -> None:
@@ -151,13 +189,34 @@ def test_story_is_chosen_by_rule_and_told(rows: list[Row], recipe: Recipe) -> No
     assert (told.method, told.task, told.n, told.seed) == ("whole", "pursuit", 32, 22_000)
     text = " ".join(story.sentences(told))
     assert "At round 2 the counterevidence comes; 50 % hold the old claim." in text
-    assert "Challenge peaks at +1." in text and "first leads at +2" in text
+    assert "Challenge peaks at +1." in text and "first leads at +2 and keeps the lead." in text
     assert text.endswith("The swarm recovered.")
     lines = story.trajectory(rows, recipe).rows
     assert [line[0] for line in lines] == ["-2", "-1", "+0", "+1", "+2"]
     assert lines[0][1] == "50 %" and lines[3][4] == "8"
     with pytest.raises(ConfigError, match="shock = true"):
         story.told([], recipe)
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ([0.0, 0.5, 0.0, 0.5], "leads at +1, loses the lead at +2 and has it for good from +3."),
+        ([0.0, 0.5, 0.0, 0.0], "leads at +1, loses the lead at +2."),
+    ],
+)
+def test_a_lost_lead_is_told_and_shown(
+    new: list[float], said: str, rows: list[Row], recipe: Recipe
+) -> None:
+    told = story.told(rows, recipe)
+    long = course(shift=1)
+    long |= {"old": [0.5, 0.5, *[0.25] * 4], "new": [0.0, 0.0, *new]}
+    changed = [
+        msgspec.structs.replace(row, course=long) if row.cell == told.cell else row for row in rows
+    ]
+    table = story.trajectory(changed, recipe)
+    assert said in table.notes[0]
+    assert table.rows[-1][0] == "+3"  # the last round, which decides
 
 
 FIGURES = (

@@ -100,6 +100,14 @@ def takeover(course: Mapping[str, Sequence[float]]) -> float | None:
     return next((float(k) for k, (old, new) in enumerate(pairs) if new > old), None)
 
 
+def remaining(course: Mapping[str, Sequence[float]], rounds: int) -> float | None:
+    """Return the old claim's share so many rounds after the injection, or at the end before."""
+    if "injection" not in course:
+        return None
+    old = course["old"]
+    return float(old[min(int(course["injection"][0]) + rounds, len(old) - 1)])
+
+
 def around(
     courses: Iterable[Mapping[str, Sequence[float]]], name: str, first: int, last: int
 ) -> list[float | None]:

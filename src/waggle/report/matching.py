@@ -80,10 +80,10 @@ def shown(rows: Iterable[Row], recipe: Recipe) -> dict[str, str]:
     rows = list(rows)
     fewer = short(rows)
     present = {row.method for row in rows}
+    called = {name: label(recipe, name) for name in recipe.methods if name in present}
     return {
-        name: f"{label(recipe, name)} {DAGGER}" if name in fewer else label(recipe, name)
-        for name in recipe.methods
-        if name in present
+        name: f"{text} {DAGGER}" if name in fewer and not text.endswith(DAGGER) else text
+        for name, text in called.items()
     }
 
 

@@ -199,15 +199,24 @@ def provenance(rows: Sequence[Row], recipe: Recipe) -> tuple[str, ...]:
     """Say for the rows of one table: seeds, episodes, regime, and who each method is."""
     if not rows:
         return ("no finished episodes yet",)
-    seeds = sorted({row.seed for row in rows})
     counts = Counter(row.method for row in rows)
     some = sorted(set(counts.values()))
     episodes = f"{some[0]:,}" if len(some) == 1 else f"{some[0]:,} to {some[-1]:,}"
-    head = f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)}); {episodes} episodes per method"
+    head = f"seeds {seeds_of(rows)}; {episodes} episode{'s' * (episodes != '1')} per method"
     made = f"waggle eval {recipe.source}" if recipe.source else recipe.title
     regimes = "; ".join([made, head, *_regimes(rows)])
     told = (*weighed(rows, recipe), *described(rows, recipe))
     return (regimes, *told, *labels(recipe, methods_of(rows, recipe)))
+
+
+def seeds_of(rows: Iterable[Row]) -> str:
+    """Name the seeds of rows in ranges without gaps, and how many they are."""
+    seeds = sorted({row.seed for row in rows})
+    starts = [s for s in seeds if s - 1 not in seeds]
+    ends = [s for s in seeds if s + 1 not in seeds]
+    pairs = zip(starts, ends, strict=True)
+    parts = [f"{first} to {last}" if first < last else str(first) for first, last in pairs]
+    return f"{', '.join(parts)} ({len(seeds)})"
 
 
 def caption(text: str, rows: Sequence[Row], recipe: Recipe) -> str:

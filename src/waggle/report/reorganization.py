@@ -10,20 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waggle.evaluate.plan import Recipe
-from waggle.evaluate.reorganization import takeover
+from waggle.evaluate.reorganization import remaining, takeover
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.matching import label
-from waggle.report.reading import Value, mean, methods_of, metric, provenance, reference, task_of
+from waggle.report.matching import label, shown
+from waggle.report.reading import Value, mean, metric, provenance, reference, task_of
 from waggle.report.settings import effect, flag, hits, macro, of, recovered, since
-from waggle.report.tables import Table, number
+from waggle.report.tables import Table, number, percent
 
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
+AREA = "stale AUC: trace mass per agent x rounds from the injection on"
+NEW = (
+    "new claim: one that the counterevidence names or, where it names none as on SwarmBench, any "
+    "that it does not refute: on Pursuit also of prey that come after the one that was moved"
+)
+_LATER = 10
+"""Rounds after the injection at which the old claim's share is read once more."""
 
 
 def lead(row: Row) -> float | None:
     """Return the rounds from the injection until the new claim first leads."""
     return takeover(row.course)
+
+
+def held(row: Row) -> float | None:
+    """Return the share of agents that held the old claim when the counterevidence came."""
+    return row.course.get("holders", [None])[0]
 
 
 def _scopes(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
@@ -52,11 +64,11 @@ def _by_task(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Every cell of the late-counterevidence matrix, by method, with task and pooled lines."""
     body = []
-    for method in methods_of(rows, recipe):
+    for method, called in shown(rows, recipe).items():
         for task, n, found in _scopes(of(rows, method)):
             body.append(
                 (
-                    label(recipe, method), task, n,
+                    called, task, n,
                     *settings.recoveries(found),
                     number(mean(found, recovered(LATENCY)), 2),
                     number(mean(found, lead), 1),
@@ -76,7 +88,8 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
     notes = (
         "latency over recovered settings; new leads after: rounds until the new claim's share "
         "first exceeds the old one's, where it does; everything else over all settings of the line",
-        "challenges, syntheses and messages from the injection on",
+        f"challenges, syntheses and messages from the injection on; {AREA}",
+        NEW,
         *provenance(rows, recipe),
     )
     return Table("Late counterevidence by cell", columns, tuple(body), notes)
@@ -84,15 +97,16 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
 
 def process(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Late-counterevidence outcomes of decision sources; process metrics on recovered settings."""
-    names = [m for m in methods_of(rows, recipe) if of(rows, m)]
     first = reference([row for row in rows if row.shock], recipe)
+    base = of(rows, first)
     body = []
-    for method in names:
+    for method, called in shown(rows, recipe).items():
         late = of(rows, method)
-        base = of(rows, first)
+        if not late:
+            continue
         body.append(
             (
-                label(recipe, method),
+                called,
                 *settings.recoveries(late),
                 number(mean(late, recovered(LATENCY)), 1),
                 settings.against(late, base, lambda some: mean(some, recovered(STALE))),
@@ -102,7 +116,7 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
         )
     columns = (
         "decision source", "recovery", "event recovery", "outcome recovery",
-        "re-synthesis latency", "relative stale AUC", "… over all settings",
+        "re-synthesis latency (round-eq.)", "relative stale AUC", "… over all settings",
         "post-conflict messages/agent",
     )  # fmt: skip
     notes = (
@@ -115,25 +129,30 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
 
 def components(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Runtime components under one law: what each of them brings, by task and pooled."""
-    names = methods_of(rows, recipe)
+    called = shown(rows, recipe)
     body = []
-    for method in names:
-        whole = settings.reference(recipe, method, names)
+    for method in called:
+        whole = settings.reference(recipe, method, list(called))
         if whole is None:
             continue
         for task, mine in _by_task(of(rows, method)):
             same = {task_of(row) for row in mine}
             other = [row for row in of(rows, whole) if task_of(row) in same]
-            body.append((label(recipe, method), task, *_component(mine, other, method == whole)))
+            body.append((called[method], task, *_component(mine, other, method == whole)))
     columns = (
         "variant", "task", "recovery", "Δ recovery (pp)", "outcome recovery", "Δ outcome (pp)",
-        "latency", "Δ latency", "new leads after", "Δ new leads after", "stale AUC", "Δ stale AUC",
+        "latency (round-eq.)", "Δ latency", "new leads after", "Δ new leads after", "stale AUC",
+        "Δ stale AUC", "held the old (%)", "ten rounds on (%)",
     )  # fmt: skip
     notes = (
         "Δ: the whole runtime minus the variant on matched settings, 95 % paired bootstrap within "
         "cells, 10,000 resamples; positive Δ recovery means the component helps",
         "latency over recovered settings, its Δ over settings that both recover; new leads after: "
         "rounds until the new claim's share first exceeds the old one's, where it does",
+        f"{AREA}; held the old: share of agents at the injection, and ten rounds on",
+        "latency ends with the first replacement, which is one node's: an old claim that outlives "
+        "the injection shows in its share ten rounds on and in when the new one leads",
+        NEW,
         *provenance(rows, recipe),
     )
     return Table("Runtime components under one law", columns, tuple(body), notes)
@@ -157,13 +176,16 @@ def _component(mine: Sequence[Row], whole: Sequence[Row], same: bool) -> tuple[s
         gain(lead),
         number(mean(mine, STALE), 2),
         gain(STALE),
+        percent(mean(mine, held), 0),
+        percent(mean(mine, lambda row: remaining(row.course, _LATER)), 0),
     )
 
 
 def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Paired effects on reorganization: the reference minus every other method."""
     first = reference([row for row in rows if row.shock], recipe)
-    names = [m for m in methods_of(rows, recipe) if of(rows, m)]
+    called = shown(rows, recipe)
+    names = [m for m in called if of(rows, m)]
     body = []
     for method in names:
         whole = settings.reference(recipe, method, names)
@@ -173,7 +195,7 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
         for task, mine in _by_task(of(rows, method)):
             same = {task_of(row) for row in mine}
             other = [row for row in of(rows, base) if task_of(row) in same]
-            against = f"{label(recipe, base)} − {label(recipe, method)}"
+            against = f"{called[base]} − {called[method]}"
             body.append((against, task, *_effects(other, mine)))
     columns = (
         "contrast", "task", "Δ recovery (pp)", "Δ event recovery (pp)", "Δ outcome recovery (pp)",
@@ -181,7 +203,7 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
     )  # fmt: skip
     notes = (
         "95 % paired bootstrap over matched settings within cells, 10,000 resamples; "
-        "Δ latency over settings that both recover",
+        f"Δ latency over settings that both recover; {AREA}",
         *provenance([row for row in rows if row.shock], recipe),
     )
     return Table("Paired effects on reorganization", columns, tuple(body), notes)
@@ -205,23 +227,25 @@ _REASONS = ("no injection", "no holders", "too few reopened", "no replacement", 
 def misses(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Settings that did not recover, by cell: which condition they missed."""
     body = []
-    for method in methods_of(rows, recipe):
+    for method, called in shown(rows, recipe).items():
         for task, n, found in _scopes(of(rows, method)):
             missed = [row for row in found if row.metrics.get("recovery") != 1.0]
             if missed and n != "all":
                 reasons = [_reasons(row) for row in missed]
                 counts = (str(sum(text in each for each in reasons)) for text in _REASONS)
+                led = sum(lead(row) is not None for row in missed)
                 seeds = ", ".join(str(seed) for seed in sorted(row.seed for row in missed))
                 share = f"{len(missed)}/{len(found)}"
-                held = mean(missed, lambda row: row.course.get("holders", [None])[0])
                 body.append(
-                    (label(recipe, method), task, n, share, *counts,
-                     number(None if held is None else 100 * held, 0), seeds)
+                    (called, task, n, share, *counts, str(led),
+                     percent(mean(missed, held), 0), seeds)
                 )  # fmt: skip
-    columns = ("method", "task", "N", "missed", *_REASONS, "held the old (%)", "seeds")
+    columns = ("method", "task", "N", "missed", *_REASONS, "led once", "held the old (%)", "seeds")
     notes = (
         "recovery: at least half of those who held the old claim reopen through verified conflict, "
         "a replacement is synthesized, and the new claim ends ahead; a setting may miss several",
+        "led once: the new claim was ahead in some round; held the old: mean share of agents at "
+        "the injection",
         *provenance([row for row in rows if row.shock], recipe),
     )
     return Table("Settings that did not recover", columns, tuple(body), notes)

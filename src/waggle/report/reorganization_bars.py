@@ -14,14 +14,15 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import reading, settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.matching import label
-from waggle.report.reading import Value, methods_of, metric, task_of
+from waggle.report.matching import shown
+from waggle.report.reading import Value, metric, task_of
 from waggle.report.reorganization import LATENCY, STALE
 from waggle.report.reorganization_runtime import completed, relative
 from waggle.report.settings import flag, of, rate, recovered
 
 Bar: TypeAlias = "tuple[float, float, float] | None"
 """Height, and how far the error reaches below and above."""
+_AREA = "stale AUC (mass/agent x rounds)"
 _KINDS = (("recovery", "recovery"), ("event", "event_recovery"), ("outcome", "outcome_recovery"))
 
 
@@ -40,7 +41,10 @@ def _spread(rows: Sequence[Row], value: Value) -> Bar:
 
 
 def _grouped(axis: Any, names: Sequence[str], groups: Sequence[tuple[str, list[Bar]]]) -> None:
-    """Draw horizontal bars, one band per name and one bar per group; a cross where undefined."""
+    """Draw horizontal bars, one band per name and one bar per group.
+
+    A bar of no length has a zero beside it, one that is undefined a cross in its place.
+    """
     height = 0.8 / len(groups)
     for number, (text, bars) in enumerate(groups):
         places = [i - 0.4 + height * (number + 0.5) for i in range(len(names))]
@@ -51,6 +55,9 @@ def _grouped(axis: Any, names: Sequence[str], groups: Sequence[tuple[str, list[B
             xerr=[[b[1] for _, b in there], [b[2] for _, b in there]],
             error_kw={"elinewidth": 0.7, "ecolor": "#333333"},
         )  # fmt: skip
+        for y in (y for y, bar in there if not bar[0]):
+            axis.annotate("0", (0.0, y), (2, 0), textcoords="offset points", color=color,
+                          fontsize=6.0, va="center")  # fmt: skip
         gone = [y for y, bar in zip(places, bars, strict=True) if bar is None]
         if gone:
             axis.plot([0.0] * len(gone), gone, "x", color=color, markersize=4, clip_on=False)
@@ -73,14 +80,16 @@ def _dots(axis: Any, names: Sequence[str], groups: Sequence[tuple[str, list[Bar]
 
 
 def _named(rows: Sequence[Row], recipe: Recipe) -> tuple[list[str], list[str]]:
-    methods = [m for m in methods_of(rows, recipe) if of(rows, m)]
-    return methods, [label(recipe, m) for m in methods]
+    called = {m: text for m, text in shown(rows, recipe).items() if of(rows, m)}
+    return list(called), list(called.values())
 
 
-def _three(rows: Sequence[Row], recipe: Recipe, name: str, title: str, by_task: bool) -> Figure:
-    """Draw recovery, latency and stale AUC, by kind of recovery or by task."""
+def _panels(rows: Sequence[Row], recipe: Recipe, name: str, title: str, by_task: bool) -> Figure:
+    """Draw recovery, latency and stale AUC, by kind of recovery or by task.
+
+    By task outcome recovery has a panel of its own: the one that no ablation fails by definition.
+    """
     methods, names = _named(rows, recipe)
-    axes = canvas(1, 3, width=3.3, height=1.0 + 0.4 * len(methods))
     tasks = sorted({task_of(row) for row in rows if row.shock}, reverse=True)
 
     def bars(task: str | None, make: Callable[[list[Row]], Bar]) -> list[Bar]:
@@ -90,25 +99,30 @@ def _three(rows: Sequence[Row], recipe: Recipe, name: str, title: str, by_task: 
     scopes: list[tuple[str, str | None]] = (
         [(t, t) for t in tasks] if by_task else [("pooled", None)]
     )
-    if by_task:
-        first = [(t, bars(t, lambda some: _rate(some, "recovery"))) for t in tasks]
-    else:
-        first = [(text, bars(None, _reader(kind))) for text, kind in _KINDS]
-    _grouped(axes[0], names, first)
-    axes[0].set_title("recovery" if by_task else "share of settings recovered")
-    axes[0].set_xlim(0, 1.02)
+    rates: list[tuple[str, list[tuple[str, list[Bar]]]]] = [
+        (f"share of settings, {text}", [(t, bars(t, _reader(kind))) for t in tasks])
+        for text, kind in (("recovery", "recovery"), ("outcome recovery", "outcome_recovery"))
+    ]
+    if not by_task:
+        kinds = [(text, bars(None, _reader(kind))) for text, kind in _KINDS]
+        rates = [("share of settings recovered", kinds)]
+    values = (("re-synthesis latency (round-eq.)", recovered(LATENCY)), (_AREA, STALE))
+    spreads = [(text, [(t, bars(s, _spreader(v))) for t, s in scopes]) for text, v in values]
+    wide = 2.8 if by_task else 3.3
+    axes = canvas(1, len(rates) + len(spreads), width=wide, height=1.0 + 0.4 * len(methods))
+    for place, (axis, (text, groups)) in enumerate(zip(axes, [*rates, *spreads], strict=True)):
+        _grouped(axis, names, groups)
+        axis.set_title(text)
+        if place < len(rates):
+            axis.set_xlim(0, 1.02)
+        if place:
+            axis.set_yticklabels([])
     handles, texts = axes[0].get_legend_handles_labels()
     axes[0].figure.legend(handles, texts, loc="outside lower center", ncols=len(texts))
-    for axis, value, text in (
-        (axes[1], recovered(LATENCY), "re-synthesis latency (round-eq.)"),
-        (axes[2], STALE, "stale-field AUC"),
-    ):
-        _grouped(axis, names, [(t, bars(s, _spreader(value))) for t, s in scopes])
-        axis.set_yticklabels([])
-        axis.set_title(text)
     caption = (
-        "Rates with 95 % bootstrap intervals over matched settings; latency over recovered "
-        "settings and stale AUC over all, mean and 1 s.d.; a cross: undefined, none recovered."
+        "Rates with 95 % bootstrap intervals over matched settings (none where all came out "
+        "alike); latency over recovered settings and stale AUC (trace mass per agent x rounds) "
+        "over all, mean and 1 s.d.; a cross: undefined, none recovered."
     )
     late = [row for row in rows if row.shock]
     return finish(axes, name, title, reading.caption(caption, late, recipe))
@@ -125,20 +139,20 @@ def _spreader(value: Value) -> Callable[[list[Row]], Bar]:
 @styled
 def sources(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw the three recoveries, latency and stale AUC of every decision source."""
-    return _three(rows, recipe, "attribution-sources", "Attribution to decision sources", False)
+    return _panels(rows, recipe, "attribution-sources", "Attribution to decision sources", False)
 
 
 @styled
 def components(rows: Sequence[Row], recipe: Recipe) -> Figure:
-    """Draw recovery, latency and stale AUC of every runtime variant, by task."""
+    """Draw recovery, outcome recovery, latency and stale AUC of every runtime variant, by task."""
     title = "Attribution to runtime components"
-    return _three(rows, recipe, "attribution-components", title, True)
+    return _panels(rows, recipe, "attribution-components", title, True)
 
 
 @styled
 def perturbations(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw the three recoveries, latency and stale AUC of every execution regime."""
-    return _three(rows, recipe, "perturbations", "Execution perturbations", False)
+    return _panels(rows, recipe, "perturbations", "Execution perturbations", False)
 
 
 def _defaults(
@@ -171,8 +185,8 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Figure:
     panels: tuple[tuple[str, list[Bar]], ...] = (
         ("quality / default", against(metric("score"))),
         ("messages / default", against(metric("messages"))),
-        ("recovery", [_rate(some, "recovery") for some in late]),
-        ("stale-field AUC", [_spread(some, STALE) for some in late]),
+        ("recovery (share)", [_rate(some, "recovery") for some in late]),
+        (_AREA, [_spread(some, STALE) for some in late]),
     )
     for axis, (text, bars) in zip(axes, panels, strict=True):
         (_dots if text.endswith("default") else _grouped)(axis, names, [(text, bars)])
@@ -182,7 +196,8 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Figure:
             axis.set_yticklabels([])
     caption = (
         "Quality and messages within each task and population relative to the default, averaged; "
-        f"recovery and stale AUC over {len(late[0])} Pursuit settings; dashed: the law's default."
+        f"recovery (95 % bootstrap) and stale AUC (mean and 1 s.d.) over {len(late[0])} Pursuit "
+        "settings; dashed: the law's default."
     )
     told = reading.caption(caption, rows, recipe)
     return finish(axes, "sensitivity", "Runtime-parameter sensitivity", told)

@@ -16,8 +16,8 @@ from waggle.evaluate.reorganization import around
 from waggle.evaluate.rows import Row
 from waggle.report import reading, settings
 from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
-from waggle.report.matching import label
-from waggle.report.reading import methods_of, task_of
+from waggle.report.matching import label, shown
+from waggle.report.reading import task_of
 from waggle.report.settings import of
 from waggle.report.story import told
 
@@ -28,23 +28,23 @@ _LONGEST = 30
 """Rounds after the injection that a panel shows at most."""
 
 
-def _late(rows: Sequence[Row], recipe: Recipe) -> tuple[list[str], list[str], list[Row]]:
-    """Return the methods, the tasks and the rows that have late counterevidence."""
+def _late(rows: Sequence[Row], recipe: Recipe) -> tuple[dict[str, str], list[str], list[Row]]:
+    """Return the methods and what they are called, the tasks, and the rows of counterevidence."""
     late = [row for row in rows if row.course]
     if not late:
         raise ConfigError("no episode with late counterevidence to draw; set `shock = true`")
     tasks = sorted({task_of(row) for row in late}, reverse=True)
-    return methods_of(late, recipe), tasks, late
+    return shown(late, recipe), tasks, late
 
 
-def _span(rows: Sequence[Row]) -> tuple[int, int]:
-    """Return the rounds to show: as far as half of the episodes reach."""
-    reach = sorted(len(row.course["old"]) - 1 - int(row.course["injection"][0]) for row in rows)
-    return -_BEFORE, min(_LONGEST, reach[len(reach) // 2])
+def span(rows: Sequence[Row]) -> tuple[int, int]:
+    """Return the rounds to show: as far as every episode reaches, so that a mean is of all."""
+    reach = min(len(row.course["old"]) - 1 - int(row.course["injection"][0]) for row in rows)
+    return -_BEFORE, min(_LONGEST, reach)
 
 
 def _line(axis: Any, rows: Sequence[Row], name: str, **style: Any) -> None:
-    first, last = _span(rows)
+    first, last = span(rows)
     values = around([row.course for row in rows], name, first, last)
     there = [(k, v) for k, v in zip(range(first, last + 1), values, strict=True) if v is not None]
     axis.plot([k for k, _ in there], [v for _, v in there], **style)
@@ -68,7 +68,8 @@ def _legend(axes: Sequence[Any]) -> None:
 @styled
 def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw commitment shares of the old and the new claim, by task and method."""
-    methods, tasks, late = _late(rows, recipe)
+    called, tasks, late = _late(rows, recipe)
+    methods = list(called)
     columns = min(5, len(methods))
     per_task = ceil(len(methods) / columns)
     axes = canvas(per_task * len(tasks), columns, width=2.0, height=1.65)
@@ -85,13 +86,16 @@ def course(rows: Sequence[Row], recipe: Recipe) -> Figure:
             _line(axis, own, name, color=color, label=text)
         _injection(axis)
         axis.set_ylim(-0.03, 1.03)
-        axis.set_title(f"{tasks[task]}\n{label(recipe, methods[method])}", fontsize=7.5)
+        axis.set_title(f"{tasks[task]}\n{called[methods[method]]}", fontsize=7.5)
         if method % columns == 0:
             axis.set_ylabel("share of agents")
         if place >= len(axes) - columns:
             axis.set_xlabel("rounds from injection")
     _legend(axes)
-    caption = f"Mean over the matched settings of each task; {_counts(late)} settings per panel."
+    caption = (
+        f"Mean over the matched settings of each task, {_counts(late)} per panel, as far as all of "
+        "them last; dashed: injection."
+    )
     told_of = reading.caption(caption, late, recipe)
     return finish(axes, "reorganization-course", "Commitment shares around the injection", told_of)
 
@@ -116,23 +120,26 @@ _ACTIVITY = (
 @styled
 def activity(rows: Sequence[Row], recipe: Recipe) -> Figure:
     """Draw challenge and synthesize activity and field mass around the injection."""
-    methods, tasks, late = _late(rows, recipe)
+    called, tasks, late = _late(rows, recipe)
     axes = canvas(len(tasks), len(_ACTIVITY), width=2.3, height=1.9)
     for place, axis in enumerate(axes):
         task, (name, text) = tasks[place // len(_ACTIVITY)], _ACTIVITY[place % len(_ACTIVITY)]
-        for number, method in enumerate(methods):
+        for number, (method, who) in enumerate(called.items()):
             own = [r for r in of(late, method) if task_of(r) == task]
             if own:
                 color = PALETTE[number % len(PALETTE)]
                 dashes = "-" if number < len(PALETTE) else "--"
-                _line(axis, own, name, color=color, label=label(recipe, method), linestyle=dashes)
+                _line(axis, own, name, color=color, label=who, linestyle=dashes)
         _injection(axis)
         axis.set_ylim(bottom=0)
         axis.set_title(f"{task}\n{text}", fontsize=7.5)
         if place >= len(axes) - len(_ACTIVITY):
             axis.set_xlabel("rounds from injection")
     _legend(axes)
-    caption = f"Mean over matched settings, {_counts(late)} per line; dashed: injection."
+    caption = (
+        f"Mean over matched settings, {_counts(late)} per line, as far as all of them last; "
+        "decisions per round; dashed: injection."
+    )
     title = "Activity and field mass around the injection"
     told_of = reading.caption(caption, late, recipe)
     return finish(axes, "reorganization-activity", title, told_of)
@@ -145,7 +152,7 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Figure:
     start = int(row.course["injection"][0])
     rounds = [k - start for k in range(len(row.course["old"]))]
     shown = [k for k, at in enumerate(rounds) if at >= -_BEFORE]  # to the end, where it is decided
-    axes = canvas(1, 3, width=2.7, height=2.1)
+    axes = canvas(1, 3, width=2.7, height=2.3)
     panels = (
         ("share of agents", _SHARES),
         ("decisions / agent", (("challenge", "Challenge", OLD), ("synthesize", "Synthesize", NEW))),
@@ -159,8 +166,11 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Figure:
         _injection(axis)
         axis.set_xlabel("rounds from injection")
         axis.set_title(text)
-        axis.legend()
-    caption = f"{label(recipe, row.method)} on {settings.cell_of(row)}, seed {row.seed}."
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=len(lines))
+    caption = (
+        f"{label(recipe, row.method)} on {settings.cell_of(row)}, seed {row.seed}, to its end; "
+        "decisions of every claim, per round; dashed: injection."
+    )
     title = "A representative reorganization"
     told_of = reading.caption(caption, [row], recipe)
     return finish(axes, "reorganization-trajectory", title, told_of)

@@ -13,9 +13,9 @@ from statistics import fmean
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import settings
-from waggle.report.matching import label, matched
-from waggle.report.reading import Value, mean, methods_of, metric, provenance
-from waggle.report.reorganization import LATENCY, STALE
+from waggle.report.matching import matched, shown
+from waggle.report.reading import Value, mean, metric, provenance
+from waggle.report.reorganization import AREA, LATENCY, STALE
 from waggle.report.settings import cell_of, effect, flag, macro, of, recovered, since
 from waggle.report.tables import Table, number
 
@@ -41,17 +41,17 @@ def relative(mine: Sequence[Row], other: Sequence[Row], value: Value) -> float |
 
 def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Execution perturbations over the matched settings, relative to the synchronous engine."""
-    names = methods_of(rows, recipe)
+    names = shown(rows, recipe)
     body = []
-    for method in names:
-        sync = settings.reference(recipe, method, names)
+    for method, called in names.items():
+        sync = settings.reference(recipe, method, list(names))
         if sync is None:
             continue
         mine, other = of(rows, method), of(rows, sync)
         lost = None if method == sync else effect(mine, other, flag("recovery"))
         body.append(
             (
-                label(recipe, method),
+                called,
                 number(relative(mine, other, metric("score")), 3),
                 *settings.recoveries(mine),
                 settings.points(lost),
@@ -77,10 +77,10 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
 
 def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Runtime parameters one at a time: quality and traffic relative to the default, recovery."""
-    names = methods_of(rows, recipe)
+    names = shown(rows, recipe)
     body = []
-    for method in names:
-        default = settings.reference(recipe, method, names)
+    for method, called in names.items():
+        default = settings.reference(recipe, method, list(names))
         if default is None:
             continue
         base = of(rows, default, shock=False)
@@ -88,7 +88,7 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
         late, before = of(rows, method), of(rows, default)
         body.append(
             (
-                label(recipe, method),
+                called,
                 number(relative(plain, base, metric("score")), 3),
                 number(relative(plain, base, metric("messages")), 3),
                 *settings.recoveries(late),
@@ -110,6 +110,7 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
         "quality and messages relative to the default within each task and population, averaged",
         "recovery and stale AUC: Pursuit with late counterevidence; Δ: configuration minus default "
         "on matched settings, 95 % paired bootstrap within cells, 10,000 resamples",
+        AREA,
         "a refresh interval is Pursuit's own: those configurations share the default's other runs",
         *provenance(rows, recipe),
     )

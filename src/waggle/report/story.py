@@ -14,10 +14,11 @@ from waggle.evaluate.rows import Row
 from waggle.report import settings
 from waggle.report.matching import label
 from waggle.report.reading import provenance, reference
+from waggle.report.reorganization import NEW
 from waggle.report.tables import Table
 
-_BEFORE, _AFTER = 3, 16
-"""Rounds around the injection that are told."""
+_BEFORE = 3
+"""Rounds before the injection that are told; after it all are, since the end decides."""
 
 
 def told(rows: Sequence[Row], recipe: Recipe) -> Row:
@@ -41,7 +42,7 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Table:
     """Tell the representative episode: a line per round and what happened in words."""
     row = told(rows, recipe)
     course, start = row.course, int(row.course["injection"][0])
-    shown = range(max(0, start - _BEFORE), min(len(course["old"]), start + _AFTER + 1))
+    shown = range(max(0, start - _BEFORE), len(course["old"]))
     body = tuple(_line(course, k, start, row.n) for k in shown)
     columns = (
         "round", "old claim", "new claim", "none", "challenges", "reopened", "syntheses",
@@ -53,9 +54,12 @@ def trajectory(rows: Sequence[Row], recipe: Recipe) -> Table:
         "chosen by rule: of the recovered settings at the smallest population (Pursuit where there "
         "is some), the one of median latency"
     )
-    return Table(
-        title, columns, body, (" ".join(sentences(row)), chosen, *provenance([row], recipe))
+    units = (
+        "rounds from the injection; shares of agents; challenges, reopened and syntheses: how many "
+        "agents, whatever the claim; field and stale mass and delivered messages: per agent"
     )
+    notes = (" ".join(sentences(row)), chosen, units, NEW, *provenance([row], recipe))
+    return Table(title, columns, body, notes)
 
 
 def _line(course: Mapping[str, Sequence[float]], k: int, start: int, n: int) -> tuple[str, ...]:
@@ -80,7 +84,9 @@ def sentences(row: Row) -> list[str]:
     if lead is None:
         text.append("The new claim never leads.")
     else:
-        text.append(f"The new claim first leads at {lead - start:+d}.")
+        text.append(
+            f"The new claim first leads at {lead - start:+d}{_lost(old, new, lead, start)}."
+        )
     latency = row.metrics.get("resynthesis_latency")
     if latency is not None:
         text.append(f"The first replacement takes {latency:.1f} round-equivalents.")
@@ -93,6 +99,16 @@ def sentences(row: Row) -> list[str]:
     text[-1] += "new one."
     verdict = "recovered" if row.metrics.get("recovery") == 1.0 else "did not recover"
     return [*text, f"The swarm {verdict}."]
+
+
+def _lost(old: Sequence[float], new: Sequence[float], lead: int, start: int) -> str:
+    """Say where a lead is lost again, and whether it comes back for good."""
+    behind = [k for k in range(lead, len(old)) if new[k] <= old[k]]
+    if not behind:
+        return " and keeps the lead"
+    back = behind[-1] + 1
+    text = f", loses the lead at {behind[0] - start:+d}"
+    return text if back == len(old) else f"{text} and has it for good from {back - start:+d}"
 
 
 def _peak(series: Sequence[float], start: int) -> int | None:

@@ -69,10 +69,10 @@ def test_other_methods_stay(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_training_and_diagnosis_left_comes_along(run: Path, tmp_path: Path) -> None:
-    for name in ("arms/scd-0.json", "diagnoses/nano.json"):
+    for name in ("arms/scd-0.json", "diagnoses/nano.json", "tune.json"):
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).write_text(f'{{"of": "{name}"}}')
-    assert archive(plan(), run, tmp_path / "small").copied == 2
+    assert archive(plan(), run, tmp_path / "small").copied == 3
     assert (tmp_path / "small" / "arms" / "scd-0.json").read_text() == '{"of": "arms/scd-0.json"}'
 
 

@@ -13,13 +13,13 @@ from waggle.cli.flags import Chosen, Flag
 from waggle.cli.shipping import ranks_of
 from waggle.cli.training import Ahead, Phases, beside, watching
 from waggle.core.errors import ConfigError
+from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
 
 if TYPE_CHECKING:
     from waggle.scd.search import Candidate
     from waggle.scd.team import Lost, Team
 
-FILE = "tune.json"
 _SHOWN = ("rank", "rate", "updates", "validation loss", "at update", "at the end", "seconds", "")
 
 
@@ -92,7 +92,7 @@ def tune(
     told = _told(planned, results, lost) | {"chosen": chosen, "command": command_line()}
     told["at the end of"] = choosing.at_end([(c.rate, c.rank) for c in planned], chosen)
     told["advice"] = choosing.advice(own, recipe, chosen)
-    (out / FILE).write_text(plain.dumps(told, indent=1), encoding="utf-8")
+    (out / SEARCH).write_text(plain.dumps(told, indent=1), encoding="utf-8")
     if json:
         console.dump(told)
     else:

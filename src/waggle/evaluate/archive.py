@@ -66,6 +66,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
         for method, rows in by_method.items():
             _pack(target / PACKED / f"{method}{SUFFIX}", rows)
         copied = sum(_copy(folder / name, target / name) for name in COPIED)
+        copied += _copy(folder, target, factorial.SEARCH)
         sessions.carry(folder, target)
     except OSError as error:
         raise ConfigError(
@@ -83,9 +84,9 @@ def _pack(path: Path, rows: Sequence[Row]) -> None:
     os.replace(partial, path)
 
 
-def _copy(source: Path, target: Path) -> int:
+def _copy(source: Path, target: Path, pattern: str = "*.json") -> int:
     """Copy the JSON files of a folder; return how many there are."""
-    files = sorted(source.glob("*.json"))
+    files = sorted(source.glob(pattern))
     if files:
         target.mkdir(parents=True, exist_ok=True)
     for path in files:

@@ -38,6 +38,8 @@ from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, hierarchical
 
 FOLDER = "arms"
+SEARCH = "tune.json"
+"""What `waggle tune` found; beside the arms it becomes a table."""
 ARMS = ("decision", "orbit", "field", "scd")
 MAX_BYTES = 64 << 20
 MAX_FILES = 1_000

@@ -15,7 +15,16 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, has_rows, read_rows
-from waggle.report import belonging, catalog, factorial, figure, held_out, reading, tables
+from waggle.report import (
+    belonging,
+    catalog,
+    factorial,
+    figure,
+    held_out,
+    reading,
+    searched,
+    tables,
+)
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.tables import Table
 
@@ -76,6 +85,7 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
     if rows and not counted.rows and not arms:
         raise ConfigError(_nothing(rows, counted.foreign))
     made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
+    made += searched.tables(folder) if arms else []
     notes = [*counted.notes, *belonging.foreign(counted.rows, recipe)]
     meta = _meta(counted.rows, [row for row in rows if row.error], notes) + measured
     played = _sessions(sessions.read(folder), recipe)
@@ -128,10 +138,9 @@ def _measured(rows: Sequence[Row] | None, folder: Path) -> list[str]:
 
 
 def _meta(rows: Sequence[Row], failed: Sequence[Row], notes: Sequence[str]) -> list[str]:
-    seeds = sorted({row.seed for row in rows})
     lines = [f"episodes: {len(rows):,}, failed: {len(failed)}"]
-    if seeds:
-        lines.append(f"seeds: {seeds[0]} to {seeds[-1]} ({len(seeds)})")
+    if rows:
+        lines.append(f"seeds: {reading.seeds_of(rows)}")
     lines += notes
     return lines + [f"failed: {row.method} {row.cell}: {row.error}" for row in failed[:20]]
 

@@ -13,6 +13,8 @@ from typing import Any
 from waggle.core.errors import ConfigError
 
 _CACHE = 32_768
+_SPACED = "a . b , c ! d ? do n't it 's we 've they 're I 'm"
+"""Has a space everywhere one would be tidied away."""
 UNSPELLED = b"\xff"
 """Stands for what no text contains."""
 
@@ -40,14 +42,21 @@ def _spell_pieces(token: str) -> bytes:
     return token.replace("\u2581", " ").encode()
 
 
+def _tidies(tokenizer: Any) -> bool:
+    """Whether decoding moves spaces about; some versions are told to and do not."""
+    if not getattr(tokenizer, "clean_up_tokenization_spaces", False):
+        return False
+    ids = tokenizer.encode(_SPACED, add_special_tokens=False)
+    return bool(tokenizer.decode(ids, skip_special_tokens=True) != _SPACED)
+
+
 class Vocabulary:
     """A tokenizer with cached canonical encodings and the byte spelling of every token."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self._spell = self._style(tokenizer)
-        tidies = getattr(tokenizer, "clean_up_tokenization_spaces", False)
-        self._plain = self._spell is _spell_byte_level and not tidies
+        self._plain = self._spell is _spell_byte_level and not _tidies(tokenizer)
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
         self._spellings: dict[int, bytes] = {}
         self._said: dict[int, bytes] = {}

@@ -88,7 +88,7 @@ def _reader(inner: Any) -> Piecewise:
         ValueError: where a tokenizer does something that is not reproduced here.
     """
     said = json.loads(inner.to_str())
-    if said["normalizer"] is not None or inner.padding is not None or inner.truncation is not None:
+    if _rewrites(said["normalizer"]) or inner.padding is not None or inner.truncation is not None:
         raise ValueError("texts are rewritten")
     encode = _merger(said["model"], inner.model)
     for pattern in reversed(_patterns(said["pre_tokenizer"])):
@@ -96,15 +96,16 @@ def _reader(inner: Any) -> Piecewise:
     return _marked(said["added_tokens"], encode)
 
 
+def _rewrites(normalizer: dict[str, Any] | None) -> bool:
+    """Whether texts are changed before they are cut; a sequence of nothing leaves them alone."""
+    if normalizer is None:
+        return False
+    return normalizer["type"] != "Sequence" or any(map(_rewrites, normalizer["normalizers"]))
+
+
 def _merger(said: dict[str, Any], model: Any) -> Piecewise:
-    """Return the encoding of one word."""
-    odd = (
-        "dropout",
-        "unk_token",
-        "continuing_subword_prefix",
-        "end_of_word_suffix",
-        "byte_fallback",
-    )
+    """Return the encoding of one word; what becomes of unknown letters is the model's business."""
+    odd = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
     if said["type"] != "BPE" or any(said.get(name) for name in odd):
         raise ValueError("merges depend on more than the word")
     return lambda word: tuple(token.id for token in model.tokenize(_letters(word)))

@@ -17,16 +17,22 @@ PREFIX = "Answer with one JSON record. " * 4
 
 
 def masked_greedy(model: Any, prompt: Prompt, constraint: Constraint) -> tuple[int, ...]:
-    """One token per step with transformers' forward; the mask leaves only what is allowed."""
+    """One token per step with transformers' forward; the mask leaves only what is allowed.
+
+    Where it leaves one token, that is the greedy one whatever the logits are.
+    """
     walk = constraint.walk()
     answer: list[int] = []
     while not walk.finished and len(answer) < prompt.max_new_tokens:
-        whole = torch.tensor([[*prompt.prefix, *prompt.tail, *answer]])
-        with torch.no_grad():
-            logits = model(whole).logits[0, -1]
-        allowed = torch.full_like(logits, float("-inf"))
-        allowed[list(walk.options().tokens)] = 0.0
-        token = int((logits + allowed).argmax())
+        options = walk.options().tokens
+        token = options[0]
+        if len(options) > 1:
+            whole = torch.tensor([[*prompt.prefix, *prompt.tail, *answer]])
+            with torch.no_grad():
+                logits = model(whole).logits[0, -1]
+            allowed = torch.full_like(logits, float("-inf"))
+            allowed[list(options)] = 0.0
+            token = int((logits + allowed).argmax())
         walk.take(token)
         answer.append(token)
     return tuple(answer)

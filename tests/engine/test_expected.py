@@ -51,13 +51,13 @@ def bound_answers(tiny: Any, record_grammar: Any) -> list[tuple[int, ...]]:
     bound = Engine(*tiny).constraint(record_grammar)
     return [
         masked_greedy(tiny[0], given(p, (), max_new_tokens=LIMIT), bound)
-        for p in prompts(tiny[1], 36)
+        for p in prompts(tiny[1], 24)
     ]
 
 
-@pytest.mark.parametrize("rows", [1, 7, 48])
+@pytest.mark.parametrize("rows", [1, 7, 24])
 def test_free_answers_are_greedy_whatever_is_expected(tiny: Any, rows: int) -> None:
-    batch = prompts(tiny[1], 12 if rows == 1 else 48)
+    batch = prompts(tiny[1], 12 if rows == 1 else 24)
     want = [reference(*tiny, prompt) for prompt in batch]
     asked = [given(p, spoiled(w, i)) for i, (p, w) in enumerate(zip(batch, want, strict=True))]
     for engine in engines(tiny, rows):
@@ -84,13 +84,13 @@ def test_a_right_expectation_takes_one_pass(tiny: Any, record_grammar: Any) -> N
         assert [d.tokens for d in again] == [d.tokens for d in first]
 
 
-@pytest.mark.parametrize("rows", [1, 7, 48])
+@pytest.mark.parametrize("rows", [1, 7, 24])
 @pytest.mark.parametrize("limit", [LIMIT, 11])
 def test_bound_answers_are_masked_greedy_whatever_is_expected(
     tiny: Any, record_grammar: Any, bound_answers: Any, rows: int, limit: int
 ) -> None:
     tokenizer = tiny[1]
-    count = 12 if rows == 1 else 36
+    count = 12 if rows == 1 else 24
     batch = prompts(tokenizer, count)
     # A limit cuts an answer and changes nothing before.
     want = [answer[:limit] for answer in bound_answers[:count]]
@@ -123,7 +123,7 @@ def test_a_prompt_of_one_token_may_have_its_answer_expected(tiny: Any, record_gr
 
 def test_who_foretells_nothing_is_not_listened_to(tiny: Any) -> None:
     engine = Engine(*tiny, max_rows=16)
-    batch = [given(p, (1, 2, 3) * 9, max_new_tokens=NEW) for p in prompts(tiny[1], 64)]
+    batch = [given(p, (1, 2, 3) * 9, max_new_tokens=NEW) for p in prompts(tiny[1], 48)]
     want = [reference(*tiny, prompt) for prompt in batch]
     assert engine.expects
     for _ in range(4):

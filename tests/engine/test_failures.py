@@ -13,7 +13,7 @@ from waggle.engine.engine import Engine
 from waggle.engine.request import Prompt
 
 
-def long_prompts(tokenizer: Any, number: int, new: int = 60) -> list[Prompt]:
+def long_prompts(tokenizer: Any, number: int, new: int = 24) -> list[Prompt]:
     """Prompts for which the caches have to grow."""
     prefix = ids(tokenizer, PREFIX * 2)
     return [
@@ -44,7 +44,7 @@ def test_what_follows_a_failure_is_right(
     )
     # One more than there are rows.
     short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
-    batches = [longer, short, long_prompts(tiny[1], 9, 200), longer]
+    batches = [longer, short, long_prompts(tiny[1], 2, 200), longer]
     wanted = [[reference(*tiny, prompt) for prompt in batch] for batch in batches]
 
     def found(some: list[Prompt]) -> list[tuple[int, ...]]:

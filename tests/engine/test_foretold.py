@@ -28,7 +28,7 @@ def requests() -> list[Request]:
         case = Case(substrate, task, 8, 10_050, 4)
         law = Listening(plugins.get_law("expert"))
         Engine(plugins.get_substrate(substrate).open(case), law, case, order="canonical").play()
-        found += [Request(view) for view, _ in law.heard[5::6]]
+        found += [Request(view) for view, _ in law.heard[5::12]]
     return found
 
 

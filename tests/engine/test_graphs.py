@@ -48,12 +48,12 @@ def row_engine(
     return engine
 
 
-@pytest.mark.parametrize("rows", [1, 3, 8, 24])
+@pytest.mark.parametrize("rows", [1, 3, 24])
 @pytest.mark.parametrize("speculate", [True, False])
 @pytest.mark.parametrize("static", [True, False])
 def test_steps_are_greedy(tiny: Any, rows: int, speculate: bool, static: bool) -> None:
     engine = row_engine(tiny, rows, static, speculate=speculate)
-    batch = prompts(tiny[1], min(24, 6 * rows))
+    batch = prompts(tiny[1], min(24, 4 + 2 * rows))
     want = [reference(*tiny, prompt) for prompt in batch]
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == want
@@ -68,7 +68,7 @@ def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
     """Answers that end early, at once, within a stretch and beyond several; slots are reused."""
     engine = row_engine(tiny, rows, rolls=True, speculate=False)
     model, tokenizer = tiny
-    turns = min(4, rows)
+    turns = 4 if rows > 3 else 1
     free = [
         Prompt(p.tail, p.prefix, max_new_tokens=length)
         for p, length in zip(

@@ -83,7 +83,7 @@ def test_fused_steps_are_greedy(tiny: Any, rows: int) -> None:
     backend = engine.backend
     assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
     backend.store.mixer = made = Plainly()
-    batch = prompts(tiny[1], min(24, 6 * rows))
+    batch = prompts(tiny[1], min(24, 4 + 2 * rows))
     want = [reference(*tiny, prompt) for prompt in batch]
     assert [done.tokens for done in engine.generate(batch)] == want
     assert made.steps and made.placed > made.steps

@@ -97,7 +97,7 @@ def test_portions_never_show_in_answers(
     ]
     monkeypatch.setattr(flights, "LEAST", 2)
     for rolls in (True, False):
-        for rows in (3, 8, 17):
+        for rows in (3, 17):
             engine = row_engine(tiny, rows, rolls=rolls)
             assert flights.portion(rows, True) < rows or rows < 4
             assert [done.tokens for done in engine.generate(expected)] == want

@@ -59,8 +59,8 @@ ENGINES: dict[str, Callable[[Any], Engine]] = {
 
 def mixture(tokenizer: Any, engine: Engine, grammar: Any) -> list[Prompt]:
     """Free and constrained prompts of several prefixes and lengths; more than there are slots."""
-    free = [*prompts(tokenizer, 14), *long_prompts(tokenizer, 6, new=30)]
-    bound = prompts(tokenizer, 14, grammar=engine.constraint(grammar))
+    free = [*prompts(tokenizer, 14, 24), *long_prompts(tokenizer, 6, new=30)]
+    bound = prompts(tokenizer, 14, 24, grammar=engine.constraint(grammar))
     return [prompt for pair in zip(free, bound, strict=False) for prompt in pair] + free[14:]
 
 
@@ -113,7 +113,7 @@ def test_stretches_that_do_not_fit_are_rolled_with_fewer_rows(
     tiny: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = row_engine(tiny, 12, rolls=True, speculate=False)
-    batch, want = plain(tiny, 30)
+    batch, want = plain(tiny, 15)
     short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, ends: len(rows), 4)
     assert [done.tokens for done in engine.generate(batch)] == want and short.failed
 

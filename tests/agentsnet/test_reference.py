@@ -37,19 +37,22 @@ ANCHORS = {
 
 
 @needs_golden
-def test_the_table_of_anchors_is_reproduced() -> None:
+@pytest.mark.parametrize(
+    ("draws", "near"), [(25, 0.06), pytest.param(100, 0.03, marks=pytest.mark.slow)]
+)
+def test_the_table_of_anchors_is_reproduced(draws: int, near: float) -> None:
     graphs = [graph for graph in load_folder(GRAPHS).values() if graph.n in (8, 16)]
-    rows = {(row.task, row.protocol): row for row in reference_table(graphs, 100)}
+    rows = {(row.task, row.protocol): row for row in reference_table(graphs, draws)}
     for key, (eight, sixteen, soft, messages) in ANCHORS.items():
         row = rows.pop(key)
-        assert row.strict[8] == pytest.approx(eight, abs=0.03), key
-        assert row.strict[16] == pytest.approx(sixteen, abs=0.03), key
-        assert row.soft == pytest.approx(soft, abs=0.03), key
-        assert row.messages_per_agent == pytest.approx(messages, abs=0.06), key
+        assert row.strict[8] == pytest.approx(eight, abs=near), key
+        assert row.strict[16] == pytest.approx(sixteen, abs=near), key
+        assert row.soft == pytest.approx(soft, abs=near), key
+        assert row.messages_per_agent == pytest.approx(messages, abs=2 * near), key
     # The lone leader is a pure sampling row: N (1/N) (1 - 1/N)^(N-1) is its exact value.
     (lone,) = rows.values()
     for n in (8, 16):
-        assert lone.strict[n] == pytest.approx((1 - 1 / n) ** (n - 1), abs=0.05)
+        assert lone.strict[n] == pytest.approx((1 - 1 / n) ** (n - 1), abs=near + 0.02)
 
 
 def test_priorities_are_unique_and_named_by_the_draw() -> None:

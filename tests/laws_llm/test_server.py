@@ -118,7 +118,7 @@ class Particular:
 
 @pytest.mark.parametrize("law", [Particular, lambda: plugins.get_law("nano")])
 def test_a_law_of_canonical_order_is_served_to_callers_of_any_order(serve: Any, law: Any) -> None:
-    case = Case("beacon", "beacon", 6, 10_003, 4)
+    case = Case("beacon", "beacon", 5, 10_003, 3)
     found = []
     for played in (law(), ChatLaw(serve(law()), "m")):
         memory = Memory()

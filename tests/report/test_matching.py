@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +139,9 @@ def test_paired_differences_by_setting() -> None:
     assert table.rows[1] == ("quiet", *["+25.0 [+25.0, +25.0]"] * 8, "48")
 
 
+@cache
 def everything() -> tuple[Recipe, list[Row]]:
-    """A run that has rows for every table and figure."""
+    """A run that has rows for every table and figure, made once."""
     from tests.report.test_reorganization import course
 
     recipe = sheets.recipe(
@@ -169,8 +171,13 @@ def test_every_table_says_command_seeds_teacher_and_backbone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(catalog.FIGURES))
-def test_every_figure_says_command_seeds_teacher_and_backbone(name: str) -> None:
+def test_every_figure_says_command_seeds_teacher_and_backbone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe, rows = everything()
+    if name not in ("perturbations", "sensitivity"):
+        # It is saved in tests of its own; that takes most of the time, and captions none of it.
+        monkeypatch.setattr("waggle.report.figure._bytes", lambda *_: b"")
     caption = catalog.figure(name)(rows, recipe).caption
     assert all(said in caption for said in SAID), caption
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from waggle import plugins, shipped
@@ -67,8 +68,9 @@ def test_every_first_decode_is_admitted_and_most_are_the_teachers(nano: Law) -> 
 
 
 def test_a_relabelled_swarm_gives_the_relabelled_trajectory(nano: Law) -> None:
-    substrate = plugins.get_substrate(CASE.substrate)
+    case = msgspec.structs.replace(CASE, n=6, rounds=4)
+    substrate = plugins.get_substrate(case.substrate)
     found = relabelling(
-        substrate, Unmetered(nano), CASE, order="canonical", engines=("sync",), regimes=REGIMES[:1]
+        substrate, Unmetered(nano), case, order="canonical", engines=("sync",), regimes=REGIMES[:1]
     )
     assert found is None

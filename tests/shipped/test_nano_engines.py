@@ -16,7 +16,7 @@ from waggle.runtime.replay import first_difference
 from waggle.testing.episodes import play
 
 pytest.importorskip("torch")
-SILO = Case("silo", "III-26", 6, 10_000, 8, True)
+SILO = Case("silo", "III-26", 4, 10_000, 8, True)
 PURSUIT = Case("swarmbench", "pursuit", 8, 10_001, 23, True)
 
 

@@ -81,8 +81,8 @@ def mean_reach(schedule: str, n: int, rounds: int, graphs: int) -> tuple[float, 
         ("oracle-greedy", 32, 9, None, 82),
         ("oracle-greedy", 64, 12, None, 97),
         ("edge-coloured", 32, 9, 99.7, 97),
-        ("edge-coloured", 64, 9, 95, 38),
-        ("edge-coloured", 128, 9, 77, 0),
+        pytest.param("edge-coloured", 64, 9, 95, 38, marks=pytest.mark.slow),
+        pytest.param("edge-coloured", 128, 9, 77, 0, marks=pytest.mark.slow),
     ],
 )
 def test_reach_reproduces_table_c(

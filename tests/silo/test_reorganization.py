@@ -45,7 +45,7 @@ def test_when_to_commit_and_when_to_reopen_matter() -> None:
     assert scores("I-05", 8, Rule(reopening))["score"] == patient == 1
 
 
-@pytest.mark.parametrize("n", [32, 64])
+@pytest.mark.parametrize("n", [32, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("task", ["III-26", "I-05"])
 def test_the_expert_reorganizes_and_only_with_conflict_and_reversibility(task: str, n: int) -> None:
     case = Case("silo", task, n, SEED, shock=True)

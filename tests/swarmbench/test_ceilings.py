@@ -50,23 +50,23 @@ def test_flooding_reaches_beyond_contacts_somewhere() -> None:
 
 
 def test_words_of_food_bring_food_home() -> None:
-    cases = [case("foraging", 16, seed) for seed in (10_000, 10_001, 10_002)]
+    cases = [case("foraging", 16, seed) for seed in (10_000, 10_001)]
     silent = sum(play_told(each, "nobody") for each in cases)
     assert sum(play_told(each, "everyone") for each in cases) > silent
 
 
 def test_rows_are_paired_with_telling_nobody() -> None:
-    rows = told_table(("pursuit",), (8,), range(10_000, 10_003))
+    rows = told_table(("pursuit",), (8,), range(10_000, 10_002))
     assert [row.told for row in rows] == list(REACHES)
     silent = rows[0]
     assert silent.above_private[:3] == (0, 0, 0)
     for row in rows:
         assert row.above_private.mean == pytest.approx(row.score - silent.score)
-        assert row.above_private.units == 3
+        assert row.above_private.units == 2
 
 
 def test_hearing_after_the_round_is_another_episode_than_hearing_at_once() -> None:
-    cases = [case("pursuit", 32, seed) for seed in (10_100, 10_101, 10_102)]
+    cases = [case("pursuit", 32, seed) for seed in (10_100, 10_101)]
     late = [play_told(each, "contacts late") for each in cases]
     assert late != [play_told(each, "contacts") for each in cases]
 

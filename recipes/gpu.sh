@@ -14,7 +14,7 @@
 #   recipes/gpu.sh factorial-nano     the same of nano
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # Not side by side: the two factorials (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2
-# 30), nor either of them with more than one other step.
+# 46), nor either of them with more than one other step.
 # WAGGLE is the command (waggle), LANES the processes of a law (4), WORKERS those of a harvest (14), DRY=1
 # prints what would be run. Rows and records lie in runs/; logs are what the commands print.
 set -euo pipefail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from waggle.scd import captured, flats
 from waggle.scd.captured import Captured, shape, tensors
 from waggle.scd.checkpoint import TrainError
 from waggle.scd.flat import Flat
+from waggle.scd.sprint import Sprint
 
 
 class Again:
@@ -103,3 +105,21 @@ def test_work_that_cannot_be_recorded_is_one_line(
         run(pass_of(2))
     assert "\n" not in str(error.value)
     assert str(error.value).endswith(f"or try without {name}" if name else "in [run]")
+
+
+def test_updates_that_are_never_recorded_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Captured, "_record", by_doing)
+    trainer = object.__new__(Sprint)
+    trainer._warned, done = False, []
+    monkeypatch.setattr(trainer, "_work", lambda batch: done.append(len(batch)) or {})
+    trainer._captured = Captured(lambda shown: trainer._work([shown]))
+    first, second = pass_of(1), pass_of(2, 3)
+    trainer._done([first])
+    with pytest.warns(
+        UserWarning, match=f"2 passes .* above its {first.read + second.read} tokens"
+    ):
+        trainer._done([first, second])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trainer._done([first, second])
+    assert done == [1, 2, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -30,6 +31,7 @@ class FlatTrainer(Trainer, Generic[P]):
     ) -> None:  # fmt: skip
         super().__init__(student, heads, plan, folder, watch=watch, processes=processes)
         self._captured: Captured[P] | None = None
+        self._warned = False
         if self._replays:
             self._captured = Captured(lambda shown: self._work([shown]))
 
@@ -69,8 +71,21 @@ class FlatTrainer(Trainer, Generic[P]):
     def _done(self, batch: Any) -> Sums:
         """Do an update; one that is a single pass is replayed if its shape was met before."""
         if self._captured is None or len(batch) != 1:
+            self._warn(batch)
             return self._work(batch)
         return {**self._captured(batch[0]), **counts(batch[0])}
+
+    def _warn(self, batch: Any) -> None:
+        """Say once that updates are in vain asked to be recorded: a user sees nothing but time."""
+        if self._captured is None or self._warned:
+            return
+        self._warned = True
+        read = sum(int(counts(shown)["tokens.read"]) for shown in batch)
+        warnings.warn(
+            f"an update of {len(batch)} passes is not recorded, which makes it slower: raise "
+            f"tokens_per_pass in [run] above its {read:,} tokens, or set capture = false",
+            stacklevel=3,
+        )
 
     def _measure(self) -> tuple[float, float]:
         self.student.model.eval()

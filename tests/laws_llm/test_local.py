@@ -10,6 +10,7 @@ pytest.importorskip("torch", reason="needs the llm extra")
 import torch
 
 from tests.laws_llm.conftest import played
+from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.canon import encode_view
 from waggle.core.decode import parse
@@ -62,6 +63,14 @@ def test_free_answers_are_those_of_generate(tiny: Any, beacon_views: Any) -> Non
         answer = tokenizer.decode(found[0, ids.shape[1] :], skip_special_tokens=True)
         assert decode.output == answer
         assert decode.usage.input_tokens == ids.shape[1]
+
+
+def test_an_untaught_backbone_babbles_no_longer_than_it_may(beacon_views: Any) -> None:
+    law = plugins.get_law("zero-shot", model="tiny-random", max_new_tokens=5)
+    decode = law.decide([Request(beacon_views[0])])[0]
+    assert 1 <= decode.usage.output_tokens <= 5
+    with pytest.raises(ConfigError, match="max_new_tokens"):
+        plugins.get_law("zero-shot", max_new_tokens=0)
 
 
 def test_no_grammar_is_built_where_nothing_is_drafted(

@@ -173,10 +173,17 @@ class LocalLaw:
 
 
 def zero_shot(
-    model: str = DEFAULT, device: str = "auto", dtype: str = "auto", max_rows: int | None = None
+    model: str = DEFAULT,
+    device: str = "auto",
+    dtype: str = "auto",
+    max_rows: int | None = None,
+    max_new_tokens: int = 256,
 ) -> LocalLaw:
-    """Return the backbone as it is, decoding freely."""
-    return _named("zero-shot", LocalLaw(model, device=device, dtype=dtype, max_rows=max_rows))
+    """Return the backbone as it is, decoding freely up to so many tokens: untaught, it babbles."""
+    law = LocalLaw(
+        model, device=device, dtype=dtype, max_rows=max_rows, max_new_tokens=max_new_tokens
+    )
+    return _named("zero-shot", law)
 
 
 def zero_shot_constrained(

@@ -10,7 +10,7 @@ from typing import Literal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from waggle.cli import console
-from waggle.cli.flags import Chosen, ChosenSizes, Flag
+from waggle.cli.flags import Chosen, ChosenSizes, Flag, words
 from waggle.core.errors import ConfigError
 from waggle.evaluate import costs, executors, plan, weights
 from waggle.evaluate.again import Again
@@ -87,9 +87,7 @@ def evaluate(
     cells = whole = plan.cells(chosen)
     place = out or Path("runs") / recipe.stem
     if methods or tasks or n or seeds is not None:
-        cells = select(
-            cells, methods=_words(methods), tasks=_words(tasks), n=_sizes(n), seeds=seeds
-        )
+        cells = select(cells, methods=words(methods), tasks=words(tasks), n=_sizes(n), seeds=seeds)
     if dry_run:
         done = Again(place, cells).done(width) if again else finished_rows(place)
         return _count(cells, done, json=json)
@@ -181,13 +179,9 @@ def _merge(
     return 0
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def _sizes(text: str) -> list[int]:
     try:
-        return [int(word) for word in _words(text)]
+        return [int(word) for word in words(text)]
     except ValueError:
         raise ConfigError(f"--n takes population sizes such as 16,32, not {text!r}") from None
 

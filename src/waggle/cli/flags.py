@@ -22,3 +22,8 @@ Chosen: TypeAlias = Annotated[str, Parameter(show_default=False)]
 """A part of what there is; all of it if unset."""
 ChosenSizes: TypeAlias = Annotated[str, Parameter(name=("-n", "--n"), show_default=False)]
 """The same of swarm sizes."""
+
+
+def words(text: str) -> list[str]:
+    """Return what a choice names."""
+    return [word.strip() for word in text.split(",") if word.strip()]

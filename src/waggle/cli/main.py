@@ -64,6 +64,7 @@ COMMANDS = {
     "check substrate": Command("waggle.cli.check:substrate", "Prove that a substrate is sound."),
     "check law": Command("waggle.cli.check:law", "Prove that a law is sound."),
     "check record": Command("waggle.cli.check:record", "Check that a record file is whole."),
+    "check rows": Command("waggle.cli.recheck:rows", "Play some rows of rules again."),
     "check vectors": Command("waggle.cli.vectors:vectors", "Compare with recorded vectors."),
     "check graphs": Command("waggle.cli.vectors:graphs", "Check AgentsNet graph files."),
     "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
@@ -85,7 +86,7 @@ GROUPS = {
     "law": "Make a trained law ship, with its model card.",
     "models": "Fetch, list and locate the weights that laws can run on.",
     "bound": "Ceilings: what exchange without a law reaches on the same cases.",
-    "check": "Prove that a substrate, a law, vectors, graph files or a record are sound.",
+    "check": "Prove that a substrate, a law, vectors, graph files, a record or rows are sound.",
     "bench": "Measure speed on this machine.",
 }
 

@@ -24,7 +24,7 @@ from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import record_path
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import Row, RowFile, alike, read_rows
+from waggle.evaluate.rows import Row, RowFile, alike, succeeded
 from waggle.evaluate.runner import RECORDS, finished_rows
 from waggle.evaluate.weights import Key, clash, listed
 
@@ -56,7 +56,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     """
     wanted = {(cell.method, cell.id): cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
-    theirs = _finished(other)
+    theirs = succeeded(other)
     known_as = _found(wanted, theirs, other)
     mine = {key: msgspec.structs.replace(theirs[k], method=key[0]) for key, k in known_as.items()}
     both = [key for key in wanted if key in mine and key in here]
@@ -132,10 +132,6 @@ def _clash(
         f"{rows:,} rows of {method}, played by the weights {listed(theirs)}, {beside}{more}; take "
         "them in place of those here with --again --merge, or leave the method out with --methods"
     )
-
-
-def _finished(folder: Path) -> dict[tuple[str, str], Row]:
-    return {(row.method, row.cell): row for row in read_rows(folder) if not row.error}
 
 
 def _name(row: Row) -> str:

@@ -165,6 +165,15 @@ def _row_of_cut(line: bytes) -> Row | None:
         return None
 
 
+def succeeded(folder: Path) -> dict[tuple[str, str], Row]:
+    """Return the rows of a run directory or an archive that did not fail, by method and id.
+
+    Raises:
+        RecordError: as `read_rows`.
+    """
+    return {(row.method, row.cell): row for row in read_rows(folder) if not row.error}
+
+
 def read_rows(folder: Path, start: int = 0) -> list[Row]:
     """Read the rows of a run directory; the last row of a cell and method counts.
 

@@ -20,7 +20,7 @@ from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
 from waggle.evaluate.plan import Cell, Keep
-from waggle.evaluate.rows import Row, RowFile, alike, has_rows, read_rows, row_of
+from waggle.evaluate.rows import Row, RowFile, alike, has_rows, read_rows, row_of, succeeded
 from waggle.evaluate.selection import by_seed
 from waggle.evaluate.thin import Kept
 from waggle.runtime.records import read
@@ -185,9 +185,7 @@ def finished(folder: Path) -> set[tuple[str, str]]:
 
 def finished_rows(folder: Path) -> dict[tuple[str, str], Row]:
     """Return the rows of finished cells by method and id, as `finished` finds them."""
-    if not has_rows(folder):
-        return {}
-    return {(row.method, row.cell): row for row in read_rows(folder) if not row.error}
+    return succeeded(folder) if has_rows(folder) else {}
 
 
 def _groups(todo: Sequence[Cell], width: int | None) -> list[Part]:

@@ -10,8 +10,9 @@ import pytest
 from tests.engine.test_exactness import prompts
 from waggle.engine import collector, workload
 from waggle.engine.engine import Engine
-from waggle.engine.grammar import Grammar, State
+from waggle.engine.grammar import Grammar
 from waggle.engine.request import Prompt
+from waggle.engine.states import State
 
 
 def test_collection_is_off_within_and_as_before_after() -> None:

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from waggle.engine.draft import ORDER, Habits
 from waggle.engine.echoes import Context, Trail
-from waggle.engine.grammar import State
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
 from waggle.engine.rows import Row
+from waggle.engine.states import State
 
 _Point: TypeAlias = tuple[State, Context, int, int | None, tuple[int, ...]]
 """A choice on the way: its state, the tokens before it, what was guessed (-1: nothing), what the

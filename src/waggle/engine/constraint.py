@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from waggle.engine import looks
-from waggle.engine.grammar import END, Grammar, State, merge
+from waggle.engine.grammar import Grammar
 from waggle.engine.looks import NOTHING, Look, Memo
+from waggle.engine.states import END, State, merge
 from waggle.engine.vocabulary import Vocabulary
 
 
@@ -99,7 +100,10 @@ class Constraint:
         if known is None:
             after = self.follow(state, token)
             assert after is not None, "an offered token leads somewhere"
-            known = leaps[token] = self.jump(after)
+            known = self.jump(after)
+            # Grammars that have this state in common go different ways behind a gate.
+            if not self.grammar.parts(state, self.vocabulary.spelling(token)):
+                leaps[token] = known
         return known
 
     def jump(self, state: State) -> tuple[State, tuple[int, ...]]:

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from waggle.engine.constraint import Constraint
 from waggle.engine.echoes import Context, Echo, Trail
-from waggle.engine.grammar import State
 from waggle.engine.passes import Pace
+from waggle.engine.states import State
 
 ORDER = 3
 """Tokens of context that select a remembered continuation; two serve where three are new."""

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.draft import Habits
-from waggle.engine.grammar import State
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
+from waggle.engine.states import State
 
 
 class _Turn(NamedTuple):

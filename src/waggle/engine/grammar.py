@@ -13,7 +13,6 @@ admissible string can be spelled.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.core.forms import (
@@ -24,61 +23,11 @@ from waggle.core.forms import (
     Text,
 )
 from waggle.engine.form_making import as_form, enumerable, escaped, measured, radix, spells
+from waggle.engine.openings import is_common, is_far, is_shared, opening
+from waggle.engine.states import END, Found, Gate, Item, Rest, State, merge
 
 MAX_COMMON = 40_000
 """Rests and states that grammars have in common, of about a kilobyte each."""
-
-Item = tuple[bytes, "Rest | State | None"]
-"""A label to be spelled and what follows: a rest, a state a walk has narrowed to, or the end."""
-
-
-class State:
-    """Where a walk stands: the labels still to be spelled, and whether it may stop here.
-
-    States are told apart by identity; `memo` and `ahead` hold what has been found out about this
-    one: what may follow, and the shape of the text behind it.
-    """
-
-    __slots__ = ("accepting", "ahead", "items", "memo")
-
-    def __init__(self, items: tuple[Item, ...], accepting: bool) -> None:
-        self.items = items
-        self.accepting = accepting
-        self.memo: Any = None
-        self.ahead: Any = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing can follow."""
-        return not self.items
-
-
-END = State((), True)
-"""The state after a complete string."""
-
-
-class Rest:
-    """A form still to be spelled and what follows it; told apart by identity."""
-
-    __slots__ = ("after", "forced", "form", "shared", "state")
-
-    def __init__(self, form: GrammarNode, after: Rest | None, shared: bool) -> None:
-        self.form = form
-        self.after = after
-        self.shared = shared
-        """Whether other grammars have this very rest."""
-        self.state: State | None = None
-        self.forced: tuple[bytes, Rest | None] | None = None
-
-
-class Found:
-    """What has been unfolded: rests by form and what follows, and states within labels."""
-
-    __slots__ = ("behind", "rests")
-
-    def __init__(self) -> None:
-        self.rests: dict[tuple[int, int], Rest] = {}
-        self.behind: dict[Item, State] = {}
 
 
 class Common:
@@ -92,7 +41,8 @@ class Common:
 
     def found(self) -> Found:
         """Return what has been unfolded so far; grammars keep what they began with."""
-        if len(self._found.rests) + len(self._found.behind) > MAX_COMMON:
+        found = self._found
+        if len(found.rests) + len(found.behind) + len(found.openings) > MAX_COMMON:
             self._found = Found()
         return self._found
 
@@ -112,7 +62,8 @@ class Grammar:
         """Take a form that is known to be sound; its size is measured when it is asked for."""
         self._form, self._size = form, size
         self._own, self._common = Found(), Found() if common is None else common.found()
-        self._root: Rest | None = self._rest(form, None, _is_common(form))
+        first = None if common is None else self._opened(form)
+        self._root = self._rest(form, None, is_common(form)) if first is None else first
 
     @staticmethod
     def of(form: GrammarNode | str) -> Grammar:
@@ -138,6 +89,43 @@ class Grammar:
         """Return the state before the first byte."""
         return self.closure(self._root)
 
+    def _opened(self, form: GrammarNode) -> State | None:
+        """Return the first state of all forms that are like this one up to its own part."""
+        found = opening(form)
+        if found is None:
+            return None
+        key = found.key
+        known = self._common.openings.get(key)
+        if known is None:
+            if not is_shared(found):
+                return None
+            items: dict[Item, None] = {}
+            close = self._rest(found.close, None, True)
+            empty = [self._unfold(option, close, items, True) for option in found.options]
+            items[escaped(found.lead.text), Gate(found.lead, None, False)] = None
+            if not is_far([label for label, _ in items]):
+                return None
+            choice = State(tuple(items), any(empty))
+            known = State(((escaped(found.head.text), choice),), False), found
+            self._common.openings[key] = known
+        return known[0]
+
+    def _gated(self) -> Rest | None:
+        """Return what this grammar has for itself behind the gate."""
+        found = opening(self._form)
+        assert found is not None, "only an opening has a gate"
+        return self._chain((found.own, found.behind), self._rest(found.close, None, True), False)
+
+    def parts(self, state: State, data: bytes) -> bool:
+        """Whether some bytes lead from a state towards what each grammar has for itself."""
+        for label, target in state.items:
+            past = data.startswith(label)
+            if isinstance(target, Gate) and (past or label.startswith(data)):
+                return True
+            if past and isinstance(target, State) and self.parts(target, data[len(label) :]):
+                return True
+        return False
+
     def closure(self, target: Rest | State | None) -> State:
         """Return the state in which something is still to be spelled."""
         if target is None:
@@ -145,6 +133,8 @@ class Grammar:
         if isinstance(target, State):
             return target
         if target.state is None:
+            if isinstance(target, Gate):
+                return self.closure(self._gated())
             items: dict[Item, None] = {}
             accepting = self._spread(target.form, target.after, items, target.shared)
             target.state = State(tuple(items), accepting)
@@ -169,7 +159,7 @@ class Grammar:
         self, parts: tuple[GrammarNode, ...], after: Rest | None, shared: bool
     ) -> Rest | None:
         for part in reversed(parts):
-            common = shared or ((after is None or after.shared) and _is_common(part))
+            common = shared or ((after is None or after.shared) and is_common(part))
             after = self._rest(part, after, common)
         return after
 
@@ -177,7 +167,7 @@ class Grammar:
         self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
     ) -> bool:
         """Add what a form may begin with; whether all of it may also be nothing."""
-        if _is_common(form) and (after is None or after.shared):  # unfolded for all, once
+        if is_common(form) and (after is None or after.shared):  # unfolded for all, once
             state = self.closure(self._rest(form, after, True))
             items.update(dict.fromkeys(state.items))
             return state.accepting
@@ -260,15 +250,3 @@ class Grammar:
         """Whether the text is one of the admissible strings."""
         state = self.advance(self.start(), text.encode())
         return state is not None and state.accepting
-
-
-def _is_common(form: GrammarNode) -> bool:
-    return isinstance(form, Sequence) and form.common
-
-
-def merge(states: list[State]) -> State:
-    """Return the state that allows what any of the states allows."""
-    if len(states) == 1:
-        return states[0]
-    items = dict.fromkeys(item for state in states for item in state.items)
-    return State(tuple(items), any(state.accepting for state in states))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waggle.engine.form_making import common_prefix
-from waggle.engine.grammar import END, Grammar, State
+from waggle.engine.grammar import Grammar
+from waggle.engine.openings import LOOKAHEAD
+from waggle.engine.states import END, State
 from waggle.engine.vocabulary import Vocabulary
 
-LOOKAHEAD = 8
-"""Bytes spelled past the forced text, so that a token is not cut by the end of the lookahead."""
 MAX_LEAVES = 96
 """Continuations encoded at one point; beyond it the lookahead is shortened."""
 MAX_KEPT = 500_000

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, refused
+from waggle.evaluate import plan
 
 RECIPE = """
 title = "Laws"
@@ -38,12 +41,12 @@ def run(waggle: Command, tmp_path: Path) -> Path:
     return out
 
 
-def spoil(run: Path, method: str) -> None:
-    """Make every row of a method that of another episode."""
+def change(run: Path, method: str, how: Callable[[dict[str, Any]], object]) -> None:
+    """Change every row of a method."""
     lines = [json.loads(line) for line in (run / "rows.jsonl").read_text().splitlines()]
     for row in lines:
         if row["method"] == method:
-            row["scores"]["score"] += 0.5
+            how(row)
     (run / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
 
 
@@ -56,7 +59,7 @@ def test_rows_of_todays_code_hold(waggle: Command, run: Path, tmp_path: Path) ->
 
 
 def test_what_came_out_differently_is_named(waggle: Command, run: Path) -> None:
-    spoil(run, "heuristic")
+    change(run, "heuristic", lambda row: row["scores"].update(score=row["scores"]["score"] + 0.5))
     said = waggle("check", "rows", run, "--cells", 4, "--workers", 1)
     assert said.code == 1
     assert "2 of 4 episodes" in said.out, "methods and populations take turns"
@@ -68,9 +71,59 @@ def test_what_came_out_differently_is_named(waggle: Command, run: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("counters", "told"),
+    [({"expired": 0, "writes.odd": 3}, "writes.odd 3, now 0"), ({"updates": 1}, "updates 1, now")],
+)
+def test_what_no_longer_happens_differs(
+    waggle: Command, run: Path, counters: dict[str, int], told: str
+) -> None:
+    change(run, "heuristic", lambda row: row["counters"].update(counters))
+    said = waggle("check", "rows", run, "--methods", "heuristic", "--workers", 1, "--json")
+    assert said.code == 1
+    assert all(any(told in text for text in found["differs"]) for found in said.data["differing"])
+    assert len(said.data["differing"]) == 6
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"weights": "0a"}, {"counters": {"calls": 1}}, {"counters": {"tokens.input": 9}}],
+)
+def test_a_model_is_never_asked_again(waggle: Command, run: Path, asked: dict[str, Any]) -> None:
+    change(run, "heuristic", lambda row: row.update(asked))
+    said = waggle("check", "rows", run, "--methods", "heuristic", "--workers", 1)
+    assert "has no row of a law without weights" in refused(said)
+    assert "6 of 6 episodes" in waggle("check", "rows", run, "--workers", 1).out
+
+
+def test_a_failed_row_is_not_asked(waggle: Command, run: Path) -> None:
+    change(run, "heuristic", lambda row: row.update(error="no memory", scores={}, metrics={}))
+    assert "6 of 6 episodes" in waggle("check", "rows", run, "--workers", 1).out
+
+
+def test_a_law_that_is_gone_fails_its_own_rows_alone(waggle: Command, run: Path) -> None:
+    recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
+    recipe["methods"]["heuristic"]["options"] = {"gone": 1}
+    (run / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
+    cells = [c for c in plan.cells(plan.load(run / "recipe.json")) if c.method == "heuristic"]
+    named = {(cell.case.n, cell.case.seed): cell.id for cell in cells}
+    change(run, "heuristic", lambda row: row.update(cell=named[row["n"], row["seed"]]))
+    said = waggle("check", "rows", run, "--workers", 1)
+    assert said.code == 1 and "6 of 12 episodes" in said.out
+    assert said.out.count("failed now: ") == 6
+
+
+def test_rows_of_another_recipe_are_refused(waggle: Command, run: Path) -> None:
+    recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
+    recipe["blocks"][0]["seeds"] = [10900]
+    (run / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
+    assert "has no row of its own recipe" in refused(waggle("check", "rows", run))
+
+
+@pytest.mark.parametrize(
     ("words", "reason"),
     [
         (("--cells", 0), "--cells must be at least 1"),
+        (("--workers", 0), "--workers must be at least 1"),
         (("--methods", "tiny"), "has no row of a law without weights"),
         (("--methods", "heuristics"), "did you mean 'heuristic'"),
     ],
@@ -79,9 +132,9 @@ def test_a_check_of_nothing_is_refused(
     waggle: Command, run: Path, words: tuple[object, ...], reason: str
 ) -> None:
     said = waggle("check", "rows", run, *words)
-    assert said.code == 2 and reason in said.err
+    assert reason in refused(said)
 
 
 def test_a_folder_without_rows_is_refused(waggle: Command, tmp_path: Path) -> None:
     said = waggle("check", "rows", tmp_path)
-    assert said.code == 2 and "holds no recipe.json" in said.err
+    assert "holds no recipe.json" in refused(said)

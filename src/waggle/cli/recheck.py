@@ -41,6 +41,8 @@ def rows(
         raise ConfigError("--cells must be at least 1")
     planned = plan.cells(recipe_of(folder))
     here = succeeded(folder)
+    if not any((cell.method, cell.id) in here for cell in planned):
+        raise ConfigError(f"{folder} has no row of its own recipe; play it with `waggle eval`")
     chosen = drawn(rules(select(planned, methods=words(methods)), here), cells)
     if not chosen:
         raise ConfigError(f"{folder} has no row of a law without weights; name other --methods")

@@ -125,8 +125,10 @@ def make(name: str, workers: int | None = None) -> Executor:
     """Return an executor by name.
 
     Raises:
-        ConfigError: for an unknown name.
+        ConfigError: for an unknown name, or less than one worker.
     """
+    if workers is not None and workers < 1:
+        raise ConfigError("--workers must be at least 1")
     if name == "inline":
         return Inline()
     if name == "process":

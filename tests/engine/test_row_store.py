@@ -49,3 +49,21 @@ def test_prefixes_lie_in_every_layer_of_their_rows_and_stay_there(
                 assert not rows[slot, len(layer) :].any()
             assert not rows[1].any() and not rows[4].any(), "another row was written to"
         assert store.reserve(9, 20 + store.capacity), "nothing grew"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows", "single"), [(0, 0, False), (16, 4, False), (8, 8, True)]
+)
+def test_a_layout_says_every_number_itself(
+    tokens: int, rows: int, single: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is written there may be anything before, such as the last layout."""
+    store = RowStore(SHAPE, 4, torch.float32, torch.device("cpu"))
+    store.reserve(0, 20)
+    pieces = [Piece(slot, [7] * (1 if single else slot + 1), 3) for slot in (0, 2)]
+
+    def laid(number: int) -> Tensor:
+        monkeypatch.setattr(row_store, "blank", lambda count, _: torch.full((count,), number))
+        return store.layout(pieces, [PrefixKV([], 0)] * 2, tokens, rows, single).values
+
+    assert torch.equal(laid(0), laid(77))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from waggle.engine.decoder import Decoder
 from waggle.engine.row_store import FEW, Layout, RowStore
-from waggle.engine.stores import Piece, PrefixKV, lying
+from waggle.engine.stores import Piece, PrefixKV
 
 MAX_TOKENS = 36_864
 """Largest pass a graph holds; beyond it launches no longer matter."""
@@ -113,8 +113,7 @@ class PassGraphs:
             self._met[size] = -LATER  # if it fails now
             graph = self._graphs[size] = self._capture(plan, size)
             self._met[size] = OFTEN  # should it be dropped, it is recorded again at once
-        given = lying(torch.from_numpy(plan.values), self._decoder.device)
-        graph.inbox.copy_(given, non_blocking=True)
+        graph.inbox.copy_(plan.values, non_blocking=True)
         return graph.replay()
 
     def _small(self, size: Size) -> bool:
@@ -158,7 +157,7 @@ class PassGraphs:
     def _capture(self, plan: Layout, size: Size) -> _Graph:
         """Record a pass over the inputs of the first one: warming up writes what it will write."""
         decoder, store = self._decoder, self._store
-        inbox = torch.from_numpy(plan.values).to(decoder.device)
+        inbox = plan.values.to(decoder.device)
         if self._outbox is None:
             room = (self._most, decoder.shape.hidden)
             self._outbox = torch.zeros(room, dtype=decoder.dtype, device=decoder.device)

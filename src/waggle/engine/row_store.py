@@ -25,11 +25,11 @@ from waggle.engine.stores import (
     Piece,
     PrefixKV,
     Shape,
+    blank,
     indices,
     memory_limit,
     position_bytes,
     round_up,
-    sent,
 )
 
 FEW = 128
@@ -57,7 +57,8 @@ class RowChunk(Chunk):
 class Layout:
     """A step as integers: tokens, angles, places, then per row where it starts and ends."""
 
-    values: Array
+    values: Tensor
+    """Where a device can fetch them by itself."""
     tokens: int
     rows: int
     longest: int
@@ -151,7 +152,7 @@ class RowStore:
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
         """Lay out a batch and send it to the device."""
         plan = self.layout(pieces, prefixes)
-        given = sent(torch.from_numpy(plan.values), self._device)
+        given = plan.values.to(self._device, non_blocking=True)
         return self.unpack(given, plan.tokens, plan.rows, plan.longest)
 
     def layout(
@@ -175,14 +176,17 @@ class RowStore:
         starts = [p.start + prefix.length for p, prefix in zip(pieces, prefixes, strict=True)]
         firsts = np.array(starts, dtype=np.int64)
         ends = sizes.cumsum()
-        values = np.zeros(3 * padded + 3 * height + 2, dtype=np.int64)
+        given = blank(3 * padded + 3 * height + 2, self._device)
+        values = given.numpy()
         fields = values[: 3 * padded].reshape(3, padded)
         every = b"".join(array("I", piece.tokens) for piece in pieces)
         fields[0, :total] = np.frombuffer(every, dtype=np.uintc)
         fields[1, :total] = np.arange(total) + np.repeat(firsts - (ends - sizes), sizes)
         fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
+        fields[:2, total:] = 0
         fields[2, total:] = scratch
         queries, keys, used = np.split(values[3 * padded :], (height + 1, 2 * height + 2))
+        queries[0] = 0
         queries[1 : count + 1] = ends
         queries[count + 1 :] = np.arange(total + 1, padded + 1) if single else total
         queries[height] = padded
@@ -190,7 +194,7 @@ class RowStore:
         keys[count:] = scratch
         used[:count] = firsts + sizes
         used[count:] = 1
-        return Layout(values, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
+        return Layout(given, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
         """Return the chunk that a layout of so many tokens and rows describes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -74,8 +74,7 @@ class Chunk:
     angles: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """The new tokens of one row, its cache slot, and how many of its own tokens are cached."""
 
     slot: int
@@ -130,8 +129,18 @@ def round_up(value: int, step: int) -> int:
 
 def indices(values: Sequence[int], device: torch.device) -> Tensor:
     """Return integers from 0 up as an index tensor, without waiting for the device."""
-    packed = np.frombuffer(array("I", values), dtype=np.uintc)  # far sooner than a tensor of them
-    return sent(torch.from_numpy(packed.astype(np.int64)), device)
+    found = blank(len(values), device)
+    # Far sooner than a tensor of them.
+    found.numpy()[:] = np.frombuffer(array("I", values), dtype=np.uintc)
+    return found.to(device, non_blocking=True)
+
+
+def blank(count: int, device: torch.device) -> Tensor:
+    """Return room for integers where a device can fetch them by itself, with anything in it.
+
+    What is written there need not be copied once more, as `lying` does.
+    """
+    return torch.empty(count, dtype=torch.int64, pin_memory=device.type == "cuda")
 
 
 def lying(values: Tensor, device: torch.device) -> Tensor:

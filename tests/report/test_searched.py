@@ -42,9 +42,28 @@ def test_every_candidate_has_a_line_and_one_is_chosen(tmp_path: Path) -> None:
 
 
 def test_ranks_are_named_where_there_are_some(tmp_path: Path) -> None:
-    (tmp_path / "tune.json").write_text(json.dumps(found(candidate(2e-5, 0.01, rank=16))))
+    ranks = [candidate(2e-5, 0.01, rank=16), candidate(2e-5, 0.02, rank=32)]
+    (tmp_path / "tune.json").write_text(json.dumps(found(*ranks)))
     (table,) = searched.tables(tmp_path)
-    assert table.rows[0][0] == "16" and "no rank" not in " ".join(table.notes)
+    assert [line[0] for line in table.rows] == ["16", "32"]
+    assert " rank was " not in " ".join(table.notes)
+    (tmp_path / "tune.json").write_text(json.dumps(found(*ranks[:1])))
+    (table,) = searched.tables(tmp_path)
+    assert "no other rank was tried" in table.notes
+
+
+def test_a_lost_candidate_is_told_of(tmp_path: Path) -> None:
+    lost = {"rate 0.5": "its loss is not finite"}
+    (tmp_path / "tune.json").write_text(json.dumps(found(candidate(2e-5, 0.01)) | {"lost": lost}))
+    (table,) = searched.tables(tmp_path)
+    assert "lost: rate 0.5: its loss is not finite" in table.notes
+
+
+def test_a_loss_that_was_not_measured_again_is_a_dash(tmp_path: Path) -> None:
+    resumed = candidate(2e-5, 0.01) | {"last": None}
+    (tmp_path / "tune.json").write_text(json.dumps(found(resumed)))
+    (table,) = searched.tables(tmp_path)
+    assert table.rows[0][-2:] == ("—", "yes")
 
 
 def test_no_file_no_table_and_another_file_is_refused(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ class _Candidate(msgspec.Struct, frozen=True):
     updates: int
     best: float
     at: int = msgspec.field(name="best update")
-    last: float
+    last: float | None
+    """None where a candidate that was trained to its end before was taken up again."""
 
 
 class _Search(msgspec.Struct, frozen=True):
@@ -41,6 +42,8 @@ class _Search(msgspec.Struct, frozen=True):
     records: int = msgspec.field(name="validation records")
     ends: list[str] = msgspec.field(name="at the end of")
     starts: list[str] = msgspec.field(name="warm starts")
+    lost: dict[str, str] = {}
+    """Candidates that came to no result, and why."""
 
 
 def tables(folder: Path) -> list[Table]:
@@ -67,13 +70,16 @@ def _notes(found: _Search) -> tuple[str, ...]:
         f"{found.backbone} ({found.adaptation}), order {found.order}, teacher {found.teacher}, "
         f"training seed {found.seed}, {found.records:,} validation records, decision records alone"
     )
-    rank = ["no rank was searched for"] if all(c.rank is None for c in found.candidates) else []
+    ranks = {c.rank for c in found.candidates}
+    none = "no rank was searched for" if None in ranks else "no other rank was tried"
+    rank = [none] if len(ranks) == 1 else []
+    lost = [f"lost: {name}: {reason}" for name, reason in found.lost.items()]
     ends = [
         f"the chosen {name} is at the end of those tried; less loss may lie beyond it"
         for name in found.ends
     ]
     starts = [f"warm start {text}" for text in found.starts]
-    return tuple(text[:400] for text in (said, *rank, *ends, *starts, found.command))
+    return tuple(text[:400] for text in (said, *rank, *lost, *ends, *starts, found.command))
 
 
 def _read(path: Path) -> _Search:

@@ -209,6 +209,9 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
         one["episodes"] = 1 if one["method"] == "plain" else 5
     assert failures(law, {"runs": [run]}) == [named[0].replace(", plain 0.950", "")]
     assert "| 0.950 / 1.00 (1) |" in card(law, {"runs": [run]})
+    cells[3]["episodes"] = 2
+    (left,) = failures(law, {"runs": [run]})
+    assert left.startswith("t: mine has fewer episodes than others in 1 of 2 tasks and sizes")
 
 
 def test_scores_that_are_nearly_one_are_told_apart(exported: Export, root: Path) -> None:

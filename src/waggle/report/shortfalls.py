@@ -37,7 +37,7 @@ def failures(law: Manifest, results: Mapping[str, Any]) -> list[str]:
     diagnosis = results.get("diagnosis", {})
     found = [*_invalid(diagnosis), *_unequal(diagnosis)]
     for run in results.get("runs", ()):
-        found += _shortfalls(law, run)
+        found += [*_shortfalls(law, run), *_left_out(law, run)]
     found += [str(note) for note in results.get("notes", ())]
     return found or ["None measured yet: no diagnosis and no run is part of the results."]
 
@@ -85,6 +85,19 @@ def _shortfalls(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
                 others = ", ".join(f"{m} {number(score, digits)}" for m, score in above.items())
                 where = f"{run['title']}, {task}, N = {n}"
                 yield f"{where}: {name} {number(mine, digits)}, below {others}."
+
+
+def _left_out(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
+    """Say of how much nothing is said: a law that played little would look free of shortfalls."""
+    every = most(run)
+    for name in own(law, run):
+        mine = [c for c in run["cells"] if c["method"] == name]
+        fewer = sum(c["episodes"] < every[c["task"], c["n"]] for c in mine)
+        if fewer:
+            yield (
+                f"{run['title']}: {name} has fewer episodes than others in {fewer} of {len(mine)} "
+                "tasks and sizes, where it is held against nobody here."
+            )
 
 
 def _digits(mine: float, others: Iterable[float]) -> int:

@@ -34,6 +34,15 @@ def test_a_new_folder_takes_everything_with_its_sessions(tmp_path: Path) -> None
     assert session.episodes == 4 and session.updates == 96 and session.executor == "inline"
 
 
+def test_sessions_of_methods_that_gave_nothing_stay_there(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(), there, Inline())
+    other = msgspec.structs.replace(sessions.read(there)[0], methods=("another",))
+    sessions.append(there, other)
+    merge(plan(), here, there)
+    assert other in sessions.read(there) and other not in sessions.read(here)
+
+
 def test_model_steps_may_differ_between_batches(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=1), here, Inline())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,11 +58,12 @@ def read(folder: Path) -> list[Session]:
     return found
 
 
-def carry(source: Path, target: Path) -> None:
-    """Write the sessions of one run directory down in another, each once."""
+def carry(source: Path, target: Path, methods: Collection[str] | None = None) -> None:
+    """Write the sessions of one run directory down in another, each once; of these methods alone."""
     known = set(read(target))
     for session in read(source):
-        if session not in known:
+        asked = methods is None or not set(methods).isdisjoint(session.methods)
+        if asked and session not in known:
             append(target, session)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Command, refused, waggle
 from tests.shipped.conftest import Export
 from waggle import plugins, shipped
+from waggle.evaluate import plan
 from waggle.laws.digest import of_manifest
 from waggle.laws.shipped import of_folder
 from waggle.report.model_card import card
@@ -31,6 +32,7 @@ tasks = ["beacon"]
 n = [4]
 seeds = [10000, 10001]
 """
+PLAYED_BY_NANO = {"methods": ["nano"], "tasks": ["beacon"], "n": [4], "seeds": [10000, 10001]}
 DIAGNOSIS = {
     "order": "canonical", "synthetic views": 800, "synthetic executable": 0.9875,
     "equivariance canonical decoded": 1.0, "equivariance shuffled decoded": 0.903,
@@ -108,7 +110,10 @@ def test_rows_of_other_weights_are_named_and_not_refused(
     waggle("law", "pack", exported("full"), "nano", "--out", root)
     law = shipped.manifest(root / "nano")
     now, rows = of_manifest(law), run / "rows.jsonl"
-    first, second = (json.loads(line) for line in rows.read_text().splitlines())
+    recipe = run / "recipe.json"
+    recipe.write_text(json.dumps(json.loads(recipe.read_text()) | {"blocks": [PLAYED_BY_NANO]}))
+    played = zip(rows.read_text().splitlines(), plan.cells(plan.load(recipe)), strict=True)
+    first, second = ({**json.loads(line), "cell": cell.id} for line, cell in played)
     doubt = f"nano: 1 of 2 episodes by other weights (aaaa); this law has {now}"
     for digest, said in (("aaaa", True), (now, False)):
         mine = [{**first, "method": "nano", "weights": now},
@@ -119,6 +124,18 @@ def test_rows_of_other_weights_are_named_and_not_refused(
         assert (f"A small run: {doubt}" in " ".join(done.err.split())) == said
         assert (doubt in (root / "nano" / "README.md").read_text()) == said
     shipped.verify(root / "nano")
+
+
+def test_a_card_counts_what_tables_count(
+    waggle: Command, exported: Export, root: Path, run: Path
+) -> None:
+    waggle("law", "pack", exported("full"), "nano", "--out", root)
+    rows = run / "rows.jsonl"
+    one = json.loads(rows.read_text().splitlines()[0])
+    rows.write_text(rows.read_text() + json.dumps({**one, "cell": "of-another-plan"}) + "\n")
+    assert waggle("law", "card", root / "nano", "--run", run).code == 0
+    kept = json.loads((root / "nano" / "results.json").read_text())
+    assert [cell["episodes"] for cell in kept["runs"][0]["cells"]] == [2]
 
 
 def test_diagnoses_of_other_weights_are_named_in_one_line(

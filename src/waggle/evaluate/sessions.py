@@ -59,7 +59,7 @@ def read(folder: Path) -> list[Session]:
 
 
 def carry(source: Path, target: Path, methods: Collection[str] | None = None) -> None:
-    """Write the sessions of one run directory down in another, each once; of these methods alone."""
+    """Write sessions of one run directory down in another, each once: all, or of these methods."""
     known = set(read(target))
     for session in read(source):
         asked = methods is None or not set(methods).isdisjoint(session.methods)

@@ -17,14 +17,18 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import belonging
 from waggle.report.matrix import family
+from waggle.report.reading import whole
 from waggle.report.shortfalls import failures, misplaced, most, own, strangers
 from waggle.report.tables import Table, markdown, number
 from waggle.shipped import NAMES, Manifest
 
 
 def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, Any]:
-    """Return what a card keeps of a run: means per method, task family and population."""
-    good = [row for row in rows if not row.error]
+    """Return what a card keeps of a run: means per method, task family and population.
+
+    Of the rows that tables keep: those of the plan whose seed is finished on all tasks.
+    """
+    good = whole([row for row in rows if not row.error], recipe).rows
     cells: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     for row in good:
         cells[family(row), row.n, row.method].append(row)
@@ -32,7 +36,7 @@ def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, 
         "title": recipe.title,
         "command": command,
         "seeds": sorted({row.seed for row in good}),
-        "failed": len(rows) - len(good),
+        "failed": sum(bool(row.error) for row in rows),
         "laws": {name: spec.law for name, spec in recipe.methods.items()},
         "cells": [_cell(*key, some) for key, some in sorted(cells.items())],
         "weights": belonging.counted(good, recipe),

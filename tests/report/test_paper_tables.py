@@ -143,6 +143,8 @@ def test_same_runtime_counts_recoveries() -> None:
     assert found["Silo mean S, N=64"] == "0.500 [0.500, 0.500]"
     assert found["late-conflict recovery"] == "1/2 (50.0%)"
     assert found["re-synthesis latency"] == "4.0"
+    alone = line(made("same-runtime", recipe, [row for row in rows if row.shock]), "Ours")
+    assert alone["Silo mean S"] == "—" and alone["late-conflict recovery"] == "1/2 (50.0%)"
 
 
 GRAPHS = {"tasks": ["agentsnet/*"], "n": [8, 16], "options": {"agentsnet": {"priority": True}},

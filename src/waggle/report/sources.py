@@ -40,8 +40,9 @@ def same_runtime(rows: Rows, recipe: Recipe) -> Table:
                 *_reorganized([row for row in rows if row.method == name and row.shock]),
             )
         )
-    columns = ("decision source", f"Silo mean S, N={largest}", "Silo msg. / agent",
-               f"P/F normalized, N={largest}", "late-conflict recovery", "re-synthesis latency",
+    size = f", N={largest}" if plain else ""
+    columns = ("decision source", f"Silo mean S{size}", "Silo msg. / agent",
+               f"P/F normalized{size}", "late-conflict recovery", "re-synthesis latency",
                )  # fmt: skip
     notes = ("brackets: 95 % bootstrap over seeds within tasks; latency in round-equivalents over "
              "recovered settings", anchors.describe())  # fmt: skip

@@ -36,11 +36,25 @@ def test_a_new_folder_takes_everything_with_its_sessions(tmp_path: Path) -> None
 
 def test_sessions_of_methods_that_gave_nothing_stay_there(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    run_plan(plan(), there, Inline())
-    other = msgspec.structs.replace(sessions.read(there)[0], methods=("another",))
+    cells = plan(seeds=1)
+    run_plan(
+        [*cells, *(msgspec.structs.replace(c, method="another") for c in cells)], there, Inline()
+    )
+    played = sessions.read(there)[0]
+    other = msgspec.structs.replace(played, methods=("another",), episodes=1)
     sessions.append(there, other)
     merge(plan(), here, there)
-    assert other in sessions.read(there) and other not in sessions.read(here)
+    assert other in sessions.read(there) and sessions.read(here) == [played]
+
+
+def test_sessions_follow_rows_that_were_renamed_on_the_way(tmp_path: Path) -> None:
+    """Merged under another name, then merged again: the session still has the first name."""
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    renamed = [msgspec.structs.replace(cell, method="other") for cell in plan(seeds=1)]
+    run_plan(plan(seeds=1), first, Inline())
+    merge(renamed, second, first)
+    merge(renamed, third, second)
+    assert sessions.read(third) == sessions.read(first) != []
 
 
 def test_model_steps_may_differ_between_batches(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
             _take_record(wanted[key], folder / RECORDS, record_path(other / RECORDS, named))
             rows.append(mine[key])
     rows.close()
-    sessions.carry(other, folder, {method for method, _ in known_as.values()})
+    sessions.carry(other, folder, _methods(theirs) - _methods(known_as.values()))
     changed = {method for method, _ in differ} | clashes.keys()
     left = [row for key, row in here.items() if key[0] in changed and key not in mine]
     older = sum(row.digest not in clashes.get(row.method, ((), ()))[1] for row in left)
@@ -113,6 +113,10 @@ def _found(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dic
                     )
             found[key] = first
     return found
+
+
+def _methods(keys: Iterable[Key]) -> set[str]:
+    return {method for method, _ in keys}
 
 
 def _differ(one: Row, two: Row) -> bool:

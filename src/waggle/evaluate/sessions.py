@@ -58,12 +58,15 @@ def read(folder: Path) -> list[Session]:
     return found
 
 
-def carry(source: Path, target: Path, methods: Collection[str] | None = None) -> None:
-    """Write sessions of one run directory down in another, each once: all, or of these methods."""
+def carry(source: Path, target: Path, left: Collection[str] = ()) -> None:
+    """Write sessions of one run directory down in another, each once, but of methods left behind.
+
+    A session goes along unless all of its methods stay: what it calls a method may be the name in
+    a run that was merged there before.
+    """
     known = set(read(target))
     for session in read(source):
-        asked = methods is None or not set(methods).isdisjoint(session.methods)
-        if asked and session not in known:
+        if session not in known and not set(session.methods) <= set(left):
             append(target, session)
 
 

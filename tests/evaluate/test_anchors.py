@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.report import sheets
+from waggle.cli.main import main
 from waggle.core.errors import ConfigError
 from waggle.evaluate import anchors
 from waggle.evaluate.rows import Row
@@ -42,6 +43,23 @@ def test_means_of_the_expert_by_task(tmp_path: Path) -> None:
 def test_other_runs_freeze_nothing(rows: list[Row]) -> None:
     with pytest.raises(ConfigError, match="anchor"):
         anchors.freeze(rows, "a command")
+
+
+def test_rows_of_another_plan_are_not_frozen(tmp_path: Path) -> None:
+    made = sheets.recipe(
+        {"methods": ["expert"], "tasks": ["swarmbench/*"], "n": [8],
+         "seeds": {"start": 21_000, "count": 2}},
+        methods={"expert": {"law": "expert"}},
+    )  # fmt: skip
+    rows = sheets.played(made, lambda cell: float(len(cell.case.task)))
+    older = [msgspec.structs.replace(r, cell=f"x{r.cell}", scores={"score": 99.0}) for r in rows]
+    (tmp_path / "recipe.json").write_text(made.model_dump_json())
+    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in [*older, *rows])
+    (tmp_path / "rows.jsonl").write_bytes(lines)
+    target = tmp_path / "anchors.json"
+    assert main(["report", str(tmp_path), "--freeze", str(target), "--json"]) == 0
+    found = msgspec.json.decode(target.read_bytes(), type=anchors.Anchors)
+    assert found.scores["pursuit"] == 7 and found.seeds == (21_000, 21_001)
 
 
 def test_the_frozen_file_normalizes_the_three_tasks() -> None:

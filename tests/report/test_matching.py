@@ -196,6 +196,8 @@ def test_a_report_from_records_says_which_rows_have_none(tmp_path: Path) -> None
     recipe = sheets.recipe(SILO, tables=["primary"])
     rows = sheets.played(recipe, sheets.by_method(teacher=1, quiet=0, learned=1))
     (tmp_path / "rows.jsonl").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in rows))
+    with (tmp_path / "rows.jsonl").open("ab") as file:  # of another plan, which has its records
+        file.write(msgspec.json.encode(msgspec.structs.replace(rows[0], cell="elsewhere")) + b"\n")
     kept = [row for row in rows if row.method != "learned"]
     text = page.write(recipe, tmp_path, kept).markdown.read_text()
     assert "no record is kept of 12 rows, left out here: learned" in text

@@ -229,6 +229,8 @@ def test_shortfalls_against_expert_and_simpler_laws_are_named(exported: Export, 
     cells[3]["episodes"] = 2
     (left,) = failures(law, {"runs": [run]})
     assert left.startswith("t: mine has fewer episodes than others in 1 of 2 tasks and sizes")
+    del cells[3]
+    assert failures(law, {"runs": [run]}) == [left], "none at all are fewer, too"
 
 
 def test_scores_that_are_nearly_one_are_told_apart(exported: Export, root: Path) -> None:

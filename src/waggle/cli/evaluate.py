@@ -254,7 +254,7 @@ def report(
     recipe = recipe_of(folder)
     rows = rows_from_records(plan.cells(recipe), folder) if records else None
     if freeze is not None:
-        _freeze(folder, freeze)
+        _freeze(recipe, folder, freeze)
     written = page.write(recipe, folder, rows)
     if json:
         console.dump({name: str(path) for name, path in written._asdict().items()})
@@ -272,9 +272,11 @@ def recipe_of(folder: Path) -> Recipe:
     return plan.load(copy)
 
 
-def _freeze(folder: Path, target: Path) -> None:
+def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     from waggle.evaluate import anchors
     from waggle.evaluate.rows import read_rows
+    from waggle.report.reading import whole
 
     command = f"waggle report {folder} --freeze {target}"
-    anchors.write(anchors.freeze(read_rows(folder), command), target)
+    counted = whole([row for row in read_rows(folder) if not row.error], recipe).rows
+    anchors.write(anchors.freeze(counted, command), target)

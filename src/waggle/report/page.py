@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
-from waggle.evaluate.plan import Recipe
+from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import Row, has_rows, read_rows
 from waggle.report import (
     belonging,
@@ -77,7 +77,7 @@ def draw(recipe: Recipe, rows: Sequence[Row]) -> list[Figure]:
 
 def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Written:
     """Write the report of a run directory, from its row file unless rows are given."""
-    measured = _measured(rows, folder)
+    measured = _measured(rows, folder, recipe)
     if rows is None:
         rows = read_rows(folder) if recipe.blocks else []
     counted = reading.whole([row for row in rows if not row.error], recipe)
@@ -127,12 +127,13 @@ def _nothing(rows: Sequence[Row], foreign: int) -> str:
     )
 
 
-def _measured(rows: Sequence[Row] | None, folder: Path) -> list[str]:
-    """Say how many rows of the run have no record, where it is read from records."""
+def _measured(rows: Sequence[Row] | None, folder: Path, recipe: Recipe) -> list[str]:
+    """Say how many rows of the plan have no record, where a run is read from records."""
     if rows is None or not has_rows(folder):
         return []
     there = {(row.method, row.cell) for row in rows}
-    gone = [row for row in read_rows(folder) if (row.method, row.cell) not in there]
+    missing = {(cell.method, cell.id) for cell in cells(recipe)} - there
+    gone = [r for r in read_rows(folder) if (r.method, r.cell) in missing and not r.error]
     names = ", ".join(dict.fromkeys(row.method for row in gone))
     return [f"no record is kept of {len(gone):,} rows, left out here: {names}"] if gone else []
 

@@ -91,11 +91,11 @@ def _left_out(law: Manifest, run: Mapping[str, Any]) -> Iterator[str]:
     """Say of how much nothing is said: a law that played little would look free of shortfalls."""
     every = most(run)
     for name in own(law, run):
-        mine = [c for c in run["cells"] if c["method"] == name]
-        fewer = sum(c["episodes"] < every[c["task"], c["n"]] for c in mine)
-        if fewer:
+        mine = {(c["task"], c["n"]): c["episodes"] for c in run["cells"] if c["method"] == name}
+        fewer = sum(mine.get(cell, 0) < episodes for cell, episodes in every.items())
+        if mine and fewer:
             yield (
-                f"{run['title']}: {name} has fewer episodes than others in {fewer} of {len(mine)} "
+                f"{run['title']}: {name} has fewer episodes than others in {fewer} of {len(every)} "
                 "tasks and sizes, where it is held against nobody here."
             )
 

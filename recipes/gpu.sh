@@ -28,12 +28,11 @@ run() {
   [ -n "${DRY:-}" ] || "$@"
 }
 
-# play RECIPE METHODS [OPTION...]: their episodes, drafted by the teacher and verified by the law
+# play RECIPE METHODS [OPTION...]: their episodes
 play() {
   local recipe=$1 methods=$2
   shift 2
-  run env WAGGLE_DRAFTS=teacher $waggle eval "recipes/$recipe.toml" --methods "$methods" \
-    --processes "$lanes" --width 512 "$@"
+  run $waggle eval "recipes/$recipe.toml" --methods "$methods" --processes "$lanes" --width 512 "$@"
 }
 
 # searched NAME KIND: options that begin with what the search of a factorial has made, if it has
@@ -92,7 +91,6 @@ case $step in
         free) method=zero-shot ;;
         *) echo "$0: zero-shot is constrained or free, not $mode" >&2; exit 2 ;;
       esac
-      # Without drafts: nothing foretells what an untaught model says.
       guess="run $waggle eval --methods $method --processes $lanes --width 64"
       $guess recipes/reorganization/decision_sources.toml
       $guess recipes/tables/agentsnet.toml --seeds 3

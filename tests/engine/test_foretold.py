@@ -42,22 +42,23 @@ def decide(mode: Any, requests: list[Request]) -> tuple[list[Any], int]:
 def test_a_teacher_changes_no_record(
     requests: list[Request], mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, steps = decide(mode, requests)
-    monkeypatch.setenv(foretell.VARIABLE, "teacher")
     drafted, fewer = decide(mode, requests)
+    monkeypatch.setenv(foretell.VARIABLE, "skeleton")
+    usual, steps = decide(mode, requests)
     assert drafted == usual
     assert fewer < 0.7 * steps
     assert fewer >= len(requests)
 
 
-def test_who_teaches_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_teaches_drafts_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     dialogue: Any = object()
-    assert foretell.teacher("expert", dialogue) is None
-    monkeypatch.setenv(foretell.VARIABLE, "teacher")
+    monkeypatch.delenv(foretell.VARIABLE, raising=False)
     assert foretell.teacher("expert", dialogue) is not None
     assert foretell.teacher("none", dialogue) is None
+    monkeypatch.setenv(foretell.VARIABLE, "skeleton")
+    assert foretell.teacher("expert", dialogue) is None
     monkeypatch.setenv(foretell.VARIABLE, "oracle")
-    with pytest.raises(ConfigError, match="skeleton or teacher"):
+    with pytest.raises(ConfigError, match="teacher or skeleton"):
         foretell.teacher("expert", dialogue)
 
 

@@ -34,8 +34,8 @@ def engine(
     Free and constrained decoding against `generate` in its fastest configuration, in one run with
     the same prompts and dtype; also model steps per decision and the distance to what this
     machine's arithmetic and bandwidth allow. A law decodes views of the substrates to the end of
-    its answers, and its teacher's decisions are tried as drafts, too; any other model decodes
-    made-up prompts to a forced length. Needs the extra `llm`.
+    its answers, drafted by its teacher as in episodes, and without; any other model decodes made-up
+    prompts to a forced length. Needs the extra `llm`.
 
     Args:
         model: A law that ships, its folder, a model of `waggle models list`, or a named shape with

@@ -158,10 +158,10 @@ def _timed(
 
 ASKED: dict[str, tuple[bench_modes.Decode, bool]] = {
     "free, rolled": (bench_modes.free, False),
-    "free": (bench_modes.free, True),
-    "free, answer expected": (partial(bench_modes.free, expected=True), True),
-    "constrained": (bench_modes.constrained, True),
-    "constrained, answer expected": (partial(bench_modes.constrained, expected=True), True),
+    "free, no teacher": (bench_modes.free, True),
+    "free": (partial(bench_modes.free, expected=True), True),
+    "constrained, no teacher": (bench_modes.constrained, True),
+    "constrained": (partial(bench_modes.constrained, expected=True), True),
 }
 """How views are decoded, and whether anything is drafted."""
 

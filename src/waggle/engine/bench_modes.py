@@ -67,11 +67,14 @@ class Mode(NamedTuple):
 
 
 def modes(setup: Setup) -> list[Mode]:
-    """Return the ways in which a workload can be decoded."""
-    found = [Mode("free, no drafts", free, ""), Mode("free", free)]
-    bound = [Mode("constrained", constrained)]
-    if setup.work[0].draft is not None:
-        found.append(Mode("free, answer expected", partial(free, expected=True), TEACHER))
-        decode = partial(constrained, expected=True)
-        bound.append(Mode("constrained, answer expected", decode, TEACHER))
-    return [*found, *bound]
+    """Return the ways in which a workload can be decoded; `free` and `constrained` as laws do."""
+    undrafted = Mode("free, no drafts", free, "")
+    if setup.work[0].draft is None:
+        return [undrafted, Mode("free", free), Mode("constrained", constrained)]
+    return [
+        undrafted,
+        Mode("free, no teacher", free),
+        Mode("free", partial(free, expected=True), TEACHER),
+        Mode("constrained, no teacher", constrained),
+        Mode("constrained", partial(constrained, expected=True), TEACHER),
+    ]

@@ -1,8 +1,8 @@
 """What a trained law will probably say: what its teacher would.
 
 A law that imitates its teacher nine times in ten is drafted by it: the teacher's record is run
-behind the prompt, and the model verifies it in that one pass. Off unless `WAGGLE_DRAFTS` is
-`teacher`. Invariant: drafts change speed, never an answer; the teacher sees the law's own view.
+behind the prompt, and the model verifies it in that one pass. `WAGGLE_DRAFTS=skeleton` leaves it
+out. Invariant: drafts change speed, never an answer; the teacher sees the law's own view.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from waggle.core.templates import contains
 from waggle.laws.dialogue import Dialogue
 
 VARIABLE = "WAGGLE_DRAFTS"
-KINDS = ("skeleton", "teacher")
+KINDS = ("teacher", "skeleton")
+"""Who drafts; the first unless the environment says otherwise."""
 
 
 class Foretold:
@@ -68,7 +69,7 @@ class Teacher(NamedTuple):
 
 
 def teacher(name: str, dialogue: Dialogue) -> Teacher | None:
-    """Return the teacher of that name if drafts are to come from teachers, and it is one.
+    """Return the teacher of that name, if it is one and teachers are to draft.
 
     Raises:
         ConfigError: when the environment names no kind of drafts.

@@ -1,0 +1,126 @@
+"""OpenVINO GenAI: a padded batch, and continuous batching with and without its prefix cache.
+
+Weights in float32 (computed in bfloat16, too, where the CPU has it) or in int8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from waggle.engine.bench_setup import Ask
+from waggle.engine.rivals.job import Answers, Decode, Job, Rival, Variant
+
+AT_ONCE = 4096
+"""Tokens that continuous batching may run in one pass."""
+PRECISE = {"KV_CACHE_PRECISION": "f32"}
+"""The library keeps keys and values in eight bits otherwise, which changes answers."""
+
+
+def variants(job: Job) -> list[Variant]:
+    """Return the configurations, the one known as the fastest last."""
+    ov: Any = import_module("openvino")
+    able = ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    fast = "bf16" if "BF16" in able else "f32"
+    kinds = [("float32", "f32"), ("int8 weights", fast)]
+    if fast != "f32":
+        kinds.insert(1, ("bfloat16", fast))
+    found = []
+    for kind, hint in kinds:
+        padded = partial(_padded, job, kind, hint)
+        paged = partial(_paged, job, kind, hint)
+        found += [
+            Variant(kind, "padded batch", False, padded),
+            Variant(kind, "continuous batching", False, partial(paged, False)),
+            Variant(kind, "continuous batching, prefix cache", True, partial(paged, True)),
+        ]
+    return found
+
+
+RIVAL = Rival(
+    "openvino-genai", ("openvino", "openvino_genai", "openvino_tokenizers", "nncf"), variants
+)
+
+
+def _converted(job: Job, kind: str) -> Path:
+    """Return the folder of the converted weights, made once."""
+    from waggle.engine.rivals import openvino_model
+
+    int8 = kind.startswith("int8")
+    target = job.folder / ("openvino-int8" if int8 else "openvino")
+    if not target.is_dir():
+        openvino_model.export(job.model, job.tokenizer, target, int8)
+    return target
+
+
+def _properties(job: Job, kind: str, hint: str) -> dict[str, Any]:
+    found = {"INFERENCE_NUM_THREADS": job.threads, "INFERENCE_PRECISION_HINT": hint}
+    return {**found, **PRECISE} if kind == "float32" else found
+
+
+def _wish(job: Job, count: int) -> Any:
+    genai: Any = import_module("openvino_genai")
+    wish = genai.GenerationConfig()
+    wish.max_new_tokens = count
+    wish.do_sample = False
+    wish.apply_chat_template = False
+    wish.stop_token_ids = set(job.ends)
+    wish.set_eos_token_id(min(job.ends))
+    if job.forced:
+        wish.min_new_tokens = count
+    return wish
+
+
+@contextmanager
+def _padded(job: Job, kind: str, hint: str) -> Iterator[Decode]:
+    genai: Any = import_module("openvino_genai")
+    folder, said = str(_converted(job, kind)), _properties(job, kind, hint)
+    pipe = genai.LLMPipeline(folder, "CPU", ATTENTION_BACKEND="SDPA", **said)
+    yield partial(_decode_padded, job, pipe)
+
+
+def _decode_padded(job: Job, pipe: Any, asks: Sequence[Ask], count: int) -> Answers:
+    ov: Any = import_module("openvino")
+    genai: Any = import_module("openvino_genai")
+    np: Any = import_module("numpy")
+    rows = [(*ask.prefix, *ask.tail) for ask in asks]
+    ids = np.zeros((len(rows), max(map(len, rows))), np.int64)
+    mask = np.zeros_like(ids)
+    for index, row in enumerate(rows):
+        ids[index, -len(row) :] = row
+        mask[index, -len(row) :] = 1
+    inputs = genai.TokenizedInputs(ov.Tensor(ids), ov.Tensor(mask))
+    return [job.cut(found) for found in pipe.generate(inputs, _wish(job, count)).tokens]
+
+
+@contextmanager
+def _paged(job: Job, kind: str, hint: str, shares: bool) -> Iterator[Decode]:
+    genai: Any = import_module("openvino_genai")
+    plan = genai.SchedulerConfig()
+    plan.cache_size = _gigabytes(job)
+    plan.max_num_seqs = job.batch
+    plan.max_num_batched_tokens = AT_ONCE
+    plan.enable_prefix_caching = shares
+    folder, said = str(_converted(job, kind)), _properties(job, kind, hint)
+    pipe = genai.ContinuousBatchingPipeline(folder, plan, "CPU", said)
+    yield partial(_decode_paged, job, pipe)
+
+
+def _gigabytes(job: Job) -> int:
+    """Return a size in which the cache of two batches fits."""
+    config = job.model.config
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token: int = 8 * config.num_hidden_layers * config.num_key_value_heads * width
+    return 1 + (2 * job.batch * (job.longest + job.new_tokens) * token >> 30)
+
+
+def _decode_paged(job: Job, pipe: Any, asks: Sequence[Ask], count: int) -> Answers:
+    ov: Any = import_module("openvino")
+    np: Any = import_module("numpy")
+    rows = [ov.Tensor(np.array([[*ask.prefix, *ask.tail]], np.int64)) for ask in asks]
+    done = pipe.generate(rows, [_wish(job, count)] * len(rows))
+    return [job.cut(found.m_generation_ids[0]) for found in done]

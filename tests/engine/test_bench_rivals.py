@@ -44,10 +44,10 @@ class Slow:
     def _opened(self, kind: str) -> Iterator[Any]:
         if kind == "broken":
             raise RuntimeError("cannot read this model")
-        pace = 0.5 if kind == "fast" else 1.0
+        pace = {"fast": 0.5, "hopeless": 4.0}.get(kind, 1.0)
 
         def decode(asks: Any, count: int) -> list[tuple[int, ...]]:
-            self.now += pace * (READING + STEP * (count - 1))
+            self.now += pace * (READING * len(asks) / ROWS + STEP * (count - 1))
             self.seen += [ask.tail for ask in asks]
             return [(7,) * count for _ in asks]
 
@@ -82,7 +82,7 @@ def test_rates_and_equal_answers_are_counted(
 ) -> None:
     monkeypatch.setitem(RIVALS, "made-up", slow.rival("plain", "fast"))
     report, _ = measured(setup, ["made-up"])
-    plain, fast = report.rivals
+    fast, plain = report.rivals
     prompt = sum(len(ask.prefix) + len(ask.tail) for ask in setup.fresh)
     work = sum(len(ask.prefix) + len(ask.tail) for ask in setup.work)
     assert plain.rates.prefill == pytest.approx(prompt / READING)
@@ -94,7 +94,9 @@ def test_rates_and_equal_answers_are_counted(
     assert (plain.equal, plain.answers) == (1, 2)
     assert plain.rates.run - fast.rates.run == pytest.approx(32), "a kept prefix is not run"
     assert fast.decisions_per_s == pytest.approx(2 * plain.decisions_per_s)
-    assert len(set(slow.seen)) == 3 * ROWS, "warming up, reading and decoding see other prompts"
+    apart = {ask.tail for ask in (*setup.fresh, *setup.work)}
+    assert len(apart) == 2 * ROWS and apart < set(slow.seen), "reading and decoding see others"
+    assert [tail in apart for tail in slow.seen] == 2 * ([False] * 2 + [True] * 2 * ROWS)
 
 
 def test_only_the_last_configuration_where_the_fastest_is_asked_for(
@@ -103,6 +105,19 @@ def test_only_the_last_configuration_where_the_fastest_is_asked_for(
     monkeypatch.setitem(RIVALS, "made-up", slow.rival("plain", "fast"))
     report, _ = measured(setup, ["made-up"], fastest=True)
     assert [row.precision for row in report.rivals] == ["fast"]
+
+
+def test_a_hopeless_configuration_is_given_up(
+    slow: Slow, setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RIVALS, "made-up", slow.rival("hopeless", "plain"))
+    report, said = measured(setup, ["made-up"])
+    plain, hopeless = report.rivals
+    assert plain.complete and not hopeless.complete
+    assert hopeless.decisions_per_s == pytest.approx(ROWS / (4 * READING))
+    assert hopeless.rates.prefill > 0 == hopeless.rates.decode
+    assert "hopeless, made up: at most" in said[-1]
+    assert sum("given up, at most this" in line for line in lines(report)) == 1
 
 
 def test_a_missing_library_costs_one_line(

@@ -37,9 +37,13 @@ def ready(setup: Setup, fastest: bool, say: Callable[[str], None]) -> list[Varia
 
 
 def _warm_up(setup: Setup, options: dict[str, Any]) -> None:
-    """Decode one batch of other prompts; compiling needs the real lengths, else few tokens do."""
+    """Decode other prompts; compiling needs the real lengths, else few tokens do, on a CPU of few.
+
+    A batch with one new token is timed before all others, so that a CPU is warm for these.
+    """
+    rows = 2 if setup.device == "cpu" else setup.batch
     for count in (1, setup.new_tokens) if options else (min(4, setup.new_tokens),):
-        _generate(setup, options, setup.warm[: setup.batch], count)
+        _generate(setup, options, setup.warm[:rows], count)
 
 
 def generate_all(

@@ -1,6 +1,7 @@
 """Other libraries on the workload of a measurement: their rows, and how the engine stands to them.
 
-A library is measured in the configurations it offers, as `generate` is, and its fastest counts.
+A library is measured in the configurations it offers, as `generate` is, and its fastest counts;
+one in which reading alone takes longer than that is given up, and its row says so.
 What warms up, what is read with one new token and what is decoded are different prompts, since
 some libraries keep what they have read. Invariant: a library that is missing or fails costs its
 own rows and no others.
@@ -25,6 +26,10 @@ from waggle.engine.rivals.registry import INSTALL, RIVALS
 
 Say = Callable[[str], None]
 WARM_TOKENS = 4
+PART = 4
+"""One in so many prompts of a batch is read to see whether a configuration is hopeless."""
+PATIENCE = 1.25
+"""It is where reading alone would take so many times what the library's fastest takes in all."""
 
 
 def chosen(names: str, device: str) -> list[str]:
@@ -73,33 +78,44 @@ def measure(
 def _rows(
     setup: Setup, job: Job, name: str, rival: Rival, baseline: Batch, fastest: bool, say: Say
 ) -> list[RivalRow]:
-    found = []
+    found: list[RivalRow] = []
     try:
         variants = rival.variants(job)
     except Exception as error:
         say(f"{name}: not available here ({type(error).__name__}: {str(error)[:300]})")
         return []
-    for variant in variants[-1:] if fastest else variants:
+    for variant in variants[-1:] if fastest else reversed(variants):
         title = f"{name}, {variant.precision}, {variant.configuration}"
         say(f"measuring {title}")
+        best = min((row.seconds for row in found if row.complete), default=float("inf"))
         try:
-            first, whole = _timed(setup, variant)
+            first, whole = _timed(setup, variant, PATIENCE * best)
         except Exception as error:
             say(f"{title}: failed ({type(error).__name__}: {str(error)[:300]})")
             continue
         found.append(_row(name, rival, variant, first, whole, baseline))
-        say(f"{title}: {found[-1].decisions_per_s:.2f} decisions/s")
+        bound = "" if found[-1].complete else "at most "
+        say(f"{title}: {bound}{found[-1].decisions_per_s:.2f} decisions/s")
         gc.collect()
     return found
 
 
-def _timed(setup: Setup, variant: Variant) -> tuple[Batch, Batch]:
-    """Return a batch of one new token, and all batches with all tokens."""
+def _timed(setup: Setup, variant: Variant, most: float) -> tuple[Batch, Batch]:
+    """Return a batch of one new token, and all batches with all tokens.
+
+    Where reading a part of a batch foretells more than `most` seconds, that part is all there is,
+    and there are no answers.
+    """
+    size = setup.batch
     with variant.open() as decode:
-        # A beginning that is kept is read here, as the engine has read it when it is timed.
-        decode(setup.warm[: setup.batch], min(WARM_TOKENS, setup.new_tokens))
+        # Beginnings that are kept are read here, as the engine has read them when it is timed.
+        heads = {ask.prefix: ask for ask in setup.warm[:size]}
+        decode(list(heads.values()), min(WARM_TOKENS, setup.new_tokens))
+        part = _clocked(decode, [setup.warm[size : size + max(1, size // PART)]], 1)
+        reading = part.seconds * len(setup.work) / len(part.asks)
+        if reading > most:
+            return part, Batch(setup.work, (), reading)
         first = _clocked(decode, [setup.fresh], 1)
-        size = setup.batch
         batches = [setup.work[i : i + size] for i in range(0, len(setup.work), size)]
         return first, _clocked(decode, batches, setup.new_tokens)
 
@@ -128,14 +144,14 @@ def _row(
         tokens=mean([len(answer) for answer in whole.answers]),
         speedup=baseline.seconds / whole.seconds,
         rates=by_difference(first, whole, run),
-        equal=sum(a == b for a, b in zip(whole.answers, baseline.answers, strict=True)),
+        equal=sum(a == b for a, b in zip(whole.answers, baseline.answers, strict=False)),
         answers=len(whole.answers),
     )
 
 
 def _standings(report: BenchReport, name: str) -> list[Standing]:
     """Compare the engine's free and constrained decoding with a rival's fastest configuration."""
-    rows = [row for row in report.rivals if row.rival == name]
+    rows = [row for row in report.rivals if row.rival == name and row.complete]
     if not rows:
         return []
     best = max(rows, key=lambda row: row.decisions_per_s)

@@ -28,6 +28,12 @@ class RivalRow:
     equal: int
     """Answers that are token for token those of `generate`."""
     answers: int
+    """Answers there are; none where it was given up."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was measured to the end; if not, its decisions per second are a bound."""
+        return self.answers > 0
 
 
 @dataclass(slots=True)
@@ -46,9 +52,15 @@ def rival_lines(rows: Sequence[RivalRow]) -> list[str]:
     return [
         f"{row.rival + ', ' + row.precision:34s} {row.decisions_per_s:9.2f} decisions/s "
         f"{row.speedup:6.2f}x {row.tokens:5.1f} tokens {told(row.rates)}  {row.library}; "
-        f"{row.configuration}; {row.equal} of {row.answers} answers equal generate's"
+        f"{row.configuration}; {_outcome(row)}"
         for row in rows
     ]
+
+
+def _outcome(row: RivalRow) -> str:
+    if not row.complete:
+        return "given up, at most this: reading alone takes longer than its fastest in all"
+    return f"{row.equal} of {row.answers} answers equal generate's"
 
 
 def standing_lines(standings: Sequence[Standing]) -> list[str]:

@@ -25,7 +25,7 @@ NAMES = {
 
 
 def write(model: Any, target: Path, precision: str) -> Path:
-    """Write a model to a file, matrices as `precision` (F32, Q8_0, Q4_1); return the file.
+    """Write a model to a file, matrices as `precision` (F32, Q8_0, Q4_0, Q4_1); return the file.
 
     The embedding, which is also the output layer here, has eight bits at least, as
     llama.cpp's own files have more there.
@@ -37,7 +37,7 @@ def write(model: Any, target: Path, precision: str) -> Path:
     for name, weight in _weights(model):
         data = weight.detach().float().numpy()
         kind = kinds[precision] if data.ndim == 2 else kinds.F32
-        if kind == kinds.Q4_1 and name in ("token_embd.weight", "output.weight"):
+        if kind in (kinds.Q4_0, kinds.Q4_1) and name in ("token_embd.weight", "output.weight"):
             kind = kinds.Q8_0
         data = data if kind == kinds.F32 else gguf.quants.quantize(data, kind)
         writer.add_tensor(name, data, raw_dtype=kind)

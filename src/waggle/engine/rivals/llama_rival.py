@@ -21,19 +21,18 @@ AT_ONCE = 2048
 """Tokens that are handed over in one call."""
 SPARE = 64
 """Cells of a sequence beyond those it needs: the library rounds."""
+PRECISIONS = ("Q4_1", "Q8_0", "F32", "Q4_0")
+"""Of the matrices; the library reorders those in Q4_0 for the CPU when it loads them."""
 MOST = 256
 """Sequences that the library can tell apart."""
 
 
 def variants(job: Job) -> list[Variant]:
     """Return the configurations, the one known as the fastest last."""
-    found = [
-        Variant(kind, "batch", False, partial(_opened, job, kind, False))
-        for kind in ("F32", "Q4_1")
-    ]
+    found = [Variant(k, "batch", False, partial(_opened, job, k, False)) for k in PRECISIONS[-2:]]
     if job.batch + len(job.prefixes) <= MOST:
         how = "cells of the prefix copied"
-        found += [Variant(k, how, True, partial(_opened, job, k, True)) for k in ("Q8_0", "Q4_1")]
+        found += [Variant(k, how, True, partial(_opened, job, k, True)) for k in PRECISIONS]
     return found
 
 

@@ -8,6 +8,7 @@ those of the model it is made from.
 from __future__ import annotations
 
 import logging
+import shutil
 from contextlib import redirect_stdout
 from copy import deepcopy
 from importlib import import_module
@@ -81,16 +82,22 @@ class Exported(nn.Module):
         return x.reshape(rows, heads * each, length, width)
 
 
-def export(model: Any, tokenizer: Any, folder: Path, int8: bool) -> Path:
-    """Write a model in float32, or with weights in int8, and its tokenizer into a folder."""
+def compress(source: Path, folder: Path) -> Path:
+    """Write what lies in one folder to another one, with weights in int8."""
+    ov: Any = import_module("openvino")
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("openvino_model.*"))
+    ov.save_model(_compressed(ov.Core().read_model(source / FILE)), folder / FILE)
+    return folder
+
+
+def export(model: Any, tokenizer: Any, folder: Path) -> Path:
+    """Write a model in float32 and its tokenizer into a folder."""
     ov: Any = import_module("openvino")
     tokenizers: Any = import_module("openvino_tokenizers")
     folder.mkdir(parents=True, exist_ok=True)
     with quiet(), torch.inference_mode():
         wide = model if model.dtype == torch.float32 else deepcopy(model).float()
         made = _stateful(Exported(wide))
-        if int8:
-            made = _compressed(made)
         parts = tokenizers.convert_tokenizer(tokenizer, with_detokenizer=True)
     ov.save_model(made, folder / FILE, compress_to_fp16=False)
     for part, name in zip(parts, ("tokenizer", "detokenizer"), strict=True):

@@ -26,10 +26,9 @@ def variants(job: Job) -> list[Variant]:
     """Return the configurations, the one known as the fastest last."""
     ov: Any = import_module("openvino")
     able = ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    fast = "bf16" if "BF16" in able else "f32"
-    kinds = [("float32", "f32"), ("int8 weights", fast)]
-    if fast != "f32":
-        kinds.insert(1, ("bfloat16", fast))
+    kinds = [("int8 weights", "f32"), ("float32", "f32")]
+    if "BF16" in able:
+        kinds = [("float32", "f32"), ("int8 weights", "bf16"), ("bfloat16", "bf16")]
     found = []
     for kind, hint in kinds:
         opened = partial(_opened, job, kind, hint)

@@ -1,4 +1,4 @@
-"""`waggle bench engine`: decisions per second of the LLM engine, next to transformers."""
+"""`waggle bench engine`: decisions per second of the LLM engine, next to other libraries."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def engine(
     repeats: int = 3,
     host_only: Flag = False,
     fastest: Flag = False,
+    rivals: str = "",
     turns: Path | None = None,
     json: Flag = False,
 ) -> None:
@@ -50,7 +51,10 @@ def engine(
         repeats: How many batches of new prompts are decoded.
         host_only: Measure the engine's own work alone, with a model that answers at once, and how
             much of it a made-up device would hide.
-        fastest: Measure only the configuration of `generate` that is known as the fastest.
+        fastest: Measure only the configuration of `generate`, and of each rival, that is known as
+            the fastest.
+        rivals: Other libraries to measure on the same prompts, on a CPU: `all`, or some of
+            openvino, ctranslate2 and llama.cpp by comma. Needs the extra `rivals`.
         turns: A file; commands that share a machine and name the same one make themselves ready
             side by side and measure one after the other.
         json: Print one JSON object instead of text.
@@ -66,17 +70,18 @@ def engine(
     if host_only:
         _host(model, law, sizes, tail_tokens, json)
         return
-    from waggle.engine import bench
+    from waggle.engine import bench, bench_rivals
     from waggle.engine.bench_report import lines
     from waggle.engine.bench_setup import place, prepare
 
+    names = bench_rivals.chosen(rivals, place(device, dtype)[0] if rivals else "")
     with _among(turns) as turn:
         if law is None:
             setup = prepare(model, device, dtype, sizes, prefix_tokens, tail_tokens, new_tokens)
         else:
             setup = bench_views.prepare(law, device, dtype, sizes, tail_tokens, new_tokens)
         kind = place(device, dtype)[1]
-        report = bench.compare(setup, model, kind, console.note, fastest, turn)
+        report = bench.compare(setup, model, kind, console.note, fastest, turn, names)
     if json:
         console.dump(report.as_dict())
         return

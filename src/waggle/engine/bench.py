@@ -4,24 +4,26 @@ Same prompts in tokens, same dtype, same machine. `generate` is measured in ever
 offers for the device and the fastest counts. Prompts are never repeated: warming up uses others,
 and every batch is new, since the engine learns drafts from the answers it has given. The engine
 gets all batches as one queue (continuous batching), `generate` one after the other. Grammars and
-expected answers are made while it is timed. Also reported: model steps per decision, where the time
-goes, and how far each mode is from the arithmetic and the bandwidth this machine was measured to
-have in the same run.
+expected answers are made while it is timed. Also reported: tokens per second (as defined in
+`waggle.engine.bench_rates`), model steps per decision, where the time goes, and how far each mode
+is from the arithmetic and the bandwidth this machine was measured to have in the same run. Other
+libraries may be measured behind it (`waggle.engine.bench_rivals`).
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine import rivals
+from waggle.engine import bench_generate, bench_rivals
 from waggle.engine.bench_modes import Decode, Mode, modes
+from waggle.engine.bench_rates import Batch, by_difference, by_parts
 from waggle.engine.bench_report import BenchReport, Cell, lines
 from waggle.engine.bench_setup import Ask, Setup, mean, place, prepare
 from waggle.engine.clock import Clocked
@@ -46,25 +48,34 @@ def bench(
     say: Say = lambda _: None,
     fastest: bool = False,
     turns: Turns = nullcontext,
+    rivals: str = "",
 ) -> BenchReport:
-    """Measure `generate`, free and constrained decoding of some batches of decisions.
+    """Measure `generate`, free and constrained decoding of some batches of decisions, and rivals.
 
     Raises:
-        ConfigError: for sizes that make no sense.
+        ConfigError: for sizes that make no sense, and for rivals that are unknown.
     """
     if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats) < 1:
         raise ConfigError("batch, token counts and repeats must be at least 1")
+    names = bench_rivals.chosen(rivals, place(device, dtype)[0])
     sizes = (batch, repeats)
     setup = prepare(model, device, dtype, sizes, prefix_tokens, tail_tokens, new_tokens)
-    return compare(setup, model, place(device, dtype)[1], say, fastest, turns)
+    return compare(setup, model, place(device, dtype)[1], say, fastest, turns, names)
 
 
 def compare(
-    setup: Setup, name: str, dtype: str, say: Say, fastest: bool, turns: Turns
+    setup: Setup,
+    name: str,
+    dtype: str,
+    say: Say,
+    fastest: bool,
+    turns: Turns,
+    rivals: Sequence[str] = (),
 ) -> BenchReport:
-    """Make everything ready, then measure one after the other."""
+    """Make everything ready, then measure one after the other, rivals last."""
+    bench_rivals.require(setup, rivals)
     say("warming up transformers generate")
-    variants = rivals.ready(setup, fastest, say)
+    variants = bench_generate.ready(setup, fastest, say)
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.batch)
     chosen = [mode for mode in modes(setup) if _warmed(engine, setup, mode, say)]
     engine.backend.prime(32 * setup.batch, setup.longest)
@@ -74,17 +85,18 @@ def compare(
         report = _report(setup, name, dtype)
         report.engine = engine.backend.describe()
         say("measuring transformers generate")
-        baseline, answers = _baseline(setup, report, variants)
+        baseline = _baseline(setup, report, variants)
         for mode in chosen:
             try:
                 _relearn(engine, setup, mode)
-                done = _measure(engine, setup, report, mode, baseline)
-                _judge(setup, report, mode, done, answers)
+                done = _measure(engine, setup, report, mode, baseline.seconds)
+                _judge(setup, report, mode, done, baseline.answers)
             except Exception as error:  # what was measured before is not lost
                 say(f"{mode.name}: failed ({type(error).__name__}: {str(error)[:300]})")
                 continue
             last = report.cells[-1]
             say(f"{mode.name}: {last.decisions_per_s:.1f} decisions/s, {last.speedup:.2f}x")
+        bench_rivals.measure(setup, rivals, baseline, report, fastest, say)
     return report
 
 
@@ -147,22 +159,27 @@ def _clock(setup: Setup, work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def _baseline(
-    setup: Setup, report: BenchReport, variants: list[rivals.Variant]
-) -> tuple[float, list[tuple[int, ...]]]:
+def _baseline(setup: Setup, report: BenchReport, variants: list[bench_generate.Variant]) -> Batch:
     """Measure the configurations of `generate`; return the best time and its answers."""
-    best = float("inf")
-    answers: list[tuple[int, ...]] = []
+    best = Batch((), (), float("inf"))
     for name, options in variants:
-        seconds, found = _clock(setup, partial(rivals.generate_all, setup, options))
-        tokens = mean([len(answer) for answer in found])
-        steps = mean(rivals.steps(setup, found))
-        report.cells.append(_cell(report, name, seconds, tokens, steps, best))
-        if seconds < best:
-            best, answers = seconds, found
+        decode = partial(bench_generate.generate_all, setup, options)
+        first = _batch(setup, decode, setup.fresh, 1)
+        whole = _batch(setup, decode, setup.work, setup.new_tokens)
+        tokens = mean([len(answer) for answer in whole.answers])
+        steps = mean(bench_generate.steps(setup, whole.answers))
+        cell = _cell(report, name, whole.seconds, tokens, steps, best.seconds)
+        cell.rates = by_difference(first, whole, bench_generate.padded(setup) + steps - 1)
+        report.cells.append(cell)
+        best = min(best, whole, key=lambda batch: batch.seconds)
     for cell in report.cells:
-        cell.speedup = best / cell.seconds
-    return best, answers
+        cell.speedup = best.seconds / cell.seconds
+    return best
+
+
+def _batch(setup: Setup, decode: bench_generate.Decode, work: list[Ask], count: int) -> Batch:
+    seconds, answers = _clock(setup, partial(decode, work, count))
+    return Batch(work, answers, seconds)
 
 
 def _judge(
@@ -170,7 +187,7 @@ def _judge(
     report: BenchReport,
     mode: Mode,
     done: list[Completion],
-    answers: list[tuple[int, ...]],
+    answers: Sequence[tuple[int, ...]],
 ) -> None:
     """Note whether answers are what they must be."""
     if mode.name.startswith("free"):
@@ -185,7 +202,7 @@ def _judge(
 def _measure(
     engine: Engine, setup: Setup, report: BenchReport, mode: Mode, baseline: float
 ) -> list[Completion]:
-    seconds, done, parts = _watched(engine, setup, mode.decode, setup.work, None)
+    seconds, done, parts, _ = _watched(engine, setup, mode.decode, setup.work, None)
     steps = mean([d.usage.model_steps for d in done])
     tokens = mean([d.usage.completion_tokens for d in done])
     drafted = sum(d.usage.drafted_tokens for d in done)
@@ -196,7 +213,9 @@ def _measure(
         cell.note = f"drafts of {mode.drafts}: {accepted} of {drafted} tokens kept"
     cell.spent = {name: value / report.batches for name, value in parts.items()}
     # One more batch of new prompts, with everything waited for.
-    cell.shares = _watched(engine, setup, mode.decode, setup.fresh, setup.wait)[2]
+    whole, said, cell.shares, ran = _watched(engine, setup, mode.decode, setup.fresh, setup.wait)
+    batch = Batch(setup.fresh, [d.tokens for d in said], whole)
+    cell.rates = by_parts(batch, cell.shares["prompt"] / 1e3, ran)
     report.cells.append(cell)
     if setup.device.startswith("cuda"):
         torch: Any = import_module("torch")
@@ -211,8 +230,8 @@ def _watched(
     decode: Decode,
     work: list[Ask],
     wait: Callable[[], None] | None,
-) -> tuple[float, list[Completion], dict[str, float]]:
-    """Decode with a watched backend; return the seconds, the answers, and where the time went."""
+) -> tuple[float, list[Completion], dict[str, float], dict[str, int]]:
+    """Decode with a watched backend; return seconds, answers, where time went, tokens run."""
     watched = Clocked(engine.backend, wait)
     engine.backend = watched
     try:
@@ -221,7 +240,7 @@ def _watched(
         engine.backend = watched.backend
     parts = {**watched.seconds, "host": seconds - sum(watched.seconds.values())}
     shares = {name: 1e3 * value for name, value in parts.items()}
-    return seconds, done, {**shares, "passes": float(watched.passes)}
+    return seconds, done, {**shares, "passes": float(watched.passes)}, watched.ran
 
 
 def _cell(
@@ -250,6 +269,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--host-only", action="store_true")
+    parser.add_argument("--rivals", default="", help="other libraries, by comma, or all")
     parser.add_argument("--fastest", action="store_true", help="measure one generate only")
     parser.add_argument("--trace", action="store_true", help="list the dearest kernels instead")
     for name, value in (("batch", 16), ("prefix-tokens", 400), ("tail-tokens", 300),

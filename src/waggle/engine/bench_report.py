@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from waggle.engine.bench_rates import MEANING, UNKNOWN, Rates, told
+from waggle.engine.bench_standing import RivalRow, Standing, rival_lines, standing_lines
 from waggle.engine.limits import Limits
 
 
@@ -26,6 +28,8 @@ class Cell:
     """Seconds that the products of this mode take at the machine's measured speed."""
     reading: float
     """Seconds that its steps take to read the weights at the measured bandwidth."""
+    rates: Rates = UNKNOWN
+    """Tokens per second."""
     note: str = ""
     shares: dict[str, float] = field(default_factory=dict)
     """Milliseconds of one more batch by kind of work, with the device waited for."""
@@ -59,6 +63,10 @@ class BenchReport:
     held: int = 0
     """Bytes that tensors took at the end."""
     example: str = ""
+    rivals: list[RivalRow] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Rivals that were asked for and could not be measured, and why."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -75,21 +83,24 @@ def lines(report: BenchReport) -> list[str]:
         f"{'' if report.forced else 'to its end, at most '}{report.answer_tokens} tokens"
         f"{' forced' if report.forced else ''}; engine: {report.engine}",
         f"machine: {limits.flops / 1e12:.2f} TFLOP/s, {limits.bandwidth / 1e9:.0f} GB/s measured",
+        MEANING,
     ]
     for cell in report.cells:
         out.append(
             f"{cell.mode:34s} {cell.decisions_per_s:9.2f} decisions/s {cell.speedup:6.2f}x "
-            f"{cell.tokens:5.1f} tokens {cell.steps:5.1f} steps "
+            f"{cell.tokens:5.1f} tokens {told(cell.rates)} {cell.steps:5.1f} steps "
             f"{100 * cell.arithmetic / cell.seconds:5.1f} % of arithmetic "
             f"{100 * cell.reading / cell.seconds:5.1f} % of bandwidth  {cell.note}"
         )
         for head, found in (("each batch", cell.spent), ("one batch, waited for", cell.shares)):
             parts = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
             out += [f"    {head}, in ms: {parts}"] if found else []
+    out += rival_lines(report.rivals)
     out += [f"{mode} equals generate in {said}" for mode, said in report.equal.items()]
     if report.memory:
         out.append(
             f"memory: {report.memory / 2**30:.1f} GiB at most, {report.held / 2**30:.1f} kept"
         )
     out.append(f"example: {report.example}")
-    return out
+    out += standing_lines(report.standings)
+    return out + [f"{name}: {why}" for name, why in report.missing.items()]

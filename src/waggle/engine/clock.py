@@ -28,6 +28,8 @@ class Clocked(Around):
         sent, waited = ("sending", "asking", "waiting", "steps"), ("prompt", "steps", "output")
         self.seconds = dict.fromkeys(sent if wait is None else waited, 0.0)
         self.passes = 0
+        self.ran = {"prompt": 0, "steps": 0}
+        """Tokens that went through the model, in passes with prompts and in others."""
         self._wait = wait
         self._now = now
 
@@ -59,19 +61,16 @@ class Clocked(Around):
         """Time the steps, their output layer included."""
         found: list[list[int]] = self._timed("steps", lambda: self.backend.roll(rows, ends))
         self.passes += len(found[0])
+        self.ran["steps"] += sum(map(len, found))
         return found
 
     def run(self, rows: Sequence[Running]) -> Any:
         """Time prompts apart from steps."""
         self.passes += 1
-        kind = (
-            "sending"
-            if self._wait is None
-            else "steps"
-            if all(row.start for row in rows)
-            else "prompt"
-        )
-        return self._timed(kind, lambda: self.backend.run(rows))
+        kind = "steps" if all(row.start for row in rows) else "prompt"
+        self.ran[kind] += sum(len(row.tokens) for row in rows)
+        timed = "sending" if self._wait is None else kind
+        return self._timed(timed, lambda: self.backend.run(rows))
 
     def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
         """Time the output layer."""

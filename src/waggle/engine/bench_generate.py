@@ -10,6 +10,7 @@ from waggle.engine.bench_setup import Ask, Setup
 
 Variant = tuple[str, dict[str, Any]]
 """A configuration of `generate`: what it is called, and its options."""
+Decode = Callable[[Sequence[Ask], int], list[tuple[int, ...]]]
 
 
 def variants(device: str) -> list[Variant]:
@@ -36,16 +37,27 @@ def ready(setup: Setup, fastest: bool, say: Callable[[str], None]) -> list[Varia
 
 
 def _warm_up(setup: Setup, options: dict[str, Any]) -> None:
-    """Decode one batch of other prompts; compiling needs the real lengths, else few tokens do."""
-    count = setup.new_tokens if options else min(4, setup.new_tokens)
-    _generate(setup, options, setup.warm[: setup.batch], count)
+    """Decode other prompts; compiling needs the real lengths, else few tokens do, on a CPU of few.
+
+    A batch with one new token is timed before all others, so that a CPU is warm for these.
+    """
+    rows = 2 if setup.device == "cpu" else setup.batch
+    for count in (1, setup.new_tokens) if options else (min(4, setup.new_tokens),):
+        _generate(setup, options, setup.warm[:rows], count)
 
 
-def generate_all(setup: Setup, options: dict[str, Any]) -> list[tuple[int, ...]]:
-    """Decode all prompts with transformers, batch by batch."""
-    work = setup.work
+def generate_all(
+    setup: Setup, options: dict[str, Any], work: Sequence[Ask], count: int
+) -> list[tuple[int, ...]]:
+    """Decode prompts with transformers, batch by batch."""
     batches = (work[i : i + setup.batch] for i in range(0, len(work), setup.batch))
-    return [a for batch in batches for a in _generate(setup, options, batch, setup.new_tokens)]
+    return [a for batch in batches for a in _generate(setup, options, batch, count)]
+
+
+def padded(setup: Setup) -> int:
+    """Return the length to which prompts are padded, one for all batches."""
+    asks = (*setup.work, *setup.warm, *setup.fresh)
+    return max(len(ask.prefix) + len(ask.tail) for ask in asks)
 
 
 def steps(setup: Setup, answers: Sequence[tuple[int, ...]]) -> list[int]:
@@ -62,7 +74,7 @@ def _generate(
     """Decode one batch: left padding to one length for all batches, greedy."""
     torch: Any = import_module("torch")
     rows = [[*ask.prefix, *ask.tail] for ask in work]
-    longest = max(len(ask.prefix) + len(ask.tail) for ask in (*setup.work, *setup.warm))
+    longest = padded(setup)
     pad = setup.tokenizer.pad_token_id or 0
     ids = torch.tensor([[pad] * (longest - len(row)) + row for row in rows])
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])

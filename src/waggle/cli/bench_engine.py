@@ -24,6 +24,7 @@ def engine(
     tail_tokens: int = 300,
     new_tokens: int = 80,
     repeats: int = 3,
+    rounds: int = 1,
     host_only: Flag = False,
     fastest: Flag = False,
     rivals: str = "",
@@ -49,6 +50,8 @@ def engine(
         tail_tokens: Prompt tokens of one node, about.
         new_tokens: Answer tokens of free decoding; of a law, at most.
         repeats: How many batches of new prompts are decoded.
+        rounds: How often everything is measured, one after the other; each row's fastest counts.
+            For machines that others use too.
         host_only: Measure the engine's own work alone, with a model that answers at once, and how
             much of it a made-up device would hide.
         fastest: Measure only the configuration of `generate`, and of each rival, that is known as
@@ -59,8 +62,8 @@ def engine(
             side by side and measure one after the other.
         json: Print one JSON object instead of text.
     """
-    if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats) < 1:
-        raise ConfigError("batch, token counts and repeats must be at least 1")
+    if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats, rounds) < 1:
+        raise ConfigError("batch, token counts, repeats and rounds must be at least 1")
     # `generate` is measured as it runs by itself: with threads that spin while they wait.
     os.environ.pop("OMP_WAIT_POLICY", None)
     from waggle.cli import bench_views
@@ -81,7 +84,7 @@ def engine(
         else:
             setup = bench_views.prepare(law, device, dtype, sizes, tail_tokens, new_tokens)
         kind = place(device, dtype)[1]
-        report = bench.compare(setup, model, kind, console.note, fastest, turn, names)
+        report = bench.compare(setup, model, kind, console.note, fastest, turn, names, rounds)
     if json:
         console.dump(report.as_dict())
         return

@@ -55,6 +55,8 @@ class BenchReport:
     limits: Limits
     engine: str = ""
     """How the engine computes here."""
+    rounds: int = 1
+    """How often all of it was measured; every row is its fastest."""
     cells: list[Cell] = field(default_factory=list)
     equal: dict[str, str] = field(default_factory=dict)
     """Free answers that are token for token those of `generate`, by mode (bfloat16 has ties)."""
@@ -78,7 +80,8 @@ def lines(report: BenchReport) -> list[str]:
     limits = report.limits
     out = [
         f"{report.model} on {report.device}, {report.dtype}, {report.threads} threads, "
-        f"{report.batches} batches of {report.batch}",
+        f"{report.batches} batches of {report.batch}"
+        + (f", each row the fastest of {report.rounds} rounds" if report.rounds > 1 else ""),
         f"prompt: {report.prefix_tokens:.0f} shared + {report.tail_tokens:.0f} own tokens; answer: "
         f"{'' if report.forced else 'to its end, at most '}{report.answer_tokens} tokens"
         f"{' forced' if report.forced else ''}; engine: {report.engine}",

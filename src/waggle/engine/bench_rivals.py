@@ -13,7 +13,6 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from waggle.engine.bench_rates import Batch, by_difference
 from waggle.engine.bench_report import BenchReport, Cell
@@ -56,23 +55,25 @@ def measure(
     baseline: Batch,
     report: BenchReport,
     fastest: bool,
+    folder: Path,
     say: Say,
 ) -> None:
-    """Measure rivals and add their rows to a report; `baseline` is `generate` on the same work."""
+    """Measure rivals and add their rows to a report; `baseline` is `generate` on the same work.
+
+    Converted weights are kept in `folder`, and taken from there.
+    """
     if not names:
         return
-    with TemporaryDirectory(prefix="waggle-rivals-") as folder:
-        job = jobs.job(setup, Path(folder))
-        for name in names:
-            rival = RIVALS[name]
-            if rival.missing:
-                report.missing[name] = f"not installed ({rival.missing}); {INSTALL}"
-                say(f"{name}: {report.missing[name]}")
-                continue
-            report.rivals += _rows(setup, job, name, rival, baseline, fastest, say)
-            if not any(row.rival == name for row in report.rivals):
-                report.missing.setdefault(name, "failed in every configuration")
-    report.standings = [s for name in names for s in _standings(report, name)]
+    job = jobs.job(setup, folder)
+    for name in names:
+        rival = RIVALS[name]
+        if rival.missing:
+            report.missing[name] = f"not installed ({rival.missing}); {INSTALL}"
+            say(f"{name}: {report.missing[name]}")
+            continue
+        report.rivals += _rows(setup, job, name, rival, baseline, fastest, say)
+        if not any(row.rival == name for row in report.rivals):
+            report.missing.setdefault(name, "failed in every configuration")
 
 
 def _rows(
@@ -149,8 +150,12 @@ def _row(
     )
 
 
+def standings(report: BenchReport, names: Sequence[str]) -> list[Standing]:
+    """Compare the engine's free and constrained decoding with rivals in their fastest way."""
+    return [standing for name in names for standing in _standings(report, name)]
+
+
 def _standings(report: BenchReport, name: str) -> list[Standing]:
-    """Compare the engine's free and constrained decoding with a rival's fastest configuration."""
     rows = [row for row in report.rivals if row.rival == name and row.complete]
     if not rows:
         return []

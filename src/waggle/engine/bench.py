@@ -25,7 +25,8 @@ from waggle.engine import bench_generate, bench_rivals
 from waggle.engine.bench_best import best_of
 from waggle.engine.bench_modes import Mode, modes
 from waggle.engine.bench_report import BenchReport, lines
-from waggle.engine.bench_round import Field, Say, limits_of, play
+from waggle.engine.bench_rivals import Say
+from waggle.engine.bench_round import Field, limits_of, play
 from waggle.engine.bench_setup import Setup, place, prepare
 from waggle.engine.engine import Engine
 

@@ -1,7 +1,7 @@
 """Several rounds of a measurement as one: every row at its fastest.
 
 A machine that others use too is slow for seconds at a time, now under one row, now under another;
-what each can do shows when it was left alone. Invariant: every row is taken from as many rounds.
+what each can do shows when it was left alone. Invariant: rows are chosen alike, whoever's they are.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def best_of(rounds: Sequence[BenchReport]) -> BenchReport:
         equal={mode: said for r in reversed(rounds) for mode, said in r.equal.items()},
         missing={n: why for r in rounds for n, why in r.missing.items() if n not in known},
         memory=max(r.memory for r in rounds),
+        held=rounds[-1].held,
     )
 
 
@@ -62,6 +63,10 @@ def _fastest(found: list[Row]) -> Row:
 
 
 def _best(found: Sequence[Cell] | Sequence[RivalRow]) -> Rates:
-    """Return the best rate of each kind: they are measured apart from each other."""
+    """Return the best rate of each kind: they are measured apart from each other.
+
+    Decode by difference (see `waggle.engine.bench_rates`) looks best where reading was slow, so
+    this is once more in favour of `generate` and of other libraries.
+    """
     rates = [row.rates for row in found]
     return Rates(max(r.prefill for r in rates), max(r.decode for r in rates), rates[0].run)

@@ -17,13 +17,12 @@ from waggle.engine import bench_generate, bench_rivals
 from waggle.engine.bench_modes import Decode, Mode
 from waggle.engine.bench_rates import Batch, by_difference, by_parts
 from waggle.engine.bench_report import BenchReport, Cell
+from waggle.engine.bench_rivals import Say
 from waggle.engine.bench_setup import Ask, Setup, mean
 from waggle.engine.clock import Clocked
 from waggle.engine.engine import Engine
 from waggle.engine.limits import Limits, floors, measure
 from waggle.engine.request import Completion
-
-Say = Callable[[str], None]
 
 
 class Field(NamedTuple):

@@ -6,12 +6,13 @@ attention and a replay that is eager.
 
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from tests.engine.test_exactness import PREFIX, ids, prompts, reference
-from waggle.engine import flash
+from waggle.engine import flash, pairs
 from waggle.engine.backend import LeanBackend
 from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
@@ -33,7 +34,8 @@ def row_engine(
     tiny: Any, rows: int, static: bool = True, rolls: bool = False, **options: Any
 ) -> Engine:
     """An engine that decodes as on a GPU."""
-    engine = Engine(*tiny, max_rows=rows, **options)
+    with patch.object(pairs, "suits", return_value=False):
+        engine = Engine(*tiny, max_rows=rows, **options)
     backend = engine.backend
     assert isinstance(backend, LeanBackend)
     decoder = backend.decoder

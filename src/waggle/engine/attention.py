@@ -13,7 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from waggle.engine.stores import round_up
+
 _ops: Any = torch.ops.aten
+WIDTH = 16
+"""Keys in a vector of the processor: attention over another number of them is a third slower."""
+BAND = 80
+"""Places of a row whose queries a CPU attends for at a time."""
 
 
 def attend(
@@ -49,13 +55,36 @@ def attend_prefix(
     return out, lse
 
 
-def attend_own(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Attend causally: [B,T,Hq,D] queries over [B,Hkv,T,D] keys (a prefill)."""
-    groups = q.shape[2] // k.shape[1]
-    if groups > 1 and not (q.device.type == "cpu" and _groups()):
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    out, lse = attend(q.transpose(1, 2), k, v, scale, causal=True)
-    return out.transpose(1, 2), lse.transpose(1, 2)
+def attend_row(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, first: int, into: tuple[Tensor, Tensor]
+) -> None:
+    """Attend [T,Hq,D] queries of one row, which lie from `first` on, over its [Hkv,L,D] keys.
+
+    Each sees the keys up to its own place; a [T,Hq,D] output and its [T,Hq] log-sum-exp are filled.
+    A CPU takes queries in bands, since its kernel computes what a mask hides.
+    """
+    here = q.device.type == "cpu"
+    groups = q.shape[1] // k.shape[0]
+    if groups > 1 and not (here and _groups()):
+        k, v = k.repeat_interleave(groups, dim=0), v.repeat_interleave(groups, dim=0)
+    begin = 0
+    while begin < len(q):
+        end = min(len(q), round_up(first + begin + 1, BAND) - first) if here else len(q)
+        keys = round_up(first + end, WIDTH)
+        mask = _ahead(first + begin, first + end, keys, q.dtype, q.device)
+        band = q[begin:end].transpose(0, 1).unsqueeze(0)
+        found = attend(band, k[None, :, :keys], v[None, :, :keys], scale, mask)
+        for kept, part in zip(into, found, strict=True):
+            kept[begin:end] = part[0].transpose(0, 1)
+        begin = end
+
+
+@lru_cache(maxsize=16)
+def _ahead(first: int, last: int, keys: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the additive mask of the places from one to another over so many keys."""
+    hidden = torch.ones(last - first, keys, dtype=torch.bool, device=device).triu(first + 1)
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+    return mask.masked_fill_(hidden, float("-inf"))[None, None]
 
 
 @lru_cache(maxsize=1)

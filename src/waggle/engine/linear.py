@@ -28,39 +28,40 @@ class Linear:
         self.bias = bias
         self._packed = _pack(self.weight)
 
-    @property
-    def packed(self) -> Any:
-        """The weight in the layout of the matrix library, where it has one."""
-        return self._packed
+    def packed(self, x: Tensor) -> Any:
+        """Return the weight in the layout of the matrix library, where that pays for an input."""
+        return self._packed if len(x) <= _PACKED.get(x.dtype, 0) else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return `x @ weight.T + bias`."""
-        if self._packed is None or len(x) > _PACKED[x.dtype]:
+        packed = self.packed(x)
+        if packed is None:
             return F.linear(x, self.weight, self.bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, self._packed, self.bias, "none", [], ""
-        )
-        return product
+        return _alone(x, packed, self.bias, "none")
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """Return `residual + x @ weight.T + bias`, in one kernel where the device has it.
 
         The residual may be overwritten: otherwise the library first copies it to the result.
         """
-        if self.weight.is_cuda and self.bias is None:
+        packed = self.packed(x)
+        if packed is None and self.bias is None:
             return residual.addmm_(x, self.weight.t())
-        if self._packed is not None and self.weight.dtype == torch.bfloat16 and _fuses():
-            return _onto(x, residual, self._packed, self.bias, "add")
-        return residual + self(x)
+        if packed is not None and x.dtype == torch.bfloat16 and _fuses(x.dtype):
+            return _onto(x, residual, packed, self.bias, "add")
+        return self(x).add_(residual)
 
 
 class GateUp:
-    """Two products of one input, of which the first, through silu, gates the second."""
+    """Two products of one input, of which the first, through silu, gates the second.
+
+    On a CPU they are computed apart: what follows them is computed in place.
+    """
 
     def __init__(self, gate: Tensor, up: Tensor) -> None:
         self._parts: tuple[Linear, Linear] | None = None
         self._whole: Linear | None = None
-        if gate.device.type == "cpu" and gate.dtype == torch.bfloat16 and _fuses():
+        if gate.device.type == "cpu":
             self._parts = Linear(gate), Linear(up)
         else:
             self._whole = Linear(torch.cat((gate, up)))
@@ -71,9 +72,17 @@ class GateUp:
         if self._whole is not None:
             return close(self._whole(x))
         assert self._parts is not None
-        gate, up = (part.packed for part in self._parts)
-        opened: Tensor = torch.ops.mkldnn._linear_pointwise(x, gate, None, "swish", [], "")
-        return _onto(x, opened, up, None, "mul")
+        gate, up = self._parts
+        first, second = gate.packed(x), up.packed(x)
+        if first is None or second is None or not _fuses(x.dtype):
+            return F.silu(gate(x), inplace=True).mul_(up(x))
+        return _onto(x, _alone(x, first, None, "swish"), second, None, "mul")
+
+
+def _alone(x: Tensor, packed: Any, bias: Tensor | None, then: str) -> Tensor:
+    """Return a product, with a function of it computed where it is."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, then, [], "")
+    return found
 
 
 def _onto(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, how: str) -> Tensor:
@@ -82,16 +91,15 @@ def _onto(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, how: str) 
     return found
 
 
-@lru_cache(maxsize=1)
-def _fuses() -> bool:
+@lru_cache(maxsize=len(_PACKED))
+def _fuses(dtype: torch.dtype) -> bool:
     """Whether the matrix library is here and takes what follows a product into it."""
-    weight = torch.eye(16, dtype=torch.bfloat16)
-    x = torch.arange(32, dtype=torch.float32).view(2, 16).to(torch.bfloat16) - 8
-    packed = _pack(weight)
+    x = torch.arange(32, dtype=torch.float32).view(2, 16).to(dtype) - 8
+    packed = _pack(torch.eye(16, dtype=dtype))
     if packed is None:
         return False
     try:
-        opened = torch.ops.mkldnn._linear_pointwise(x, packed, None, "swish", [], "")
+        opened = _alone(x, packed, None, "swish")
         found = _onto(x, opened, packed, None, "mul"), _onto(x, x, packed, None, "add")
     except (AttributeError, RuntimeError, NotImplementedError):
         return False

@@ -44,7 +44,7 @@ def rotate(
 def gate(gate_up: Tensor) -> Tensor:
     """Return silu of the first half times the second."""
     first, second = gate_up.chunk(2, dim=-1)
-    return F.silu(first) * second
+    return F.silu(first).mul_(second)
 
 
 PLAIN = Pointwise(rotate, gate)

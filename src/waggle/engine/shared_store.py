@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,23 +29,34 @@ from waggle.engine.stores import (
     round_up,
 )
 
-WIDTH = 16
-"""Keys in a vector of the processor: attention over another number of them is a third slower."""
+LONG = 32
+"""Tokens of a row that are worth attending for it alone."""
+
+
+class Stretch(NamedTuple):
+    """Tokens of one row, which is long enough to be alone."""
+
+    tokens: slice
+    slot: int
+    first: int
+    """Cache position of the first of them."""
 
 
 @dataclass(slots=True)
 class Block:
-    """Rows whose cache slots lie side by side, so that nothing is copied to attend."""
+    """Short rows whose cache slots lie side by side, so that nothing is copied to attend."""
 
     tokens: slice
     slots: slice
     steps: int
-    grid: tuple[Any, Any] | None
+    grid: tuple[Tensor, Tensor] | None
     """Where each token is among `steps` places per row; None where all places are taken."""
     span: int
     """Cache positions that are looked at."""
-    mask: Tensor | None
-    """Which of them each place sees; None where every row begins, and place n sees n + 1."""
+    mask: Tensor
+    """Which of them each place sees."""
+    cells: tuple[Tensor, Tensor]
+    """Slot and cache position of each token."""
 
     @property
     def rows(self) -> int:
@@ -55,12 +66,9 @@ class Block:
 
 @dataclass(slots=True)
 class SharedChunk(Chunk):
-    """Where each token belongs: its cache row, and its position behind the prefix's vectors."""
+    """Where each token belongs, behind the vectors of its prefix."""
 
-    slots: Tensor
-    positions: Tensor
-    alone: tuple[int, slice] | None
-    """Slot and positions of a row alone, which are one piece of memory."""
+    stretches: list[Stretch]
     blocks: list[Block]
     spans: list[tuple[PrefixKV, slice]]
     """The tokens behind each prefix."""
@@ -140,23 +148,20 @@ class SharedStore:
         sizes = [len(piece.tokens) for piece in pieces]
         ahead = [_left(prefix) for prefix in prefixes]
         firsts = [piece.start + left for piece, left in zip(pieces, ahead, strict=True)]
-        lengths = self._index(sizes)
-        row_of = torch.arange(len(pieces), device=self._device).repeat_interleave(
-            lengths, output_size=sum(sizes)
-        )
-        first = lengths.cumsum(0) - lengths
-        step_of = torch.arange(row_of.shape[0], device=self._device) - first[row_of]
-        positions = self._index(firsts)[row_of] + step_of
-        vectors = [p.length - left for p, left in zip(prefixes, ahead, strict=True)]
+        edges = [0, *itertools.accumulate(sizes)]
+        angles = [
+            range(piece.start + prefix.length, piece.start + prefix.length + size)
+            for piece, prefix, size in zip(pieces, prefixes, sizes, strict=True)
+        ]
         return SharedChunk(
             tokens=self._index([*itertools.chain.from_iterable(p.tokens for p in pieces)]),
-            angles=positions + self._index(vectors)[row_of],
-            slots=self._index([piece.slot for piece in pieces])[row_of],
-            positions=positions,
-            alone=(pieces[0].slot, slice(firsts[0], firsts[0] + sizes[0]))
-            if len(sizes) == 1
-            else None,
-            blocks=[self._block(pieces, firsts, *run) for run in _runs(pieces)],
+            angles=self._index([*itertools.chain.from_iterable(angles)]),
+            stretches=[
+                Stretch(slice(edges[row], edges[row + 1]), piece.slot, firsts[row])
+                for row, piece in enumerate(pieces)
+                if sizes[row] >= LONG
+            ],
+            blocks=[self._block(pieces, firsts, edges, *run) for run in _runs(pieces)],
             spans=_spans(prefixes, sizes),
             begins=[
                 (prefix, piece.slot)
@@ -165,35 +170,26 @@ class SharedStore:
             ],
         )
 
-    def _block(self, pieces: Sequence[Piece], firsts: list[int], begin: int, end: int) -> Block:
-        """Lay out rows side by side; where all of them begin, places are cache positions."""
-        sizes = [len(piece.tokens) for piece in pieces[begin:end]]
-        firsts, before = firsts[begin:end], sum(len(piece.tokens) for piece in pieces[:begin])
-        fresh = not any(piece.start for piece in pieces[begin:end])
-        longest = max(first + size for first, size in zip(firsts, sizes, strict=True))
-        span = round_up(longest, WIDTH)
-        steps = span if fresh else max(sizes)
-        grid = None
-        if min(sizes) != steps:
-            grid = self._grid(firsts if fresh else [0] * len(sizes), sizes)
-        mask = None
-        if not fresh:
-            seen = self._index(firsts)[:, None] + torch.arange(steps, device=self._device)
-            mask = attention.visibility(seen, span, self._shape.groups, self._dtype)
-        slot = pieces[begin].slot
+    def _block(
+        self, pieces: Sequence[Piece], firsts: list[int], edges: list[int], begin: int, end: int
+    ) -> Block:
+        """Lay out short rows side by side."""
+        sizes, firsts = [len(piece.tokens) for piece in pieces[begin:end]], firsts[begin:end]
+        steps, slot = max(sizes), pieces[begin].slot
+        span = round_up(max(map(sum, zip(firsts, sizes, strict=True))), attention.WIDTH)
+        rows = self._index([row for row, size in enumerate(sizes) for _ in range(size)])
+        places = self._index([place for size in sizes for place in range(size)])
+        starts = self._index(firsts)
+        seen = starts[:, None] + torch.arange(steps, device=self._device)
         return Block(
-            slice(before, before + sum(sizes)), slice(slot, slot + end - begin),
-            steps, grid, span, mask,
-        )  # fmt: skip
-
-    def _grid(self, firsts: list[int], sizes: list[int]) -> tuple[Any, Any]:
-        """Return rows and places of tokens; of a row alone as a slice, which copies less."""
-        if len(sizes) == 1:
-            return 0, slice(firsts[0], firsts[0] + sizes[0])
-        spans = zip(firsts, sizes, strict=True)
-        rows = [row for row, size in enumerate(sizes) for _ in range(size)]
-        places = [place for first, size in spans for place in range(first, first + size)]
-        return self._index(rows), self._index(places)
+            tokens=slice(edges[begin], edges[end]),
+            slots=slice(slot, slot + end - begin),
+            steps=steps,
+            grid=None if min(sizes) == steps else (rows, places),
+            span=span,
+            mask=attention.visibility(seen, span, self._shape.groups, self._dtype),
+            cells=(rows + slot, starts[rows] + places),
+        )
 
     def _index(self, values: Sequence[int]) -> Tensor:
         return indices(values, self._device)
@@ -201,18 +197,25 @@ class SharedStore:
     def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
         """Keep new keys and values, and attend over the prefix and what each row owns."""
         assert isinstance(chunk, SharedChunk)
-        k, v = kv.chunk(2, dim=1)
-        keys, values = self._cache[index]
+        cache = self._cache[index]
         for prefix, slot in chunk.begins:
             left = _left(prefix)
-            keys[slot, :, :left], values[slot, :, :left] = prefix.layers[index][:, :, -left:]
-        for cache, fresh in ((keys, k), (values, v)):
-            if chunk.alone is None:
-                cache[chunk.slots, :, chunk.positions] = fresh
-            else:
-                cache[chunk.alone[0], :, chunk.alone[1]] = fresh.transpose(0, 1)
-        parts = [self._own(index, q[block.tokens], block) for block in chunk.blocks]
-        out, lse = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+            for kept, part in zip(cache, prefix.layers[index], strict=True):
+                kept[slot, :, :left] = part[:, -left:]
+        out, lse = torch.empty_like(q), q.new_empty(q.shape[:2], dtype=torch.float32)
+        fresh = kv.chunk(2, dim=1)
+        for tokens, slot, first in chunk.stretches:
+            last = first + tokens.stop - tokens.start
+            for kept, part in zip(cache, fresh, strict=True):
+                kept[slot, :, first:last] = part[tokens].transpose(0, 1)
+            keys, values = (kept[slot] for kept in cache)
+            into = out[tokens], lse[tokens]
+            attention.attend_row(q[tokens], keys, values, self._scale, first, into)
+        for block in chunk.blocks:
+            slots, places = block.cells
+            for kept, part in zip(cache, fresh, strict=True):
+                kept[slots, :, places] = part[block.tokens]
+            out[block.tokens], lse[block.tokens] = self._own(index, q[block.tokens], block)
         for prefix, span in chunk.spans:
             vectors = prefix.length - _left(prefix)
             if vectors:
@@ -228,28 +231,31 @@ class SharedStore:
         """Attend over what each row owns; flat in, flat out."""
         keys, values = (cache[block.slots, :, : block.span] for cache in self._cache[index])
         padded = _pad(q, block)
-        if block.mask is None:
-            out, lse = attention.attend_own(padded, keys, values, self._scale)
-        else:
-            out, lse = attention.attend_cached(padded, keys, values, self._scale, block.mask)
+        out, lse = attention.attend_cached(padded, keys, values, self._scale, block.mask)
         return _flatten(out, block), _flatten(lse, block)
 
 
 def _left(prefix: PrefixKV) -> int:
     """Return how many keys of a prefix fill no vector."""
-    return prefix.length % WIDTH
+    return prefix.length % attention.WIDTH
 
 
 def _capacity(own: int) -> int:
     """Return the positions of a row that has this many of its own."""
-    return round_up(own + SLACK + WIDTH, 128)
+    return round_up(own + SLACK + attention.WIDTH, 128)
 
 
 def _runs(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-    """Return the stretches of rows whose slots follow one another."""
-    count = len(pieces)
-    cuts = [row for row in range(1, count) if pieces[row].slot != pieces[row - 1].slot + 1]
-    return list(zip([0, *cuts], [*cuts, count], strict=True))
+    """Return from where to where short rows follow one another, in their slots, too."""
+    found: list[tuple[int, int]] = []
+    for row, piece in enumerate(pieces):
+        if len(piece.tokens) >= LONG:
+            continue
+        if found and found[-1][1] == row and pieces[row - 1].slot + 1 == piece.slot:
+            found[-1] = found[-1][0], row + 1
+        else:
+            found.append((row, row + 1))
+    return found
 
 
 def _spans(prefixes: Sequence[PrefixKV], sizes: Sequence[int]) -> list[tuple[PrefixKV, slice]]:

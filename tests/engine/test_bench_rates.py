@@ -2,10 +2,12 @@
 
 import pytest
 
+from waggle.engine.beginnings import Beginnings
 from waggle.engine.bench import bench
 from waggle.engine.bench_rates import MEANING, Batch, Rates, by_difference, by_parts, told
 from waggle.engine.bench_report import lines
 from waggle.engine.bench_setup import Ask, mean, prepare
+from waggle.engine.request import Prompt
 
 
 def asks(count: int, prefix: int = 60, tail: int = 40) -> list[Ask]:
@@ -32,7 +34,7 @@ def test_a_time_too_short_to_be_seen_is_no_rate() -> None:
 
 def test_the_engine_reads_own_parts_and_everything_else_is_decoding() -> None:
     batch = Batch(asks(2), answers(2, 30), 2.0)
-    plain = by_parts(batch, 0.5, {"prompt": 80, "steps": 58})
+    plain = by_parts(batch, 120, 0.5, {"prompt": 80, "steps": 58})
     assert plain.prefill == 2 * 100 / 0.5
     assert plain.decode == 2 * 30 / 1.5
     assert plain.run == (80 + 58) / 2
@@ -41,7 +43,7 @@ def test_the_engine_reads_own_parts_and_everything_else_is_decoding() -> None:
 def test_drafts_behind_prompts_are_decoding() -> None:
     """Half of the tokens in the passes with prompts are drafts: so is half of the time."""
     batch = Batch(asks(2), answers(2, 30), 2.0)
-    drafted = by_parts(batch, 1.0, {"prompt": 160, "steps": 0})
+    drafted = by_parts(batch, 120, 1.0, {"prompt": 160, "steps": 0})
     assert drafted.prefill == 2 * 100 / 0.5
     assert drafted.decode == 2 * 30 / 1.5
 
@@ -54,7 +56,11 @@ def test_every_row_says_its_rates() -> None:
     rates = {cell.mode: cell.rates for cell in report.cells}
     assert all(found.prefill > 0 for found in rates.values())
     setup = prepare("tiny-random", "cpu", "float32", (3, 1), 64, 64, 12)
-    own = mean([len(ask.tail) for ask in setup.fresh])
+    # The prompts that warm up show what all tails begin with.
+    asked = [Prompt(ask.tail, ask.prefix) for ask in setup.warm]
+    extra = len(Beginnings().stretched(asked)[0].prefix) - 64
+    own = mean([len(ask.tail) for ask in setup.fresh]) - extra
+    assert extra > 8
     run = rates["free, no drafts"].run
     assert run == pytest.approx(own + 11), "every step but the last, nothing of what is shared"
     longest = max(len(ask.tail) for ask in (*setup.work, *setup.warm, *setup.fresh))

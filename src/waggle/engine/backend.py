@@ -141,7 +141,7 @@ class LeanBackend:
         return f"{kind}{parts}{', graphs' if self.graphs is not None else ''}"
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
-        """Return the keys and values of a prefix, running it only if they are not kept."""
+        """Return the keys and values of a prefix, running it only if nothing kept begins so."""
         known = self._prefixes.get(tokens)
         if known is None:
             known = self._prefixes[tokens] = self._run_prefix(tokens)
@@ -154,10 +154,14 @@ class LeanBackend:
         return sum(prefix.size for prefix in self._prefixes.values())
 
     def _run_prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
+        count = len(tokens)
         if not tokens:
             return PrefixKV([], 0)
-        self.decoder.reserve(len(tokens))
-        store = self.store.single(len(tokens))
+        for longer, kept in self._prefixes.items():
+            if longer[:count] == tokens:
+                return self.store.cut(kept, count)
+        self.decoder.reserve(count)
+        store = self.store.single(count)
         chunk = store.chunk([Piece(0, tokens, 0)], [PrefixKV([], 0)])
 
         def work(keep: Tensor) -> Tensor:
@@ -165,7 +169,7 @@ class LeanBackend:
 
         first = indices([0], self.device)
         work(first) if self.lanes is None else self.lanes.map(work, [first])
-        return store.prefix(len(tokens))
+        return store.prefix(count)
 
     def run(self, rows: Sequence[Running]) -> Tensor:
         """Run tokens of each row; return hidden states at the asked offsets of each in turn."""

@@ -65,14 +65,13 @@ def by_difference(first: Batch, whole: Batch, run: float) -> Rates:
     return Rates(_rate(first.prompt, first.seconds), _rate(whole.said, whole.seconds - read), run)
 
 
-def by_parts(batch: Batch, reading: float, ran: dict[str, int]) -> Rates:
+def by_parts(batch: Batch, kept: int, reading: float, ran: dict[str, int]) -> Rates:
     """Return the rates of the engine.
 
     `reading` are the seconds of the passes with prompts, `ran` the tokens in these and in others;
-    what is kept of the prompts' beginnings is in neither.
+    so many tokens as are `kept` of the prompts' beginnings are in neither.
     """
-    own = sum(len(ask.tail) for ask in batch.asks)
-    read = reading * min(1.0, own / max(1, ran["prompt"]))
+    read = reading * min(1.0, (batch.prompt - kept) / max(1, ran["prompt"]))
     run = sum(ran.values()) / len(batch.asks)
     return Rates(_rate(batch.prompt, read), _rate(batch.said, batch.seconds - read), run)
 

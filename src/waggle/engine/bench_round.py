@@ -117,7 +117,7 @@ def _baseline(setup: Setup, report: BenchReport, variants: list[bench_generate.V
         whole = _batch(setup, decode, setup.work, setup.new_tokens)
         tokens = mean([len(answer) for answer in whole.answers])
         steps = mean(bench_generate.steps(setup, whole.answers))
-        cell = _cell(report, name, whole.seconds, tokens, steps, best.seconds)
+        cell = _cell(report, name, whole.seconds, tokens, steps, best.seconds, 0)
         cell.rates = by_difference(first, whole, bench_generate.padded(setup) + steps - 1)
         report.cells.append(cell)
         best = min(best, whole, key=lambda batch: batch.seconds)
@@ -156,7 +156,8 @@ def _measure(
     tokens = mean([d.usage.completion_tokens for d in done])
     drafted = sum(d.usage.drafted_tokens for d in done)
     accepted = sum(d.usage.accepted_tokens for d in done)
-    cell = _cell(report, mode.name, seconds, tokens, steps, baseline)
+    reused = mean([d.usage.cached_tokens for d in done])
+    cell = _cell(report, mode.name, seconds, tokens, steps, baseline, reused)
     cell.note = "no drafts"
     if mode.drafts:
         cell.note = f"drafts of {mode.drafts}: {accepted} of {drafted} tokens kept"
@@ -164,7 +165,8 @@ def _measure(
     # One more batch of new prompts, with everything waited for.
     whole, said, cell.shares, ran = _watched(engine, setup, mode.decode, setup.fresh, setup.wait)
     batch = Batch(setup.fresh, [d.tokens for d in said], whole)
-    cell.rates = by_parts(batch, cell.shares["prompt"] / 1e3, ran)
+    kept = sum(d.usage.cached_tokens for d in said)
+    cell.rates = by_parts(batch, kept, cell.shares["prompt"] / 1e3, ran)
     report.cells.append(cell)
     if setup.device.startswith("cuda"):
         torch: Any = import_module("torch")
@@ -193,10 +195,16 @@ def _watched(
 
 
 def _cell(
-    report: BenchReport, mode: str, seconds: float, tokens: float, steps: float, baseline: float
+    report: BenchReport,
+    mode: str,
+    seconds: float,
+    tokens: float,
+    steps: float,
+    baseline: float,
+    reused: float,
 ) -> Cell:
-    reuse = not mode.startswith("generate")
-    prompt = report.tail_tokens + (0 if reuse else report.prefix_tokens)
+    """Return a row; so many tokens of each prompt as are `reused` were not computed for it."""
+    prompt = report.prefix_tokens + report.tail_tokens - reused
     batches = report.batches
     times = floors(report.limits, report.batch, prompt + tokens, steps)
     arithmetic, reading = (batches * least for least in times)

@@ -12,12 +12,14 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.engine import collector, flights
 from waggle.engine.backend import LeanBackend
+from waggle.engine.beginnings import Beginnings
 from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
@@ -89,6 +91,7 @@ class Engine:
         """What the grammars that are bound here have in common; for those who make them."""
         self._habits = Habits()
         self._trial = Trial()
+        self._beginnings = Beginnings()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
 
     def constraint(self, grammar: Grammar | Callable[[], Grammar]) -> Constraint:
@@ -130,6 +133,9 @@ class Engine:
     def _queue(self, prompts: Sequence[Prompt], ticket: Ticket) -> None:
         """Let prompts wait as rows; nobody else holds these, so each goes when it is answered."""
         pace, expects = self._pace, self.expects
+        # A GPU runs the few tokens in no time, and its host has none to look for them.
+        if self.reuse_prefix and not self.backend.asynchronous:
+            prompts = self._beginnings.stretched(prompts)
         rows = [self._row(prompt, pace, expects) for prompt in prompts]
         flights.relate(rows)
         self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
@@ -279,14 +285,7 @@ class Engine:
 
 
 def _unsplit(prompt: Prompt) -> Prompt:
-    return Prompt(
-        tail=(*prompt.prefix, *prompt.tail),
-        grammar=prompt.grammar,
-        skeleton=prompt.skeleton,
-        draft=prompt.draft,
-        max_new_tokens=prompt.max_new_tokens,
-        ignore_end=prompt.ignore_end,
-    )
+    return replace(prompt, prefix=(), tail=(*prompt.prefix, *prompt.tail))
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -149,6 +149,10 @@ class RowStore:
         """Return the first row as [layers, P, 2 K, D] per stack."""
         return PrefixKV([stack[:, 0, :length].clone() for stack in self._stacks], length)
 
+    def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
+        """Return the beginning of a prefix, as one of its own."""
+        return PrefixKV([stack[:, :length].clone() for stack in prefix.layers], length)
+
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
         """Lay out a batch and send it to the device."""
         plan = self.layout(pieces, prefixes)

@@ -143,6 +143,10 @@ class SharedStore:
         rows = [(keys[0, :, :length], values[0, :, :length]) for keys, values in self._cache]
         return PrefixKV([torch.stack(pair) for pair in rows], length)
 
+    def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
+        """Return the beginning of a prefix, as one of its own."""
+        return PrefixKV([layer[:, :, :length].clone() for layer in prefix.layers], length)
+
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> SharedChunk:
         """Lay out a batch of rows."""
         sizes = [len(piece.tokens) for piece in pieces]

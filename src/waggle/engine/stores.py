@@ -108,6 +108,10 @@ class Store(Protocol):
         """Return what the first row holds, as a prefix for other rows."""
         ...
 
+    def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
+        """Return the beginning of a prefix, as one of its own."""
+        ...
+
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Chunk:
         """Lay out a batch; prefixes are per piece, those of one prefix best side by side."""
         ...

@@ -33,9 +33,10 @@ def pace(rows: int, parameters: int, asynchronous: bool) -> Pace:
     A pass costs as much as `knee` tokens do beyond their own arithmetic: launches and reading the
     weights.
     """
-    knee = 250 + 1.5e11 / parameters if asynchronous else 48.0
+    knee = 250 + 1.5e11 / parameters if asynchronous else 100.0
     patience = knee / rows
-    return Pace(patience, least=2 if patience < 8 else 4, most=15 if patience < 8 else 31)
+    far = patience >= (8 if asynchronous else 4)
+    return Pace(patience, least=4 if far else 2, most=31 if far else 15)
 
 
 def step(rows: float, decoder: Decoder, capacity: int) -> float:

@@ -20,6 +20,8 @@ WIDTH = 16
 """Keys in a vector of the processor: attention over another number of them is a third slower."""
 BAND = 80
 """Places of a row whose queries a CPU attends for at a time."""
+WIDE = 640
+"""The same elsewhere, where only the size of masks matters."""
 
 
 def attend(
@@ -61,19 +63,19 @@ def attend_row(
     """Attend [T,Hq,D] queries of one row, which lie from `first` on, over its [Hkv,L,D] keys.
 
     Each sees the keys up to its own place; a [T,Hq,D] output and its [T,Hq] log-sum-exp are filled.
-    A CPU takes queries in bands, since its kernel computes what a mask hides.
+    Queries are taken in bands, short ones on a CPU, since its kernel computes what a mask hides.
     """
     here = q.device.type == "cpu"
-    groups = q.shape[1] // k.shape[0]
+    groups, band = q.shape[1] // k.shape[0], BAND if here else WIDE
     if groups > 1 and not (here and _groups()):
         k, v = k.repeat_interleave(groups, dim=0), v.repeat_interleave(groups, dim=0)
     begin = 0
     while begin < len(q):
-        end = min(len(q), round_up(first + begin + 1, BAND) - first) if here else len(q)
+        end = min(len(q), round_up(first + begin + 1, band) - first)
         keys = round_up(first + end, WIDTH)
         mask = _ahead(first + begin, first + end, keys, q.dtype, q.device)
-        band = q[begin:end].transpose(0, 1).unsqueeze(0)
-        found = attend(band, k[None, :, :keys], v[None, :, :keys], scale, mask)
+        some = q[begin:end].transpose(0, 1).unsqueeze(0)
+        found = attend(some, k[None, :, :keys], v[None, :, :keys], scale, mask)
         for kept, part in zip(into, found, strict=True):
             kept[begin:end] = part[0].transpose(0, 1)
         begin = end

@@ -77,7 +77,7 @@ class Decoder:
         self.device = self.embedding.device
         self._weights = _weights(self.layers) + self.head.weight.numel()
         self._rotary = body.rotary_emb
-        self._stretch(512)
+        self._make_tables(512)
         widths = config.hidden_size, config.intermediate_size
         self.kernels = mixing.kernels(self.device, self.dtype, self.spin(self.layers[0]), widths)
         """Kernels of our own, where there are any; the compiler is not needed then."""
@@ -85,7 +85,7 @@ class Decoder:
         if self.kernels is None:
             self._parts = pointwise(self.device, self.dtype, self.parameters())
 
-    def _stretch(self, length: int) -> None:
+    def _make_tables(self, length: int) -> None:
         """Make rotary tables of this many positions."""
         positions = torch.arange(length, device=self.device).unsqueeze(0)
         cos, sin = self._rotary(self.embedding[:1].unsqueeze(0), positions)
@@ -105,7 +105,7 @@ class Decoder:
         """Make rotary tables reach at least this position; whether they moved."""
         if length <= self._cos.shape[0]:
             return False
-        self._stretch(2 * length)
+        self._make_tables(2 * length)
         return True
 
     @property

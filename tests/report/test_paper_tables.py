@@ -14,6 +14,7 @@ from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import Row
 from waggle.report import catalog, held_out, reading, tables
+from waggle.report.model_card import run_results
 from waggle.report.tables import Table
 
 SILO = {"tasks": ["silo/I-01", "silo/II-11", "silo/III-26"], "n": [16, 32]}
@@ -197,6 +198,17 @@ def test_only_whole_seeds_count_and_the_rest_is_said() -> None:
     assert "Ours: 3 of 6 planned episodes, 1 seeds, 2 of unfinished seeds left out" in kept.notes
     assert "not played yet: quiet" in kept.notes
     assert "1 rows of other plans left out" in kept.notes
+
+
+def test_what_failed_counts_only_where_the_plan_asks_for_it() -> None:
+    recipe = sheets.recipe({**SILO, "n": [16]})
+    first, *others = sheets.played(recipe, SCORES)
+    broken = msgspec.structs.replace(first, error="no such model")
+    elsewhere = msgspec.structs.replace(broken, cell="f" * 16)
+    kept = reading.whole([broken, elsewhere, *others], recipe)
+    assert kept.failed == [broken] and kept.foreign == 1
+    assert not any(row.error for row in kept.rows)
+    assert run_results(recipe, [broken, elsewhere, *others], "waggle eval")["failed"] == 1
 
 
 def test_marks_go_to_first_and_second_of_the_ranked() -> None:

@@ -278,5 +278,5 @@ def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     from waggle.report.reading import whole
 
     command = f"waggle report {folder} --freeze {target}"
-    counted = whole([row for row in read_rows(folder) if not row.error], recipe).rows
+    counted = whole(read_rows(folder), recipe).rows
     anchors.write(anchors.freeze(counted, command), target)

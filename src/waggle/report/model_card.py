@@ -28,7 +28,8 @@ def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, 
 
     Of the rows that tables keep: those of the plan whose seed is finished on all tasks.
     """
-    good = whole([row for row in rows if not row.error], recipe).rows
+    counted = whole(rows, recipe)
+    good = counted.rows
     cells: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     for row in good:
         cells[family(row), row.n, row.method].append(row)
@@ -36,7 +37,7 @@ def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, 
         "title": recipe.title,
         "command": command,
         "seeds": sorted({row.seed for row in good}),
-        "failed": sum(bool(row.error) for row in rows),
+        "failed": len(counted.failed),
         "laws": {name: spec.law for name, spec in recipe.methods.items()},
         "cells": [_cell(*key, some) for key, some in sorted(cells.items())],
         "weights": belonging.counted(good, recipe),

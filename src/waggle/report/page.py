@@ -80,14 +80,14 @@ def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Wr
     measured = _measured(rows, folder, recipe)
     if rows is None:
         rows = read_rows(folder) if recipe.blocks else []
-    counted = reading.whole([row for row in rows if not row.error], recipe)
+    counted = reading.whole(rows, recipe)
     arms = factorial.tables(folder, counted.rows, recipe)
     if rows and not counted.rows and not arms:
-        raise ConfigError(_nothing(rows, counted.foreign))
+        raise ConfigError(_nothing(len(rows), counted))
     made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
     made += searched.tables(folder) if arms else []
     notes = [*counted.notes, *belonging.foreign(counted.rows, recipe)]
-    meta = _meta(counted.rows, [row for row in rows if row.error], notes) + measured
+    meta = _meta(counted.rows, counted.failed, notes) + measured
     played = _sessions(sessions.read(folder), recipe)
     if not made:
         raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")
@@ -117,11 +117,11 @@ def _write(
     return paths
 
 
-def _nothing(rows: Sequence[Row], foreign: int) -> str:
+def _nothing(rows: int, counted: reading.Whole) -> str:
     """Say why none of the rows of a run counts."""
-    failed = sum(bool(row.error) for row in rows)
+    failed = len(counted.failed)
     return (
-        f"no finished episode to report: of {len(rows):,} rows {foreign:,} are of another plan "
+        f"no finished episode to report: of {rows:,} rows {counted.foreign:,} are of another plan "
         f"than the folder's recipe, {failed:,} failed, and a seed of a setting counts once all its "
         "planned tasks have ended; run `waggle eval` until some have"
     )

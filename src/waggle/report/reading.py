@@ -140,7 +140,9 @@ class Whole(NamedTuple):
 
     rows: list[Row]
     notes: list[str]
-    foreign: int = 0
+    failed: list[Row]
+    """Rows of the plan whose cells failed."""
+    foreign: int
     """How many rows are of other plans."""
 
 
@@ -153,11 +155,15 @@ def whole(rows: Sequence[Row], recipe: Recipe) -> Whole:
         for c in planned.values()
     )  # fmt: skip
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    failed: list[Row] = []
     foreign = 0
     for row in rows:
         cell = planned.get((row.method, row.cell))
         if cell is None:
             foreign += 1
+            continue
+        if row.error:
+            failed.append(row)
             continue
         case = cell.case
         key = (row.method, case.substrate, options_of(case.options), case.n, case.rounds,
@@ -165,7 +171,7 @@ def whole(rows: Sequence[Row], recipe: Recipe) -> Whole:
         groups[key].append(row)
     kept = [row for key, group in groups.items() if len(group) == wanted[key] for row in group]
     notes = [*weighed(kept, recipe), *_unfinished(recipe, wanted, groups, foreign)]
-    return Whole(kept, notes, foreign)
+    return Whole(kept, notes, failed, foreign)
 
 
 def _unfinished(

@@ -1,4 +1,4 @@
-"""Factorial tables of small and unequal runs: one seed claims nothing, laws share settings."""
+"""Factorial tables: whole runs, and small and unequal ones, which claim no more than they can."""
 
 from __future__ import annotations
 
@@ -25,6 +25,86 @@ def recipe(arms: tuple[str, ...], seeds: int) -> Recipe:
 def diagnosed(folder: Path, name: str, nll: float) -> None:
     (folder / "arms").mkdir(exist_ok=True)
     (folder / "arms" / f"{name}.json").write_text(json.dumps({"order": "shuffled", "nll": nll}))
+
+
+def test_factorial_tables(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    for arm, agreement in (("decision", 0.5), ("scd", 0.75)):
+        for seed in (0, 1):
+            text = f'{{"order": "shuffled", "nll": 0.02, "probe eventful": {1 + seed}, '
+            text += f'"equivariance shuffled summary": {agreement}}}'
+            (tmp_path / "arms" / f"{arm}-{seed}.json").write_text(text)
+    names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "scd") for s in (0, 1)}
+    blocks = [{**BLOCK, "methods": list(names)},
+              {**BLOCK, "methods": list(names), "shock": False}]  # fmt: skip
+    made = Recipe.model_validate({"title": "T", "methods": names, "blocks": blocks})
+    rows = [
+        late(c, hit=c.method.startswith("scd"), latency=2.0, stale=3.0)
+        if c.case.shock
+        else row(c, 1.0 if c.method.startswith("scd") else 0.5)
+        for c in cells(made)
+    ]
+    arms, effects, quality, by_cell = factorial.tables(tmp_path, rows, made)
+    lines = {line[0]: dict(zip(arms.columns, line, strict=True)) for line in arms.rows}
+    assert lines["Decision only"]["summary agree. (%)"] == "50.0 ± 0.0"
+    assert lines["Waggle (SCD)"]["probe, event (norm.)"] == "1.000 ± 0.000"
+    assert lines["Waggle (SCD)"]["recovery (%)"] == "100.0 ± 0.0"
+    assert sum(span.columns for span in arms.spans) == len(arms.columns)
+    found = {line[1]: line for line in effects.rows}
+    assert found["summary agreement (pp)"][4:7] == ("+25.0", "[+25.0, +25.0]", "yes")
+    assert found["recovery (pp)"][4] == "+100.0" and found["recovery (pp)"][8:] == (
+        "16",
+        "seeds and units",
+    )
+    assert found["stale AUC"][6] == "no"
+    assert quality.rows[0][:4] == ("silo", "0.500", "1.000", "+0.500")
+    assert quality.rows[0][6] == "2.000"
+    assert lines["Waggle (SCD)"]["settings"] == "16"
+    assert any("law expert" in note for note in arms.notes)
+    assert [line[0] for line in by_cell.rows[:1]] == ["Decision only"]
+    assert by_cell.rows[-1][3] == "16/16 (100.0 %)"
+    undiagnosed = factorial.tables(tmp_path / "none", rows, made)
+    assert undiagnosed[0].rows[0][1:3] == ("0", "—") and undiagnosed[0].rows[0][-1] == "16"
+    assert factorial.tables(tmp_path / "none", [], made) == []
+
+
+def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "orbit", "scd") for s in (0, 1)}
+    for name in ("decision-0", "scd-0", "scd-1"):
+        told = '"trained by": "recipe R", "transitions played by": "expert"'
+        (tmp_path / "arms" / f"{name}.json").write_text(f'{{"nll": 0.02, "probe all": 1, {told}}}')
+    made = Recipe.model_validate(
+        {"title": "T", "methods": names, "blocks": [{**BLOCK, "methods": list(names)}]}
+    )
+    rows = [
+        late(c, hit=True, latency=2.0, stale=3.0)
+        for c in cells(made)
+        if c.method in ("decision-0", "decision-1", "scd-0")
+        or (c.method, c.case.n) == ("scd-1", 32)
+    ]
+    arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
+    assert [line[0] for line in arms.rows] == ["Decision only †", "Waggle (SCD) †"]
+    said = " | ".join(arms.notes)
+    assert (
+        "other arms, so not to be read beside their means: Decision only structure: seed 0; "
+        "Waggle (SCD) closed loop: seed 0; the paired effects compare the same seeds" in said
+    )
+    assert "not diagnosed: decision-1, orbit-0, orbit-1" in said
+    assert "not in the closed-loop columns: orbit-0, orbit-1, scd-1" in said
+    assert "trained by recipe R" in said and "transitions played by expert" in said
+    assert {line[0] for line in effects.rows} == {"Waggle (SCD)"}
+    assert {line[7] for line in effects.rows} == {"1", "2"}
+    paired = " | ".join(effects.notes)
+    assert "no closed-loop rows of orbit-0, orbit-1" in paired
+    assert "counted under pairs" in paired and "closed-loop columns" not in paired
+    assert "only 2 training seeds" in paired
+    assert {line[0] for line in by_cell.rows} == {"Decision only", "Waggle (SCD) †"}
+    assert any(
+        "fewer episodes than other arms" in n and "SCD) 12 of 16" in n for n in by_cell.notes
+    )
+    bare, _ = factorial.tables(tmp_path, [], made)
+    assert bare.rows[0][-1] == "0" and bare.rows[0][2] == "0.0200"
 
 
 def test_one_training_seed_without_units_has_no_interval(tmp_path: Path) -> None:

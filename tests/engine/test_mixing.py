@@ -1,5 +1,6 @@
-"""Fused kernels and their stand-in: queries turned, keys kept, one copy of a prefix read by all."""
+"""Fused kernels and their stand-in: queries turned, keys kept, one copy of a prefix for all."""
 
+import itertools
 import os
 from importlib.util import find_spec
 from typing import Any
@@ -11,9 +12,9 @@ from torch import Tensor
 from tests.engine.test_exactness import prompts, reference
 from tests.engine.test_graphs import row_engine
 from waggle.core.errors import ConfigError
-from waggle.engine import choice, flash, mixing
+from waggle.engine import choice, flash, fused, fused_trial, mixing
 from waggle.engine.backend import LeanBackend
-from waggle.engine.mixing import Spin, Steps
+from waggle.engine.mixing import Spans, Spin
 from waggle.engine.row_store import RowStore
 
 
@@ -31,25 +32,28 @@ class Plainly:
         self.placed += 1
         return q
 
-    def attend(self, *given: Any) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
         self.spans += 1
-        return flash.reference(*given)
+        out = torch.zeros_like(q)
+        starts = rows.starts.tolist()
+        for row, (first, last) in enumerate(itertools.pairwise(starts)):
+            base, used, lead, length = (int(part[row]) for part in rows[1:])
+            if first == last or not 0 < last - first <= used:
+                continue
+            length = min(length, used - (last - first))
+            held = [torch.cat((x[lead : lead + length], x[base + length : base + used]))
+                    for x in (k, v)]  # fmt: skip
+            one = torch.tensor([0, last - first]), torch.tensor([0, 0]), torch.tensor([used])
+            out[first:last] = flash.reference(q[first:last], *held, *one, (last, used), scale)
+        return out
 
     def step(
-        self, fused: Tensor, spin: Spin, angles: Tensor, rows: Steps, cache: Tensor, scale: float
+        self, fused: Tensor, spin: Spin, angles: Tensor, rows: Spans, cache: Tensor, scale: float
     ) -> Tensor:
-        q = self.place(fused, spin, angles, rows.bases + angles, cache)
+        q = self.place(fused, spin, angles, rows.bases[:-1] + angles, cache)
         self.steps += 1
-        out = torch.empty_like(q)
-        for row, place in enumerate(angles.tolist()):
-            base, lead, length = (int(part[row]) for part in rows)
-            length = min(length, place + 1)
-            held = torch.cat((cache[lead : lead + length], cache[base + length : base + place + 1]))
-            starts = (torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([place + 1]))
-            keys, values = held.chunk(2, dim=1)
-            given = (q[row : row + 1], keys, values, *starts, (1, place + 1), scale)
-            out[row] = flash.reference(*given)[0]
-        return out
+        starts = torch.arange(len(angles) + 1)
+        return self.attend(q, *cache.chunk(2, dim=1), rows._replace(starts=starts), scale)
 
 
 def spin(heads: int, kv: int, width: int, dtype: torch.dtype, normed: bool) -> Spin:
@@ -66,7 +70,7 @@ def spin(heads: int, kv: int, width: int, dtype: torch.dtype, normed: bool) -> S
 @pytest.mark.parametrize("normed", [True, False])
 def test_what_agrees_is_found_out(normed: bool) -> None:
     given = (spin(6, 2, 16, torch.float32, normed), torch.device("cpu"), torch.float32)
-    assert mixing.agrees(Plainly(), *given)
+    assert fused_trial.agrees(Plainly(), *given)
 
     class Late(Plainly):
         def step(self, *given: Any) -> Tensor:
@@ -74,7 +78,13 @@ def test_what_agrees_is_found_out(normed: bool) -> None:
             moved = rows._replace(lengths=rows.lengths + 100)
             return super().step(fused, turns, angles, moved, cache, scale)
 
-    assert not mixing.agrees(Late(), *given), "another row's keys were read and nobody noticed"
+        def attend(self, *given: Any) -> Tensor:
+            q, k, v, rows, scale = given
+            return super().attend(q, k, v, rows._replace(lengths=rows.lengths + 30), scale)
+
+    assert fused_trial.attends(Plainly(), *given)
+    assert not fused_trial.agrees(Late(), *given), "another row's keys were read and nobody noticed"
+    assert not fused_trial.attends(Late(), *given), "and here"
 
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
@@ -119,7 +129,7 @@ def test_rows_of_one_prefix_read_one_copy(tiny: Any) -> None:
 
 def test_no_kernels_away_from_cuda() -> None:
     given = spin(6, 2, 16, torch.bfloat16, False)
-    assert mixing.kernels(torch.device("cpu"), torch.bfloat16, given, (64, 160)) is None
+    assert fused.kernels(torch.device("cpu"), torch.bfloat16, given, (64, 160)) is None
 
 
 def test_plain_kernels_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +160,6 @@ def test_the_kernels_compute_what_they_must(
         pytest.skip("needs triton and its interpreter (TRITON_INTERPRET=1)")
     heads, kv, width, normed = sizes
     given = spin(heads, kv, width, dtype, normed)
-    assert mixing.agrees(mixing.Kernels(), given, torch.device("cpu"), dtype)
-    assert mixing.smooth(mixing.Kernels(), torch.device("cpu"), dtype)
-    attend = mixing.Kernels().attend
-    assert flash.agrees(torch.device("cpu"), dtype, heads, kv, width, attend)
+    assert fused_trial.agrees(fused.Kernels(), given, torch.device("cpu"), dtype)
+    assert fused_trial.smooth(fused.Kernels(), torch.device("cpu"), dtype)
+    assert fused_trial.attends(fused.Kernels(), given, torch.device("cpu"), dtype)

@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine import mixing, pairs
+from waggle.engine import pairs
+from waggle.engine.fused import kernels
 from waggle.engine.linear import GateUp, Linear
 from waggle.engine.mixing import Spin
 from waggle.engine.pointwise import PLAIN, pointwise
@@ -79,7 +80,7 @@ class Decoder:
         self._rotary = body.rotary_emb
         self._make_tables(512)
         widths = config.hidden_size, config.intermediate_size
-        self.kernels = mixing.kernels(self.device, self.dtype, self.spin(self.layers[0]), widths)
+        self.kernels = kernels(self.device, self.dtype, self.spin(self.layers[0]), widths)
         """Kernels of our own, where there are any; the compiler is not needed then."""
         self._parts = PLAIN
         if self.kernels is None:

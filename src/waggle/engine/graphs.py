@@ -3,9 +3,10 @@
 A pass of a small model is a dozen short kernels per layer, and launching them costs the host more
 than running them costs the device. Rows are ragged on the device and idle ones cost nothing, so a
 pass's shape is two numbers, rounded up: its tokens, and those of its longest row, which tell the
-attention kernel how far to reach. Each shape that comes up often is captured once over static
-buffers and replayed. Padding tokens belong to scratch rows that nobody reads. All graphs write what
-they found to one outbox: whoever replays one takes it from there before the next is replayed.
+attention kernel of torch how far to reach; ours only asks whether every row has one. Each shape
+that comes up often is captured once over static buffers and replayed. Padding tokens belong to
+scratch rows that nobody reads. All graphs write what they found to one outbox: whoever replays one
+takes it from there before the next is replayed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import torch
 from torch import Tensor
 
 from waggle.engine.decoder import Decoder
-from waggle.engine.row_store import FEW, Layout, RowStore
+from waggle.engine.row_store import Layout, RowStore
 from waggle.engine.stores import Piece, PrefixKV
 
 MAX_TOKENS = 36_864
 """Largest pass a graph holds; beyond it launches no longer matter."""
 FINE = 2048
 """Tokens beyond which a pass costs what its tokens do: sizes lie closer together."""
+FEW = 128
+"""Tokens of a row up to which torch's attention kernel is told to reach, where they are few."""
 OFTEN = 3
 """A shape is recorded when it comes up for this time; recording takes as long as some passes."""
 LATER = 1000
@@ -64,10 +67,7 @@ def bucket(value: int) -> int:
 
 
 def reach(longest: int) -> int:
-    """Round the tokens of the longest row up, generously: blocks that find none are done at once.
-
-    One token, a few and many are for different kernels.
-    """
+    """Round the tokens of the longest row up, generously: blocks that find none end at once."""
     if longest == 1:
         return 1
     found = FEW
@@ -104,7 +104,7 @@ class PassGraphs:
 
         They stay until the next pass is run. None where its shape is not recorded.
         """
-        size = _size(pieces)
+        size = self._size(pieces)
         if not self._small(size) or not (size in self._graphs or self._often(size)):
             return None
         plan = self._layout(size, pieces, prefixes)
@@ -115,6 +115,13 @@ class PassGraphs:
             self._met[size] = OFTEN  # should it be dropped, it is recorded again at once
         graph.inbox.copy_(plan.values, non_blocking=True)
         return graph.replay()
+
+    def _size(self, pieces: Sequence[Piece]) -> Size:
+        sizes = [len(piece.tokens) for piece in pieces]
+        return Size(bucket(sum(sizes)), self._reach(max(sizes)))
+
+    def _reach(self, longest: int) -> int:
+        return reach(longest) if self._store.mixer is None else min(longest, 2)
 
     def _small(self, size: Size) -> bool:
         return size.tokens <= self._most
@@ -148,11 +155,12 @@ class PassGraphs:
         for tokens in buckets(1, most):
             if tokens <= bucket(self._store.rows):
                 yield Size(tokens, 1)
-            yield Size(tokens, FEW)
+            yield Size(tokens, self._reach(FEW))
 
     def _prompts(self, longest: int) -> Iterator[Size]:
         if longest > FEW:
-            yield from (Size(tokens, reach(longest)) for tokens in buckets(longest, self._most))
+            far = self._reach(longest)
+            yield from (Size(tokens, far) for tokens in buckets(longest, self._most))
 
     def _capture(self, plan: Layout, size: Size) -> _Graph:
         """Record a pass over the inputs of the first one: warming up writes what it will write."""
@@ -168,11 +176,6 @@ class PassGraphs:
             return outbox.copy_(decoder.forward(chunk, store))
 
         return _Graph(self._record(work), inbox, (decoder.tables, store.tensors()))
-
-
-def _size(pieces: Sequence[Piece]) -> Size:
-    sizes = [len(piece.tokens) for piece in pieces]
-    return Size(bucket(sum(sizes)), reach(max(sizes)))
 
 
 def buckets(least: int, most: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from waggle.engine.decoder import Decoder
 from waggle.engine.graphs import Recorder, Step, bucket
-from waggle.engine.mixing import Steps
+from waggle.engine.mixing import Spans
 from waggle.engine.passes import Rolling
 from waggle.engine.row_store import Array, RowChunk, RowStore
 from waggle.engine.stores import lying
@@ -92,7 +92,7 @@ class GreedyLoop:
             given = sent[:, : len(rows)]
             given[BASE] = slot * self._store.capacity
             given[PLACE], given[TOKEN], given[ROOM], given[FORCED] = place, token, room, forced
-            given[LEAD], given[LENGTH] = self._store.shared(slot.tolist())
+            given[LEAD], given[LENGTH] = self._store.shared(slot)
         return sent
 
     def _capture(self, size: int) -> _Stretch:
@@ -116,18 +116,18 @@ class GreedyLoop:
 
     def _chunk(self, inbox: Tensor, queries: Tensor) -> RowChunk:
         base, place = inbox[BASE], inbox[PLACE]
-        steps = None
-        if self._store.mixer is not None:
-            steps = Steps(base.int(), inbox[LEAD].int(), inbox[LENGTH].int())
         return RowChunk(
             tokens=inbox[TOKEN],
             angles=place,
             flat=base + place,
-            starts_q=queries,
-            starts_k=torch.cat((base, base[-1:])).int(),
-            used=(place + 1).int(),
+            rows=Spans(
+                starts=queries,
+                bases=torch.cat((base, base[-1:])).int(),
+                used=(place + 1).int(),
+                leads=inbox[LEAD].int(),
+                lengths=inbox[LENGTH].int(),
+            ),
             longest=(1, self._store.capacity),
-            steps=steps,
         )
 
     def _say(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine import flash
-from waggle.engine.mixing import Mixer, Spin, Steps
+from waggle.engine.mixing import Mixer, Spans, Spin
 from waggle.engine.stores import (
     SLACK,
     Chunk,
@@ -32,8 +32,6 @@ from waggle.engine.stores import (
     round_up,
 )
 
-FEW = 128
-"""Tokens of a row up to which a kernel for few of them is the faster one."""
 STACK = 8
 """Layers whose caches are one tensor: a prefix is copied into all of them at once."""
 Array = np.ndarray[Any, np.dtype[np.int64]]
@@ -45,12 +43,9 @@ class RowChunk(Chunk):
 
     flat: Tensor
     """Where each token's keys go, counted over all rows' caches."""
-    starts_q: Tensor
-    starts_k: Tensor
-    used: Tensor
+    rows: Spans
     longest: tuple[int, int]
-    steps: Steps | None = None
-    """Where every row has one token: what the step kernel needs, where there is one."""
+    """Most new tokens of a row, and most keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +86,8 @@ class RowStore:
         self._cache: list[Tensor] = []
         """The layers of the stacks, one by one."""
         self._held: list[PrefixKV | None] = [None] * rows
+        self._shared: Array = np.zeros((2, rows), dtype=np.int64)
+        """Where the prefix of each slot is read, and its size (see `shared`)."""
 
     def room(self, prefix: int, own: int) -> int:
         """Return how many rows the memory holds when one of this size is among them."""
@@ -131,12 +128,14 @@ class RowStore:
                 del old
             self._stacks.append(fresh)
             self._cache += fresh.flatten(1, 2)
+        self._find_shared()
         return True
 
     def forget(self) -> None:
         """Give all memory back; what rows held is lost."""
         self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
         self._stacks, self._cache, self._held = [], [], [None] * self._most
+        self._find_shared()
 
     def single(self, length: int) -> RowStore:
         """Return a store of one row."""
@@ -180,7 +179,7 @@ class RowStore:
         starts = [p.start + prefix.length for p, prefix in zip(pieces, prefixes, strict=True)]
         firsts = np.array(starts, dtype=np.int64)
         ends = sizes.cumsum()
-        given = blank(3 * padded + 3 * height + 2, self._device)
+        given = blank(3 * padded + 5 * height + 2, self._device)
         values = given.numpy()
         fields = values[: 3 * padded].reshape(3, padded)
         every = b"".join(array("I", piece.tokens) for piece in pieces)
@@ -189,7 +188,8 @@ class RowStore:
         fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
         fields[:2, total:] = 0
         fields[2, total:] = scratch
-        queries, keys, used = np.split(values[3 * padded :], (height + 1, 2 * height + 2))
+        edges = (height + 1, 2 * height + 2, 3 * height + 2)
+        queries, keys, used, shared = np.split(values[3 * padded :], edges)
         queries[0] = 0
         queries[1 : count + 1] = ends
         queries[count + 1 :] = np.arange(total + 1, padded + 1) if single else total
@@ -198,26 +198,17 @@ class RowStore:
         keys[count:] = scratch
         used[:count] = firsts + sizes
         used[count:] = 1
+        shared = shared.reshape(2, height)
+        shared[:, :count] = self.shared([piece.slot for piece in pieces])
+        shared[:, count:] = 0
         return Layout(given, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
         """Return the chunk that a layout of so many tokens and rows describes."""
-        sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows]
-        ids, angles, flat, queries, keys, used = torch.split(sent, sizes)
-        bases = keys.int()
-        steps = None
-        if longest == 1 and self.mixer is not None:
-            steps = Steps(bases[:-1], bases[:-1], torch.zeros_like(bases[:-1]))
-        return RowChunk(
-            tokens=ids,
-            angles=angles,
-            flat=flat,
-            starts_q=queries.int(),
-            starts_k=bases,
-            used=used.int(),
-            longest=(longest, self.capacity),
-            steps=steps,
-        )
+        sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows, rows, rows]
+        ids, angles, flat, *more = torch.split(sent, sizes)
+        spans = Spans(*(part.int() for part in more))
+        return RowChunk(ids, angles, flat, spans, (longest, self.capacity))
 
     def tensors(self) -> list[Tensor]:
         """Return the caches; who captures a step keeps them alive."""
@@ -236,6 +227,8 @@ class RowStore:
                 self._copy(prefix, slots)
             for slot in slots:
                 self._held[slot] = prefix
+        if missing:
+            self._find_shared()
 
     def _copy(self, prefix: PrefixKV, slots: list[int]) -> None:
         where = indices(slots, self._device)
@@ -243,39 +236,36 @@ class RowStore:
             rows = kept.unsqueeze(1).expand(-1, len(slots), -1, -1, -1)
             stack[:, :, : prefix.length].index_copy_(1, where, rows)
 
-    def shared(self, slots: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return where each row finds its prefix in the first of these that holds it, and its size.
+    def shared(self, slots: Sequence[int] | Array) -> Array:
+        """Return where rows find their prefix in the first slot that holds it, and its size.
 
         Rows that read one copy of their prefix find it in the cache of the device.
         """
+        found: Array = self._shared[:, slots]
+        return found
+
+    def _find_shared(self) -> None:
         firsts: dict[int, int] = {}
-        bases, lengths = [], []
-        for slot in slots:
-            held = self._held[slot]
-            bases.append(firsts.setdefault(id(held), slot) * self.capacity)
-            lengths.append(0 if held is None else held.length)
-        return bases, lengths
+        slots = [firsts.setdefault(id(kept), slot) for slot, kept in enumerate(self._held)]
+        lengths = [0 if kept is None else kept.length for kept in self._held]
+        self._shared = np.array((slots, lengths), dtype=np.int64)
+        self._shared[0] *= self.capacity
 
     def mix(self, index: int, fused: Tensor, spin: Spin, chunk: Chunk) -> Tensor:
         """Turn queries and keys, keep and attend, with fused kernels."""
         assert isinstance(chunk, RowChunk) and self.mixer is not None
         cache = self._cache[index]
-        if chunk.steps is not None:
-            return self.mixer.step(fused, spin, chunk.angles, chunk.steps, cache, self._scale)
+        if chunk.longest[0] == 1:
+            return self.mixer.step(fused, spin, chunk.angles, chunk.rows, cache, self._scale)
         q = self.mixer.place(fused, spin, chunk.angles, chunk.flat, cache)
-        return self._attend(q, cache, chunk)
+        keys, values = cache.chunk(2, dim=1)
+        return self.mixer.attend(q, keys, values, chunk.rows, self._scale)
 
     def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
         """Keep new keys and values, and attend over everything each row holds."""
         assert isinstance(chunk, RowChunk)
         cache = self._cache[index]
         cache.index_copy_(0, chunk.flat, kv)
-        return self._attend(q, cache, chunk)
-
-    def _attend(self, q: Tensor, cache: Tensor, chunk: RowChunk) -> Tensor:
         keys, values = cache.chunk(2, dim=1)
-        rows = (chunk.starts_q, chunk.starts_k, chunk.used)
-        attend = self._kernel
-        if self.mixer is not None and chunk.longest[0] <= FEW:
-            attend = self.mixer.attend
-        return attend(q, keys, values, *rows, chunk.longest, self._scale)
+        rows = (chunk.rows.starts, chunk.rows.bases, chunk.rows.used)
+        return self._kernel(q, keys, values, *rows, chunk.longest, self._scale)

@@ -11,11 +11,11 @@ from waggle.engine.effort import Effort
 from waggle.engine.passes import Pace
 from waggle.engine.stores import position_bytes
 
-LAYER_SECONDS = 45e-6
+LAYER_SECONDS = 30e-6
 """Time of one layer's short kernels in a step, on a large GPU."""
 READING = 3.5e12
 """Bytes per second at which such a GPU reads weights."""
-PRODUCTS = 2.2e14
+PRODUCTS = 3.4e14
 """Operations per second at which such a GPU runs prompts of a small model."""
 DRAFTED = 1.3
 """Time of a pass with drafts next to a step."""

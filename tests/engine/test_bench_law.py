@@ -23,7 +23,8 @@ def test_views_are_distinct_and_of_the_length_asked_for(
     tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench_views, "TASKS", {"silo": ("II-16",), "swarmbench": ("pursuit",)})
-    asks = bench_views.gather(tokenizer, Origin("canonical", "expert"), 48, 180)
+    law = bench_views.Weights("nano", None, Origin("canonical", "expert"))
+    asks = bench_views.gather(tokenizer, law, 48, 180)
     assert len({(ask.prefix, ask.tail) for ask in asks}) == 48
     assert all(abs(len(ask.tail) - 180) < 60 for ask in asks)
     for ask in asks[::6]:
@@ -35,6 +36,18 @@ def test_views_are_distinct_and_of_the_length_asked_for(
     steps = {cell.mode: cell.steps for cell in report.cells}
     assert steps["free"] < steps["free, no teacher"] < steps["free, rolled"]
     assert steps["constrained"] < steps["constrained, no teacher"]
+
+
+def test_nobody_foretells_what_was_taught_nothing(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_views, "TASKS", {"silo": ("II-16",)})
+    monkeypatch.setattr(bench_views, "SPARE", 1.0)
+    monkeypatch.setattr(weights, "load", lambda *_: (None, tokenizer))
+    for law in (bench_views.untaught("tiny-random"), bench_views.Weights("nano", None, Origin())):
+        setup = bench_views.prepare(law, "cpu", "float32", (2, 1), 180, 20)
+        assert setup.forced is not law.taught
+        assert [ask.draft is None for ask in setup.work] == [not law.taught] * 2
 
 
 def test_laws_are_found_by_name_and_by_folder(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def engine(
     new_tokens: int = 80,
     repeats: int = 3,
     rounds: int = 1,
+    views: Flag = False,
     host_only: Flag = False,
     fastest: Flag = False,
     rivals: str = "",
@@ -37,7 +38,7 @@ def engine(
     the same prompts and dtype; also model steps per decision and the distance to what this
     machine's arithmetic and bandwidth allow. A law decodes views of the substrates to the end of
     its answers, drafted by its teacher as in episodes, and without; any other model decodes made-up
-    prompts to a forced length. Needs the extra `llm`.
+    prompts, or views too, to a forced length. Needs the extra `llm`.
 
     Args:
         model: A law that ships, its folder, a model of `waggle models list`, or a named shape with
@@ -52,6 +53,7 @@ def engine(
         repeats: How many batches of new prompts are decoded.
         rounds: How often everything is measured, one after the other; each row's fastest counts.
             For machines that others use too.
+        views: Views of the substrates for a model that is no law, too, instead of made-up prompts.
         host_only: Measure the engine's own work alone, with a model that answers at once, and how
             much of it a made-up device would hide.
         fastest: Measure only the configuration of `generate`, and of each rival, that is known as
@@ -69,7 +71,7 @@ def engine(
     from waggle.cli import bench_views
 
     sizes = (batch, repeats)
-    law = bench_views.find(model, adapter)
+    law = bench_views.find(model, adapter) or (bench_views.untaught(model) if views else None)
     if host_only:
         _host(model, law, sizes, tail_tokens, json)
         return
@@ -102,7 +104,7 @@ def _host(model: str, law: Any, sizes: tuple[int, int], tail: int, json: bool) -
         from waggle.engine import weights
 
         tokenizer = weights.load_tokenizer(law.model)
-        asks = bench_views.gather(tokenizer, law.said, (sizes[1] + 4) * sizes[0], tail)
+        asks = bench_views.gather(tokenizer, law, (sizes[1] + 4) * sizes[0], tail)
         found = bench_asks(model, tokenizer, asks, sizes[0])
     if json:
         console.dump(found.as_dict())

@@ -1,9 +1,10 @@
-"""A trained law and real views of the substrates, for measuring the engine on what users run.
+"""Real views of the substrates, for measuring the engine on what users run: laws and backbones.
 
 Views are those of episodes that the law's teacher plays on development seeds, in the law's own
 canon order; of many, those whose length is nearest to the one asked for are taken, so that
-`generate`, which pads to the longest, pads little. What is expected of an answer is what the
-teacher would say, found while decoding is timed. Invariant: no prompt comes twice.
+`generate`, which pads to the longest, pads little. What is expected of a law's answer is what its
+teacher would say, found while decoding is timed; nobody foretells a backbone that was taught
+nothing, and its free answers have a forced length. Invariant: no prompt comes twice.
 """
 
 from __future__ import annotations
@@ -48,6 +49,12 @@ class Weights(NamedTuple):
     model: str
     adapter: str | None
     said: Origin
+    taught: bool = True
+
+
+def untaught(model: str) -> Weights:
+    """Return a backbone as its own law, which was taught nothing."""
+    return Weights(model, None, Origin(), taught=False)
 
 
 def find(name: str, adapter: str | None) -> Weights | None:
@@ -80,21 +87,22 @@ def prepare(
     where, kind = place(device, dtype)
     model, tokenizer = weights.load(law.model, where, kind, law.adapter)
     batch, repeats = sizes
-    asks = gather(tokenizer, law.said, (repeats + 3) * batch, tail)
+    asks = gather(tokenizer, law, (repeats + 3) * batch, tail)
     timed, warm = asks[: repeats * batch], asks[repeats * batch : (repeats + 2) * batch]
     fresh = asks[(repeats + 2) * batch :]
     return Setup(
-        model, tokenizer, timed, warm, fresh, batch, new_tokens, where, forced=False, bound=BOUND
-    )
+        model, tokenizer, timed, warm, fresh, batch, new_tokens, where,
+        forced=not law.taught, bound=BOUND,
+    )  # fmt: skip
 
 
-def gather(tokenizer: Any, said: Origin, count: int, tail: int) -> list[Ask]:
+def gather(tokenizer: Any, law: Weights, count: int, tail: int) -> list[Ask]:
     """Return prompts of views, those whose own part has about `tail` tokens, mixed."""
-    name = said.teacher if said.teacher in plugins.names("law") else "expert"
+    name = law.said.teacher if law.said.teacher in plugins.names("law") else "expert"
     teacher = plugins.get_law(name)
     dialogue, found = Dialogue(tokenizer), {}
     near = 0
-    for views in _played(teacher, said.order):
+    for views in _played(teacher, law.said.order):
         for view, (shared, own) in zip(
             views, dialogue.tokens([Request(view) for view in views]), strict=True
         ):
@@ -108,7 +116,7 @@ def gather(tokenizer: Any, said: Origin, count: int, tail: int) -> list[Ask]:
     foretold = Teacher(teacher, dialogue).of
     return [
         Ask(own, shared, partial(view_grammar, found[shared, own]),
-            partial(foretold, found[shared, own]))
+            partial(foretold, found[shared, own]) if law.taught else None)
         for shared, own in mixed
     ]  # fmt: skip
 

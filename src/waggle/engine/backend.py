@@ -30,7 +30,7 @@ from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
-CPU_BUDGET = 640
+CPU_BUDGET = 768
 """Tokens per part of a pass on a CPU: enough for its products, few enough for a core's caches."""
 LEAST_SHARE = 24
 """Tokens that are worth a lane of their own; fewer are limited by reading the weights."""

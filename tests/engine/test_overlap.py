@@ -1,6 +1,6 @@
 """The host works while a device does: on a clock of its own, and without a trace in the answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -14,7 +14,7 @@ from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.delayed import Costs, Delayed
 from waggle.engine.engine import Engine
 from waggle.engine.oracle import Oracle, recite
-from waggle.engine.passes import Pace, Running
+from waggle.engine.passes import Pace, Rolling, Running
 from waggle.engine.request import Prompt
 
 OPEN, FOLLOW = 0.5e-3, 0.1e-3
@@ -114,3 +114,21 @@ def test_passes_are_done_one_after_the_other() -> None:
     assert second() == [5] and device.now() == 2.0
     assert first() == [2] and device.now() == 2.0, "what is done is not waited for"
     assert device.busy == 2.0 and device.waited == 1.5
+
+
+@pytest.mark.parametrize("rows", [48, 100, 256])
+def test_no_slot_stays_empty_while_others_wait(tiny: Any, rows: int) -> None:
+    """Rows enter in portions, and the last portion may be a small one."""
+    tails = [(number // 200 + 1, number % 200 + 1, 7, 8) for number in range(3 * rows)]
+    engine = Engine(*tiny, max_rows=rows, speculate=False)
+
+    sizes: list[int] = []
+
+    class Counted(Oracle):
+        def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+            sizes.append(len(rows))
+            return super().roll(rows, ends)
+
+    engine.backend = Counted({tail: [9] * 40 for tail in tails}, Pace(1.0, 2, 15), drafts=False)
+    engine.generate([Prompt(tail, max_new_tokens=40, ignore_end=True) for tail in tails])
+    assert set(sizes) == {rows}

@@ -57,6 +57,8 @@ class Seats:
         """Slots that may be taken at once; fewer while memory is short."""
         self._alone = False
         """Whether it is so short that a row has been let in alone, and nothing has come of it."""
+        self._full = False
+        """Whether somebody had to wait for a place since all of them were free."""
         self._queue: deque[Seat] = deque()
         self._free = sorted(range(rows), reverse=True)
         self._last = [0] * rows
@@ -82,16 +84,19 @@ class Seats:
         """Let waiting rows in, in order, as far as there are slots and memory for them.
 
         At most so many at once, the fewer the fewer there are, so that a device begins soon; and
-        where one works by itself not fewer, unless fewer wait: it runs them better together.
+        where one works by itself not fewer, once all places were taken, unless fewer wait: it runs
+        them better together.
         """
         if backend.asynchronous:
             most = min(most, max(least, 2 * len(self._taken)))
-            if self._taken and len(self._free) < min(most, len(self._queue)):
+            self._full = self._full and bool(self._taken)
+            if self._full and len(self._free) < min(most, len(self._queue)):
                 return
         with self._door:
             while most > 0 and self._open and self._enter(self._queue[0], backend):
                 self._queue.popleft()
                 most -= 1
+            self._full = self._full or (most > 0 and bool(self._queue))
 
     def next(self, most: int) -> list[Row]:
         """Return the rows that will enter next."""

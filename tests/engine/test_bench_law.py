@@ -48,6 +48,9 @@ def test_nobody_foretells_what_was_taught_nothing(
         setup = bench_views.prepare(law, "cpu", "float32", (2, 1), 180, 20)
         assert setup.forced is not law.taught
         assert [ask.draft is None for ask in setup.work] == [not law.taught] * 2
+        report = bench_asks("nano", tokenizer, [*setup.work, *setup.warm], 1)
+        assert len(report.cells) == (5 if law.taught else 3)
+        assert all(cell.steps > 1 for cell in report.cells[1:] if not law.taught)
 
 
 def test_laws_are_found_by_name_and_by_folder(tmp_path: Path) -> None:

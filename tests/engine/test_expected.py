@@ -24,6 +24,7 @@ def engines(tiny: Any, rows: int) -> list[Engine]:
     ]
     for engine in made[1:]:
         engine.backend.least = lambda rows, effort: 2.0  # type: ignore[method-assign]
+        engine.backend.foretells = lambda rows, effort: True  # type: ignore[method-assign]
     return made
 
 
@@ -64,6 +65,16 @@ def test_free_answers_are_greedy_whatever_is_expected(tiny: Any, rows: int) -> N
         done = engine.generate(asked)
         assert [d.tokens for d in done] == want
         assert sum(d.usage.accepted_tokens for d in done) > 0
+
+
+def test_where_nothing_pays_answers_are_rolled(tiny: Any) -> None:
+    batch = prompts(tiny[1], 24)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    asked = [given(p, w) for p, w in zip(batch, want, strict=True)]
+    engine = row_engine(tiny, 24, rolls=True)
+    done = engine.generate(asked)
+    assert [d.tokens for d in done] == want
+    assert not any(d.usage.drafted_tokens for d in done), "a tiny model says it sooner"
 
 
 def test_a_right_expectation_takes_one_pass(tiny: Any, record_grammar: Any) -> None:

@@ -129,6 +129,22 @@ def test_drafts_are_for_few_rows_or_large_models(tiny: Any) -> None:
     assert backend.least(64, usual) > 0.75 > some, "a slow host drafts less"
 
 
+def test_small_models_say_answers_sooner_than_others_foretell_them(tiny: Any) -> None:
+    backend = row_engine(tiny, 64, rolls=True).backend
+    assert isinstance(backend, LeanBackend)
+    seen = Effort()
+    assert backend.foretells(1, seen) and not backend.foretells(64, seen)
+    for _ in range(2_000):
+        seen.foretold(20e-6)
+    assert backend.foretells(64, seen), "a fast host foretells more"
+    for _ in range(2_000):
+        seen.closed(2)
+    assert not backend.foretells(64, seen), "short answers are said soonest"
+    backend.decoder.parameters = lambda: 4_000_000_000  # type: ignore[method-assign]
+    assert backend.foretells(64, seen)
+    assert backend.foretells(64, Effort())
+
+
 def test_rows_of_several_prefixes_share_steps_and_slots(tiny: Any) -> None:
     engine = row_engine(tiny, 6)
     heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "")]

@@ -20,6 +20,10 @@ class Around:
         """As the other backend."""
         return self.backend.least(rows, effort)
 
+    def foretells(self, rows: int, effort: Effort) -> bool:
+        """As the other backend."""
+        return self.backend.foretells(rows, effort)
+
     @property
     def rolls(self) -> bool:
         """As the other backend."""

@@ -79,6 +79,12 @@ class LeanBackend:
             return tempo.LEAST_ON_CPU
         return tempo.least(rows, effort, self.decoder, self.store.capacity)
 
+    def foretells(self, rows: int, effort: Effort) -> bool:
+        """Whether free answers that come with their prompts pay, with this many rows."""
+        if self.loop is None:
+            return True
+        return tempo.foretells(rows, effort, self.decoder, self.store.capacity)
+
     @property
     def rolls(self) -> bool:
         """Whether rows can be rolled: where steps are captured."""

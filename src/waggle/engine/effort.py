@@ -13,8 +13,12 @@ ANSWER = 0.25e-3
 """Seconds for the beginning of an answer, as usual: its grammar and the first draft."""
 ROW = 35e-6
 """Seconds for a row in a pass, as usual: what was said is followed, what may come is guessed."""
+GIVEN = 0.25e-3
+"""Seconds for an answer that comes with its prompt, as usual: foretold, spelled and laid out."""
 TOKENS = 300.0
 """Own tokens of a prompt, as usual."""
+LENGTH = 60.0
+"""Tokens of an answer, as usual."""
 SLOWLY = 256
 """Rows after which an estimate has mostly changed."""
 FORGOTTEN = 16
@@ -29,6 +33,8 @@ class Effort:
         self.row = ROW
         self.tokens = TOKENS
         """Own tokens of a prompt: while they are run, the beginning of an answer is drafted."""
+        self.given = GIVEN
+        self.length = LENGTH
 
     def opened(self, seconds: float, tokens: int) -> None:
         """Note the beginning of a drafted answer, and how long its prompt is."""
@@ -40,10 +46,19 @@ class Effort:
         for _ in range(rows):
             self.row = _nearer(self.row, seconds / rows, SLOWLY)
 
+    def foretold(self, seconds: float) -> None:
+        """Note an answer that came with its prompt."""
+        self.given = _nearer(self.given, seconds, SLOWLY)
+
+    def closed(self, tokens: int) -> None:
+        """Note how long an answer was."""
+        self.length = _nearer(self.length, tokens, SLOWLY)
+
     def rested(self) -> None:
         """Note an answer that was not drafted."""
         self.answer = _nearer(self.answer, ANSWER, FORGOTTEN * SLOWLY)
         self.row = _nearer(self.row, ROW, FORGOTTEN * SLOWLY)
+        self.given = _nearer(self.given, GIVEN, FORGOTTEN * SLOWLY)
 
 
 def _nearer(old: float, seen: float, slowly: int) -> float:

@@ -208,12 +208,14 @@ class Engine:
         if not fresh:
             return
         expects, drafts = self.expects, self.drafts  # asked once: they change slowly
+        pays = self.backend.foretells(self._rows, self._trial.effort)
         for row in fresh:
             row.opened = True
-            if isinstance(row, FreeRow):
-                self._open_free(row, bool(row.prompt.draft) and expects, drafts)
-            else:
+            if not isinstance(row, FreeRow):
                 row.open()
+            else:  # where what is given does not pay, drafts of our own do so even less
+                given = bool(row.prompt.draft) and expects
+                self._open_free(row, given and pays, drafts and not given)
 
     def _open_free(self, row: FreeRow, expects: bool, drafts: bool) -> None:
         start = time.perf_counter()
@@ -221,8 +223,7 @@ class Engine:
             at_once = self.backend.asynchronous
             row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
         row.open()
-        if not expects:
-            self._trial.opened(row, time.perf_counter() - start)
+        self._trial.opened(row, expects, time.perf_counter() - start)
 
     def _launch(self) -> bool:
         """Send every row off that is not on its way; whether there was any.
@@ -276,6 +277,7 @@ class Engine:
             self._trial.rolled(len(row.answer) - known)
 
     def _close(self, row: Row) -> Completion:
+        self._trial.effort.closed(len(row.answer))
         if isinstance(row, FreeRow) and row.drafter is not None and row.drafter.strays:
             self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
         for bound in (row.prompt.grammar, row.prompt.skeleton):

@@ -44,6 +44,10 @@ class Oracle:
         """Return what a CPU asks of drafts, or all of it where rows are to be rolled."""
         return 0.25 if self._drafts else 1.0
 
+    def foretells(self, rows: int, effort: Effort) -> bool:
+        """Always, so that what they cost is measured."""
+        return True
+
     @property
     def rolls(self) -> bool:
         """As a GPU does where it does not draft."""

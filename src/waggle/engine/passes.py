@@ -63,6 +63,10 @@ class Backend(Protocol):
         """
         ...
 
+    def foretells(self, rows: int, effort: Effort) -> bool:
+        """Whether free answers that come with their prompts pay, with this many rows."""
+        ...
+
     @property
     def rolls(self) -> bool:
         """Whether rows can be rolled: decoded greedily for many steps before they are read."""

@@ -39,6 +39,10 @@ class PlainBackend:
         """All of it: see `pace`."""
         return 1.0
 
+    def foretells(self, rows: int, effort: Effort) -> bool:
+        """Whatever comes: nothing is tried, see `pace`."""
+        return True
+
     def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
         """Not offered: rows are run one by one."""
         raise NotImplementedError("rows of this model are not rolled")

@@ -21,8 +21,6 @@ DRAFTED = 1.3
 """Time of a pass with drafts next to a step."""
 PASS_SECONDS = 0.6e-3
 """Host time of one pass with drafts, whatever the rows: laid out, launched, read."""
-ANSWER_TOKENS = 60
-"""Tokens of a usual answer."""
 LEAST_ON_CPU = 0.25
 """Part of answers that drafts must foretell on a CPU, where a pass costs what its tokens do."""
 
@@ -55,10 +53,24 @@ def least(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> float:
     after every pass, or for one half of the rows while the other half is run; the beginnings of
     answers while prompts are run. From 1 on drafts never pay.
     """
-    prompt = effort.tokens * 2 * decoder.parameters() / PRODUCTS
-    late = rows * max(0.0, effort.answer - prompt) / ANSWER_TOKENS
+    late = rows * max(0.0, effort.answer - _prompt(effort, decoder)) / effort.length
     host = rows * effort.row
     whole, half = (step(count, decoder, capacity) for count in (rows, rows / 2))
     in_turn = DRAFTED * whole + PASS_SECONDS + host
     side_by_side = max(2 * DRAFTED * half, 2 * PASS_SECONDS + host)
     return 1.0 - (whole - late) / min(in_turn, side_by_side)
+
+
+def foretells(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> bool:
+    """Whether free answers that come with their prompts pay on such a GPU, which may roll instead.
+
+    While prompts are run the host has time to spell what is foretold; a small model says its answer
+    before that is done.
+    """
+    rolled = effort.length * step(rows, decoder, capacity) / rows
+    return effort.given - _prompt(effort, decoder) < rolled
+
+
+def _prompt(effort: Effort, decoder: Decoder) -> float:
+    """Return the seconds that a prompt takes on such a GPU."""
+    return effort.tokens * 2 * decoder.parameters() / PRODUCTS

@@ -48,9 +48,11 @@ class Trial:
         """Whether answers are believed that come with their prompts."""
         return self._given.drafts
 
-    def opened(self, row: FreeRow, seconds: float) -> None:
+    def opened(self, row: FreeRow, expected: bool, seconds: float) -> None:
         """Note how long a free row took to get ready for its first pass."""
-        if row.drafter is None:
+        if expected:
+            self.effort.foretold(seconds)
+        elif row.drafter is None:
             self.effort.rested()
         else:
             self.effort.opened(seconds, len(row.prompt.tail))

@@ -136,6 +136,7 @@ def test_small_models_say_answers_sooner_than_others_foretell_them(tiny: Any) ->
     assert backend.foretells(1, seen) and not backend.foretells(64, seen)
     for _ in range(2_000):
         seen.foretold(20e-6)
+        seen.answered(2e-6, 1)
     assert backend.foretells(64, seen), "a fast host foretells more"
     for _ in range(2_000):
         seen.closed(2)

@@ -21,6 +21,8 @@ DRAFTED = 1.3
 """Time of a pass with drafts next to a step."""
 PASS_SECONDS = 0.6e-3
 """Host time of one pass with drafts, whatever the rows: laid out, launched, read."""
+CHECKED = 2
+"""Passes of an answer that came with its prompt: it is verified in one and mended in another."""
 LEAST_ON_CPU = 0.25
 """Part of answers that drafts must foretell on a CPU, where a pass costs what its tokens do."""
 
@@ -68,7 +70,8 @@ def foretells(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> boo
     before that is done.
     """
     rolled = effort.length * step(rows, decoder, capacity) / rows
-    return effort.given - _prompt(effort, decoder) < rolled
+    checked = CHECKED * (effort.row + PASS_SECONDS / rows)
+    return effort.given - _prompt(effort, decoder) + checked < rolled
 
 
 def _prompt(effort: Effort, decoder: Decoder) -> float:

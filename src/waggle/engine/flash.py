@@ -8,6 +8,7 @@ Invariant: query i of a row with `used` keys and n queries sees the first `used 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -82,18 +83,18 @@ def agrees(
     device: torch.device, dtype: torch.dtype, heads: int, kv: int, width: int, attend: Varlen
 ) -> bool:
     """Whether a kernel gives what float32 gives, with gaps and out-of-order rows."""
-
-    def wave(rows: int, count: int, step: float) -> Tensor:
-        values = torch.arange(rows * count * width, device=device, dtype=torch.float32)
-        return (values * step).sin().to(dtype).view(rows, count, width)
-
-    def whole(*values: int) -> Tensor:
-        return torch.tensor(values, dtype=torch.int32, device=device)
-
-    q, cache = wave(49, heads, 0.731), wave(3 * 200, 2 * kv, 0.317)
-    rows = (whole(0, 1, 1, 9, 49), whole(400, 0, 200, 0, 0), whole(131, 0, 150, 40))
+    q = wave((49, heads, width), 0.731, device, dtype)
+    cache = wave((3 * 200, 2 * kv, width), 0.317, device, dtype)
+    places = (0, 1, 1, 9, 49), (400, 0, 200, 0, 0), (131, 0, 150, 40)
+    rows = tuple(torch.tensor(part, dtype=torch.int32, device=device) for part in places)
     more = (*rows, (64, 200), width**-0.5)
     keys, values = cache.chunk(2, dim=1)
     with torch.inference_mode():
         exact = reference(q.float(), keys.float(), values.float(), *more)
         return near(attend(q, keys, values, *more), exact)
+
+
+def wave(shape: tuple[int, ...], step: float, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return values to try kernels on: all different, between -1 and 1, the same every time."""
+    values = torch.arange(math.prod(shape), device=device, dtype=torch.float32)
+    return (values * step).sin().to(dtype).view(shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
 import torch
@@ -45,8 +44,8 @@ def passed(
 def agrees(made: Mixer, spin: Spin, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether steps give what float32 gives: several rows, one shared prefix, gaps."""
     width, lanes = spin.cos.shape[-1], spin.heads + 2 * spin.kv
-    fused = _wave((3, lanes, width), 0.731, device, dtype)
-    cache = _wave((3 * 160, 2 * spin.kv, width), 0.317, device, dtype)
+    fused = flash.wave((3, lanes, width), 0.731, device, dtype)
+    cache = flash.wave((3 * 160, 2 * spin.kv, width), 0.317, device, dtype)
     cache[160:200] = cache[:40]  # the first two rows begin alike
     places = torch.tensor([150, 130, 0], device=device)
     bases = torch.tensor([0, 160, 320], device=device)
@@ -70,8 +69,8 @@ def attends(made: Mixer, spin: Spin, device: torch.device, dtype: torch.dtype) -
         return torch.tensor(values, dtype=torch.int32, device=device)
 
     width = spin.cos.shape[-1]
-    q = _wave((120, spin.heads, width), 0.731, device, dtype)
-    cache = _wave((4 * 240, 2 * spin.kv, width), 0.317, device, dtype)
+    q = flash.wave((120, spin.heads, width), 0.731, device, dtype)
+    cache = flash.wave((4 * 240, 2 * spin.kv, width), 0.317, device, dtype)
     cache[240:390] = cache[480:630]  # two rows begin alike
     seen = whole(0, 90, 90, 117, 119, 120), whole(480, 0, 240, 0, 720), whole(230, 0, 190, 2, 131)
     rows = Spans(*seen, leads=whole(480, 0, 480, 0, 720), lengths=whole(150, 0, 150, 0, 70))
@@ -95,18 +94,16 @@ def smooth(
     made: Smoother, device: torch.device, dtype: torch.dtype, hidden: int = 576, gated: int = 1536
 ) -> bool:
     """Whether norms and gates are those of float32, on widths that are no powers of two."""
-    x, weight = _wave((5, hidden), 0.37, device, dtype), _wave((hidden,), 0.11, device, dtype)
-    wide = _wave((3, 2 * gated), 0.7, device, dtype)
+    x, weight = (
+        flash.wave((5, hidden), 0.37, device, dtype),
+        flash.wave((hidden,), 0.11, device, dtype),
+    )
+    wide = flash.wave((3, 2 * gated), 0.7, device, dtype)
     pairs = (
         (made.norm(x, weight, 1e-5), F.rms_norm(x.float(), (hidden,), weight.float(), 1e-5)),
         (made.gate(wide), gate(wide.float())),
     )
     return all(near(a, b) for a, b in pairs)
-
-
-def _wave(shape: tuple[int, ...], step: float, device: torch.device, dtype: torch.dtype) -> Tensor:
-    values = torch.arange(math.prod(shape), device=device, dtype=torch.float32)
-    return (values * step).sin().to(dtype).view(shape)
 
 
 def _reference(

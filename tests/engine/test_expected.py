@@ -72,6 +72,7 @@ def test_where_nothing_pays_answers_are_rolled(tiny: Any) -> None:
     want = [reference(*tiny, prompt) for prompt in batch]
     asked = [given(p, w) for p, w in zip(batch, want, strict=True)]
     engine = row_engine(tiny, 24, rolls=True)
+    engine.backend.recalls = lambda rows: 1.0  # type: ignore[method-assign]
     done = engine.generate(asked)
     assert [d.tokens for d in done] == want
     assert not any(d.usage.drafted_tokens for d in done), "a tiny model says it sooner"

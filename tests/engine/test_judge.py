@@ -50,6 +50,7 @@ def test_rows_change_between_drafts_and_steps_on_the_way(
     monkeypatch.setattr(judge, "MAX_REST", 200)
     engine = row_engine(tiny, 5, rolls=rolls)
     monkeypatch.setattr(engine.backend, "least", lambda rows, effort: 0.999)
+    monkeypatch.setattr(engine.backend, "recalls", lambda rows: 1.0)
     batch = prompts(tiny[1], 48, skeleton=engine.constraint(record_grammar))
     want = [reference(*tiny, prompt) for prompt in batch]
     done = engine.generate(batch)

@@ -10,11 +10,12 @@ from tests.engine.test_exactness import prompts
 from tests.engine.test_expected import given, spoiled
 from tests.engine.test_graphs import row_engine
 from waggle.engine import flights, workload
+from waggle.engine.answers import Answers
 from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.delayed import Costs, Delayed
 from waggle.engine.engine import Engine
 from waggle.engine.oracle import Oracle, recite
-from waggle.engine.passes import Pace, Rolling, Running
+from waggle.engine.passes import Pace, Rolled, Rolling, Running
 from waggle.engine.request import Prompt
 
 OPEN, FOLLOW = 0.5e-3, 0.1e-3
@@ -125,9 +126,11 @@ def test_no_slot_stays_empty_while_others_wait(tiny: Any, rows: int) -> None:
     sizes: list[int] = []
 
     class Counted(Oracle):
-        def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+        def roll(
+            self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+        ) -> list[Rolled]:
             sizes.append(len(rows))
-            return super().roll(rows, ends)
+            return super().roll(rows, ends, answers)
 
     engine.backend = Counted({tail: [9] * 40 for tail in tails}, Pace(1.0, 2, 15), drafts=False)
     engine.generate([Prompt(tail, max_new_tokens=40, ignore_end=True) for tail in tails])

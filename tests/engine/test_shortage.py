@@ -114,7 +114,7 @@ def test_stretches_that_do_not_fit_are_rolled_with_fewer_rows(
 ) -> None:
     engine = row_engine(tiny, 12, rolls=True, speculate=False)
     batch, want = plain(tiny, 15)
-    short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, ends: len(rows), 4)
+    short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, *_: len(rows), 4)
     assert [done.tokens for done in engine.generate(batch)] == want and short.failed
 
 

@@ -29,6 +29,10 @@ class Around:
         """As the other backend."""
         return self.backend.rolls
 
+    def recalls(self, rows: int) -> float:
+        """As the other backend."""
+        return self.backend.recalls(rows)
+
     def prime(self, most: int, prompt: int) -> None:
         """As the other backend."""
         self.backend.prime(most, prompt)

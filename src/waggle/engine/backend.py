@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from waggle.engine import flash, tempo
+from waggle.engine.answers import Answers
 from waggle.engine.decoder import Decoder
 from waggle.engine.effort import Effort
-from waggle.engine.graphs import PassGraphs
+from waggle.engine.graphs import PassGraphs, bucket
 from waggle.engine.lanes import Lanes
 from waggle.engine.loop import GreedyLoop
 from waggle.engine.output import Output
-from waggle.engine.passes import Pace, Rolling, Running, Said
+from waggle.engine.passes import Pace, Rolled, Rolling, Running, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
 from waggle.engine.shortage import LEAST_TOKENS, affordable, halved, is_short
@@ -90,12 +91,21 @@ class LeanBackend:
         """Whether rows can be rolled: where steps are captured."""
         return self.loop is not None
 
-    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
-        """Roll rows on; return what each said, noise behind an end token or its room included."""
+    def recalls(self, rows: int) -> float:
+        """Return the part of rolled answers that earlier texts must foretell to be looked up."""
+        return tempo.recalls(rows, self.decoder, self.store.capacity)
+
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
+        """Roll rows on for some steps; given answers, drafts are looked up there and in prompts."""
         assert self.loop is not None
+        reach = 1 if answers is None else self._reach(bucket(len(rows)))
         with torch.inference_mode():
-            said: list[list[int]] = self.loop.run(rows, ends).tolist()
-            return said
+            return self.loop.run(rows, ends, answers, reach)
+
+    def _reach(self, rows: int) -> int:
+        return tempo.reach(rows, self.decoder, self.store.capacity)
 
     def room(self, prefix: int, own: int) -> int:
         """Return how many rows the memory holds when one of this size is among them."""
@@ -137,6 +147,8 @@ class LeanBackend:
             self._output.prime(most)
             if self.graphs is not None:
                 self.graphs.prime(most, prompt)
+            if self.loop is not None:
+                self.loop.prime(self._reach)
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""

@@ -93,7 +93,7 @@ def _generate(
 
 def _ended(setup: Setup, row: list[int]) -> tuple[int, ...]:
     """Cut an answer at its end token, which the engine does not count among its tokens."""
-    from waggle.engine.engine import end_tokens
+    from waggle.engine.ends import end_tokens
 
     if setup.forced:
         return tuple(row)

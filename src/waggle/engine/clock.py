@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from waggle.engine.answers import Answers
 from waggle.engine.around import Around
-from waggle.engine.passes import Backend, Rolling, Running, Said
+from waggle.engine.passes import Backend, Rolled, Rolling, Running, Said
 
 
 class Clocked(Around):
@@ -57,11 +58,13 @@ class Clocked(Around):
         found: list[int] = self._timed("waiting", said)
         return found
 
-    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
         """Time the steps, their output layer included."""
-        found: list[list[int]] = self._timed("steps", lambda: self.backend.roll(rows, ends))
-        self.passes += len(found[0])
-        self.ran["steps"] += sum(map(len, found))
+        found: list[Rolled] = self._timed("steps", lambda: self.backend.roll(rows, ends, answers))
+        self.passes += max(rolled.steps for rolled in found)
+        self.ran["steps"] += sum(rolled.steps + rolled.drafted for rolled in found)
         return found
 
     def run(self, rows: Sequence[Running]) -> Any:

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from waggle.engine.answers import Answers
 from waggle.engine.around import Around
-from waggle.engine.passes import Backend, Rolling, Running, Said
+from waggle.engine.passes import Backend, Rolled, Rolling, Running, Said
 
 
 class Costs(NamedTuple):
@@ -91,11 +92,13 @@ class Delayed(Around):
         self._send(costs.step + costs.row * len(rows) + costs.token * tokens)
         return self._aside(lambda: self.backend.run(rows))
 
-    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
         """Take as long as the steps, and wait for them."""
-        found: list[list[int]] = self._aside(lambda: self.backend.roll(rows, ends))
+        found: list[Rolled] = self._aside(lambda: self.backend.roll(rows, ends, answers))
         costs = self._costs
-        self._send(len(found[0]) * (costs.step + costs.row * len(rows)))
+        self._send(max(row.steps for row in found) * (costs.step + costs.row * len(rows)))
         self._wait(self._free)
         return found
 

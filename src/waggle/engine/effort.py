@@ -35,6 +35,8 @@ class Effort:
         """Own tokens of a prompt: while they are run, the beginning of an answer is drafted."""
         self.given = GIVEN
         self.length = LENGTH
+        self.stride = 1.0
+        """Tokens that rolled rows say in a step where they try what they recall."""
 
     def opened(self, seconds: float, tokens: int) -> None:
         """Note the beginning of a drafted answer, and how long its prompt is."""
@@ -53,6 +55,11 @@ class Effort:
     def closed(self, tokens: int) -> None:
         """Note how long an answer was."""
         self.length = _nearer(self.length, tokens, SLOWLY)
+
+    def recalled(self, tokens: int, steps: int) -> None:
+        """Note what rows said that tried what they recalled."""
+        for _ in range(min(steps, SLOWLY)):
+            self.stride = _nearer(self.stride, tokens / steps, SLOWLY)
 
     def rested(self) -> None:
         """Note an answer that was not drafted."""

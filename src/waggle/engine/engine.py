@@ -18,6 +18,7 @@ from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.engine import collector, flights
+from waggle.engine.answers import Answers
 from waggle.engine.backend import LeanBackend
 from waggle.engine.beginnings import Beginnings
 from waggle.engine.bound_rows import ConstrainedRow
@@ -25,6 +26,7 @@ from waggle.engine.constraint import Constraint
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Habits
 from waggle.engine.echoes import Echo
+from waggle.engine.ends import end_tokens
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.passes import Backend, Pace
@@ -90,6 +92,7 @@ class Engine:
         self.common = Common()
         """What the grammars that are bound here have in common; for those who make them."""
         self._habits = Habits()
+        self._answers = Answers()
         self._trial = Trial()
         self._beginnings = Beginnings()
         self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
@@ -268,18 +271,24 @@ class Engine:
             self._trial.landed(part.rows, time.perf_counter() - start)
 
     def _roll(self, rows: list[Row]) -> None:
-        """Let rows that nothing is drafted for go on by themselves for some steps."""
-        said = self.backend.roll([flights.rolling(row) for row in rows], self._closing)
-        self.batches += len(said[0])
-        for row, tokens in zip(rows, said, strict=True):
-            known = len(row.answer)
-            row.rolled(flights.sound(tokens))
-            self._trial.rolled(len(row.answer) - known)
+        """Let rows that the host drafts nothing for go on by themselves for some steps."""
+        least = self.backend.recalls(len(rows))
+        answers = self._answers if self.speculate and self._trial.recalls(least) else None
+        found = self.backend.roll([flights.rolling(row) for row in rows], self._closing, answers)
+        self.batches += max(rolled.steps for rolled in found)
+        for row, rolled in zip(rows, found, strict=True):
+            flights.sound(rolled.tokens)
+            row.rolled(rolled)
+        self._trial.rolled(found, least)
 
     def _close(self, row: Row) -> Completion:
         self._trial.effort.closed(len(row.answer))
-        if isinstance(row, FreeRow) and row.drafter is not None and row.drafter.strays:
-            self._habits.remember([*row.prompt.tail[-ORDER:], *row.answer])
+        if isinstance(row, FreeRow):
+            told = *row.prompt.tail[-ORDER:], *row.answer
+            if self.backend.rolls:
+                self._answers.add(told)
+            if row.drafter is not None and row.drafter.strays:
+                self._habits.remember(told)
         for bound in (row.prompt.grammar, row.prompt.skeleton):
             if bound is not None:
                 bound.shed()
@@ -288,13 +297,3 @@ class Engine:
 
 def _unsplit(prompt: Prompt) -> Prompt:
     return replace(prompt, prefix=(), tail=(*prompt.prefix, *prompt.tail))
-
-
-def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the tokens after which `generate` of this model stops."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    if configured is None:
-        configured = tokenizer.eos_token_id
-    if configured is None:
-        return frozenset()
-    return frozenset([configured] if isinstance(configured, int) else configured)

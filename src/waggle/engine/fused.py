@@ -15,6 +15,7 @@ from torch import Tensor
 from waggle.engine import fused_trial
 from waggle.engine.choice import allowed
 from waggle.engine.mixing import Spans, Spin
+from waggle.engine.recall import ORDER
 
 GATED = 2048
 """Values that a program gates."""
@@ -24,8 +25,14 @@ KEYS = 32
 """Keys that a program of the step kernel reads at a time: a warp, which waits for no other."""
 SPLITS = ((64, 8), (256, 4), (1024, 2))
 """With up to so many rows and key heads, keys of each are split among so many programs."""
-LANES, BLOCK = 64, 64
-"""Queries of one program where rows have several tokens, and keys it reads at a time."""
+LANES = 64
+"""Queries of one program where rows have several tokens."""
+NEAR, FAR, FEW = (64, 3), (128, 2), 512
+"""Keys that it reads at a time, and how many times ahead; the second where programs are few."""
+
+
+LOOKED_AT = 1024
+"""Places that the recalling kernel looks at together."""
 
 
 class Kernels:
@@ -34,8 +41,21 @@ class Kernels:
     def __init__(self) -> None:
         self._mix: Any = import_module("waggle.engine.mix_kernels")
         self._look: Any = import_module("waggle.engine.attend_kernels")
+        self._find: Any = import_module("waggle.engine.recall_kernels")
         self._counter: Tensor | None = None
         """How many parts of a sum are there; all of it is zero between launches."""
+
+    def recalled(
+        self, texts: Tensor, slots: Tensor, places: Tensor, answers: Tensor, count: int
+    ) -> Tensor:
+        """Find what followed the place that is most like each row's last tokens."""
+        out = torch.empty((len(slots), count), dtype=torch.int32, device=texts.device)
+        own = texts.shape[1]
+        self._find.recall[(len(slots),)](
+            texts, slots, places, answers, out, own, own + len(answers),
+            COUNT=count, WIDTH=_power(count), ORDER=ORDER, BLOCK=LOOKED_AT, num_warps=8,
+        )  # fmt: skip
+        return out
 
     def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
         """Normalise the rows of [N, D]."""
@@ -100,11 +120,12 @@ class Kernels:
         heads, kv, width = q.shape[1], k.shape[1], q.shape[2]
         count, lanes = rows.used.shape[0], max(LANES, _power(heads // kv))
         tiles = q.shape[0] // (lanes // (heads // kv)) + count
+        block, stages = FAR if tiles * kv <= FEW else NEAR
         out = torch.empty_like(q)
         self._look.span[(tiles, kv)](
             q, k, v, *rows, out, count, scale,
-            HEADS=heads, KV=kv, WIDTH=width, STRIDE=k.stride(0), LANES=lanes, BLOCK=BLOCK,
-            ROWS=max(AT_ONCE, _power(count)), num_warps=4, num_stages=3,
+            HEADS=heads, KV=kv, WIDTH=width, STRIDE=k.stride(0), LANES=lanes, BLOCK=block,
+            ROWS=max(AT_ONCE, _power(count)), num_warps=4, num_stages=stages,
         )  # fmt: skip
         return out
 

@@ -12,6 +12,7 @@ from waggle.engine import flash
 from waggle.engine.choice import near
 from waggle.engine.mixing import Mixer, Spans, Spin, plain
 from waggle.engine.pointwise import gate
+from waggle.engine.recall import Recalled, recalled
 
 
 class Smoother(Protocol):
@@ -29,6 +30,12 @@ class Smoother(Protocol):
 class Fused(Mixer, Smoother, Protocol):
     """All of it."""
 
+    def recalled(
+        self, texts: Tensor, slots: Tensor, places: Tensor, answers: Tensor, count: int
+    ) -> Tensor:
+        """As `waggle.engine.recall.recalled`."""
+        ...
+
 
 def passed(
     made: Fused, spin: Spin, device: torch.device, dtype: torch.dtype, widths: tuple[int, int]
@@ -38,6 +45,7 @@ def passed(
         agrees(made, spin, device, dtype)
         and attends(made, spin, device, dtype)
         and smooth(made, device, dtype, *widths)
+        and recalls(made.recalled, device)
     )
 
 
@@ -78,6 +86,17 @@ def attends(made: Mixer, spin: Spin, device: torch.device, dtype: torch.dtype) -
     scale = width**-0.5
     exact = flash.reference(q.float(), keys.float(), values.float(), *seen, (120, 240), scale)
     return near(made.attend(q, keys, values, rows, scale), exact)
+
+
+def recalls(made: Recalled, device: torch.device) -> bool:
+    """Whether the same is recalled: from a row's own text, which loops, from answers, or not."""
+    steps = torch.arange(3 * 300, device=device)
+    texts = (steps * steps // 7 % 23).int().view(3, 300)
+    answers = (steps[:700] * 5 % 19 - 1).int()
+    slots, places = (torch.tensor(rows, device=device) for rows in ([2, 0, 2, 1], [290, 30, 5, 0]))
+    texts[0, 20:31] = texts[0, 9:20]
+    wanted = recalled(texts, slots, places, answers, 7)
+    return made(texts, slots, places, answers, 7).tolist() == wanted.tolist()
 
 
 def _exactly(spin: Spin) -> Spin:

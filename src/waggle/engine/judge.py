@@ -10,7 +10,7 @@ from __future__ import annotations
 
 TRIED = 4_000
 """Tokens of drafted answers that make a judgement."""
-REST = 40_000
+REST = 100_000
 """Tokens that are then said without drafts before they are tried again; twice as many each time."""
 MAX_REST = 1_000_000
 
@@ -18,10 +18,11 @@ MAX_REST = 1_000_000
 class Judge:
     """Counts what drafts foretold, and says whether to go on making them."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: int | None = None) -> None:
+        """Begin with drafts; `rest` is how long they are first done without."""
         self._said = self._foretold = 0
         self._resting = 0
-        self._rest = REST
+        self._first = self._rest = REST if rest is None else rest
 
     @property
     def drafts(self) -> bool:
@@ -37,7 +38,7 @@ class Judge:
         if self._foretold < least * self._said:
             self._resting, self._rest = self._rest, min(2 * self._rest, MAX_REST)
         else:
-            self._rest = REST
+            self._rest = self._first
         self._said = self._foretold = 0
 
     def plain(self, said: int) -> None:

@@ -11,9 +11,10 @@ from random import Random
 
 import numpy as np
 
+from waggle.engine.answers import Answers
 from waggle.engine.constraint import Constraint
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Pace, Rolling, Running, Said
+from waggle.engine.passes import Pace, Rolled, Rolling, Running, Said
 
 STRETCH = 16
 """Steps of one roll, as on a GPU."""
@@ -53,13 +54,22 @@ class Oracle:
         """As a GPU does where it does not draft."""
         return not self._drafts
 
-    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+    def recalls(self, rows: int) -> float:
+        """All of it: scripts are recited token by token."""
+        return 1.0
+
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
         """Go on reciting."""
         said = []
         for row in rows:
             tail, script, before = self._rows[row.slot]
-            rest = script[row.place + 1 - before - tail :][:STRETCH]
-            said.append([*rest, *[0] * (STRETCH - len(rest))])
+            rest = list(script[row.place + 1 - before - tail :][: min(STRETCH, row.room)])
+            if not row.forced:
+                stop = next((at for at, token in enumerate(rest) if token in ends), len(rest))
+                rest = rest[: stop + 1]
+            said.append(Rolled(rest, len(rest), 0))
         return said
 
     def prime(self, most: int, prompt: int) -> None:

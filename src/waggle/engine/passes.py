@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from waggle.engine.answers import Answers
 from waggle.engine.effort import Effort
 
 
@@ -30,6 +31,16 @@ class Rolling(NamedTuple):
     room: int
     forced: bool
     """Whether end tokens are banned."""
+
+
+class Rolled(NamedTuple):
+    """What a row said while it was rolled."""
+
+    tokens: list[int]
+    """Up to an end token, which is among them, or its room."""
+    steps: int
+    drafted: int
+    """Tokens that were tried in these steps beside its last ones."""
 
 
 class Running(NamedTuple):
@@ -72,8 +83,14 @@ class Backend(Protocol):
         """Whether rows can be rolled: decoded greedily for many steps before they are read."""
         ...
 
-    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
-        """Roll rows on; return what each said, noise behind an end token or its room included."""
+    def recalls(self, rows: int) -> float:
+        """Return the part of rolled answers that earlier texts must foretell to be looked up."""
+        ...
+
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
+        """Roll rows on for some steps; given answers, drafts are looked up there and in prompts."""
         ...
 
     def prime(self, most: int, prompt: int) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from waggle.engine.answers import Answers
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Rolling, Running, Said
+from waggle.engine.passes import Rolled, Rolling, Running, Said
 
 MAX_PREFIXES = 4
 
@@ -43,7 +44,13 @@ class PlainBackend:
         """Whatever comes: nothing is tried, see `pace`."""
         return True
 
-    def roll(self, rows: Sequence[Rolling], ends: Sequence[int]) -> list[list[int]]:
+    def recalls(self, rows: int) -> float:
+        """All of it: see `roll`."""
+        return 1.0
+
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
         """Not offered: rows are run one by one."""
         raise NotImplementedError("rows of this model are not rolled")
 

@@ -85,6 +85,8 @@ class RowStore:
         self._stacks: list[Tensor] = []
         self._cache: list[Tensor] = []
         """The layers of the stacks, one by one."""
+        self.texts = torch.empty((0, 0), dtype=torch.int32, device=device)
+        """The tokens whose keys each row holds, [rows + 1, capacity]."""
         self._held: list[PrefixKV | None] = [None] * rows
         self._shared: Array = np.zeros((2, rows), dtype=np.int64)
         """Where the prefix of each slot is read, and its size (see `shared`)."""
@@ -128,6 +130,8 @@ class RowStore:
                 del old
             self._stacks.append(fresh)
             self._cache += fresh.flatten(1, 2)
+        read, self.texts = self.texts[:kept], self.texts.new_zeros((rows + 1, capacity))
+        self.texts[: len(read), :known] = read
         self._find_shared()
         return True
 
@@ -135,6 +139,7 @@ class RowStore:
         """Give all memory back; what rows held is lost."""
         self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
         self._stacks, self._cache, self._held = [], [], [None] * self._most
+        self.texts = self.texts.new_empty((0, 0))
         self._find_shared()
 
     def single(self, length: int) -> RowStore:
@@ -146,11 +151,14 @@ class RowStore:
 
     def prefix(self, length: int) -> PrefixKV:
         """Return the first row as [layers, P, 2 K, D] per stack."""
-        return PrefixKV([stack[:, 0, :length].clone() for stack in self._stacks], length)
+        kept = [stack[:, 0, :length].clone() for stack in self._stacks]
+        return PrefixKV(kept, length, self.texts[0, :length].clone())
 
     def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
         """Return the beginning of a prefix, as one of its own."""
-        return PrefixKV([stack[:, :length].clone() for stack in prefix.layers], length)
+        assert prefix.text is not None
+        kept = [stack[:, :length].clone() for stack in prefix.layers]
+        return PrefixKV(kept, length, prefix.text[:length])
 
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
         """Lay out a batch and send it to the device."""
@@ -204,15 +212,20 @@ class RowStore:
         return Layout(given, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
-        """Return the chunk that a layout of so many tokens and rows describes."""
+        """Return the chunk that a layout of so many tokens and rows describes, and note it."""
         sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows, rows, rows]
         ids, angles, flat, *more = torch.split(sent, sizes)
+        self.note(flat, ids)
         spans = Spans(*(part.int() for part in more))
         return RowChunk(ids, angles, flat, spans, (longest, self.capacity))
 
+    def note(self, flat: Tensor, tokens: Tensor) -> None:
+        """Keep tokens where their keys go, counted over all rows' caches."""
+        self.texts.view(-1).index_copy_(0, flat, tokens.int())
+
     def tensors(self) -> list[Tensor]:
         """Return the caches; who captures a step keeps them alive."""
-        return list(self._cache)
+        return [*self._cache, self.texts]
 
     def _enter(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> None:
         """Copy prefixes into the slots of rows that begin and do not hold theirs yet."""
@@ -235,6 +248,8 @@ class RowStore:
         for stack, kept in zip(self._stacks, prefix.layers, strict=True):
             rows = kept.unsqueeze(1).expand(-1, len(slots), -1, -1, -1)
             stack[:, :, : prefix.length].index_copy_(1, where, rows)
+        assert prefix.text is not None
+        self.texts[:, : prefix.length].index_copy_(0, where, prefix.text.expand(len(slots), -1))
 
     def shared(self, slots: Sequence[int] | Array) -> Array:
         """Return where rows find their prefix in the first slot that holds it, and its size.

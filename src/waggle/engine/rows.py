@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from waggle.engine.draft import Drafter, Habits
 from waggle.engine.echoes import Echo
-from waggle.engine.passes import Pace
+from waggle.engine.passes import Pace, Rolled
 from waggle.engine.request import Completion, Prompt, Usage
 
 ASKED = list(range(256))
@@ -84,14 +84,13 @@ class Row:
         if len(tokens) >= room:
             self.finish = "length"
 
-    def rolled(self, tokens: Sequence[int]) -> None:
-        """Use a stretch of tokens that followed one another, up to the end of the answer."""
-        room = self.prompt.max_new_tokens - len(self.answer)
-        known = len(self.answer)
-        self._append(tokens[:room])
-        said = len(self.answer) - known + (self.finish == "stop")
-        self.cached += said
-        self.steps += said
+    def rolled(self, rolled: Rolled) -> None:
+        """Use tokens that followed one another."""
+        self._append(rolled.tokens)
+        self.cached += len(rolled.tokens)
+        self.steps += rolled.steps
+        self.drafted += rolled.drafted
+        self.accepted += len(rolled.tokens) - rolled.steps
         self.pending = self.answer[-1:]
 
     def completion(self, text: str, reused: int) -> Completion:

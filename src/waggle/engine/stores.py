@@ -59,6 +59,8 @@ class PrefixKV:
 
     layers: list[Tensor]
     length: int
+    text: Tensor | None = None
+    """Its tokens, where a store keeps them, too."""
 
     @property
     def size(self) -> int:

@@ -23,6 +23,12 @@ PASS_SECONDS = 0.6e-3
 """Host time of one pass with drafts, whatever the rows: laid out, launched, read."""
 CHECKED = 2
 """Passes of an answer that came with its prompt: it is verified in one and mended in another."""
+REACHES = 16, 8, 4
+"""Tokens of a row that a rolled step may try."""
+DEAREST = 2.2
+"""The longest time that it may take to do so, next to a plain step."""
+TRIED_SECONDS = 9e-6
+"""What a layer takes longer where rows have several tokens, however many."""
 LEAST_ON_CPU = 0.25
 """Part of answers that drafts must foretell on a CPU, where a pass costs what its tokens do."""
 
@@ -48,6 +54,33 @@ def step(rows: float, decoder: Decoder, capacity: int) -> float:
     return shape.layers * LAYER_SECONDS + (weights + keys) / READING
 
 
+def reach(rows: int, decoder: Decoder, capacity: int) -> int:
+    """Return how many tokens of each row a rolled step tries, if it tries what is recalled."""
+    most = DEAREST * step(rows, decoder, capacity)
+    found = (tokens for tokens in REACHES if _trying(rows, tokens, decoder, capacity) <= most)
+    return next(found, 1)
+
+
+def recalls(rows: int, decoder: Decoder, capacity: int) -> float:
+    """Return the part of rolled answers that must be recalled to pay; all where nothing may be."""
+    tokens = reach(rows, decoder, capacity)
+    if tokens == 1:
+        return 1.0
+    return 1.0 - step(rows, decoder, capacity) / _trying(rows, tokens, decoder, capacity)
+
+
+def _trying(rows: int, tokens: int, decoder: Decoder, capacity: int) -> float:
+    """Return the seconds of a step that tries so many tokens of each row."""
+    more = rows * (tokens - 1) * 2 * decoder.parameters() / PRODUCTS
+    return step(rows, decoder, capacity) + decoder.shape.layers * TRIED_SECONDS + more
+
+
+def _rolled(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> float:
+    """Return the seconds that rows take for a token each, if they are rolled."""
+    plain, tokens = step(rows, decoder, capacity), reach(rows, decoder, capacity)
+    return min(plain, _trying(rows, tokens, decoder, capacity) / effort.stride)
+
+
 def least(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> float:
     """Return the part of free answers that drafts must foretell to pay on such a GPU.
 
@@ -60,7 +93,8 @@ def least(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> float:
     whole, half = (step(count, decoder, capacity) for count in (rows, rows / 2))
     in_turn = DRAFTED * whole + PASS_SECONDS + host
     side_by_side = max(2 * DRAFTED * half, 2 * PASS_SECONDS + host)
-    return 1.0 - (whole - late) / min(in_turn, side_by_side)
+    rolled = _rolled(rows, effort, decoder, capacity)
+    return 1.0 - (rolled - late) / min(in_turn, side_by_side)
 
 
 def foretells(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> bool:
@@ -69,7 +103,7 @@ def foretells(rows: int, effort: Effort, decoder: Decoder, capacity: int) -> boo
     While prompts are run the host has time to spell what is foretold; a small model says its answer
     before that is done.
     """
-    rolled = effort.length * step(rows, decoder, capacity) / rows
+    rolled = effort.length * _rolled(rows, effort, decoder, capacity) / rows
     checked = CHECKED * (effort.row + PASS_SECONDS / rows)
     return effort.given - _prompt(effort, decoder) + checked < rolled
 

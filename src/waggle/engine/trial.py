@@ -10,10 +10,14 @@ from typing import NamedTuple
 
 from waggle.engine.effort import Effort
 from waggle.engine.judge import Judge
+from waggle.engine.passes import Rolled
 from waggle.engine.rows import FreeRow, Row
 
 EXPECTED = 0.25
 """Part of its answers that a caller must foretell: an expected answer makes a prompt longer."""
+
+SOON = 10_000
+"""Tokens after which rows try again what they recall: the first answers have none to recall."""
 
 
 class Standing(NamedTuple):
@@ -33,10 +37,10 @@ def standing(row: Row) -> Standing | None:
 
 
 class Trial:
-    """Judges both kinds of drafts, and measures what drafting takes."""
+    """Judges drafts by where they come from, and measures what drafting takes."""
 
     def __init__(self) -> None:
-        self._own, self._given = Judge(), Judge()
+        self._own, self._given, self._recalled = Judge(), Judge(), Judge(SOON)
         self.effort = Effort()
 
     def drafts(self, least: float) -> bool:
@@ -62,9 +66,19 @@ class Trial:
         if all(isinstance(row, FreeRow) and row.drafter is not None for row in rows):
             self.effort.answered(seconds, len(rows))
 
-    def rolled(self, said: int) -> None:
-        """Note tokens that were said without drafts."""
+    def recalls(self, least: float) -> bool:
+        """Whether rolled rows try what they recall, which must be at least this part."""
+        return self._recalled.drafts and least < 1.0
+
+    def rolled(self, rolled: Sequence[Rolled], least: float) -> None:
+        """Note what rows said while they were rolled: the host drafted nothing for them."""
+        said, steps = sum(len(row.tokens) for row in rolled), sum(row.steps for row in rolled)
         self._own.plain(said)
+        if any(row.drafted for row in rolled):
+            self._recalled.drafted(said, said - steps, least)
+            self.effort.recalled(said, steps)
+        else:
+            self._recalled.plain(said)
 
     def weigh(self, row: Row, before: Standing, least: float) -> None:
         """Note what drafts brought; a row goes on without them where they bring too little."""

@@ -104,7 +104,7 @@ def job(setup: Setup, folder: Path) -> Job:
     Raises:
         ConfigError: for a device or a model that they are not measured with.
     """
-    from waggle.engine.engine import end_tokens
+    from waggle.engine.ends import end_tokens
 
     require_cpu(setup.device)
     require_llama(setup.model)

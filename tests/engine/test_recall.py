@@ -1,0 +1,217 @@
+"""Drafts that are looked up on the device: what texts say that are most alike, never an answer."""
+
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.test_exactness import PREFIX, ids, prompts, reference
+from tests.engine.test_graphs import row_engine
+from waggle.engine import fused, fused_trial, judge, loop
+from waggle.engine.answers import NOTHING, ROOM, Answers
+from waggle.engine.backend import LeanBackend
+from waggle.engine.engine import Engine
+from waggle.engine.passes import Rolled
+from waggle.engine.recall import ORDER, recalled
+from waggle.engine.request import Prompt
+from waggle.engine.row_store import RowStore
+
+
+def alike(text: list[int], end: int, recent: list[int]) -> tuple[int, ...]:
+    """Whether each of the last tokens is the one at a place, the last first."""
+    return tuple(int(text[end - back] == recent[-1 - back]) for back in range(ORDER))
+
+
+def expected(own: list[int], answers: list[int], count: int) -> list[int]:
+    """What recall means, said slowly."""
+    recent = [own[max(0, len(own) - 1 - back)] for back in reversed(range(ORDER))]
+    text = [*own, *answers]
+    places = [
+        place for place in range(ORDER - 1, len(text)) if place < len(own) - 1 or place >= len(own)
+    ]
+    best = max(places, key=lambda place: (alike(text, place, recent), place))
+    if best < len(own):
+        behind = own[best + 1 :]
+        return [behind[i % len(behind)] for i in range(count)]
+    return [max(0, text[min(best + 1 + i, len(text) - 1)]) for i in range(count)]
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=ORDER + 2, max_size=30),
+    st.lists(st.integers(-1, 3), min_size=1, max_size=20),
+    st.integers(1, 9),
+)
+@settings(max_examples=200, deadline=None)
+def test_what_follows_the_place_that_is_most_alike_is_recalled(
+    own: list[int], answers: list[int], count: int
+) -> None:
+    texts = torch.tensor([own, own[::-1]], dtype=torch.int32)
+    slots, places = torch.tensor([0]), torch.tensor([len(own) - 1])
+    found = recalled(texts, slots, places, torch.tensor(answers, dtype=torch.int32), count)
+    assert found.tolist() == [expected(own, answers, count)]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.skipif(
+    find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
+    reason="needs triton and its interpreter (TRITON_INTERPRET=1)",
+)
+@pytest.mark.parametrize("length", [40, 1024, 1500])
+@pytest.mark.parametrize("room", [1, 700, 2048])
+@pytest.mark.parametrize("letters", [2, 7])
+def test_one_launch_recalls_the_same(length: int, room: int, letters: int) -> None:
+    random = torch.Generator().manual_seed(length + room)
+    rows, slots = 9, 5
+    texts = torch.randint(letters, (slots, length), dtype=torch.int32, generator=random)
+    answers = torch.randint(-1, letters, (room,), dtype=torch.int32, generator=random)
+    which = torch.randint(slots, (rows,), generator=random)
+    places = torch.randint(length, (rows,), generator=random)
+    places[0], places[1] = 0, length - 1
+    for count in (3, 7, 15):
+        found = fused.Kernels().recalled(texts, which, places, answers, count)
+        assert found.tolist() == recalled(texts, which, places, answers, count).tolist()
+
+
+def test_a_kernel_that_recalls_something_else_is_found_out() -> None:
+    device = torch.device("cpu")
+    assert fused_trial.recalls(recalled, device)
+    for back in range(1, 3):
+
+        def wrong(*given: Any, back: int = back) -> torch.Tensor:
+            texts, slots, places, answers, count = given
+            return recalled(texts, slots, (places - back).clamp_min(0), answers, count)
+
+        assert not fused_trial.recalls(wrong, device)
+
+
+def test_what_lies_behind_a_row_is_not_read() -> None:
+    text = [1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9, 5, 6, 7, 8]
+    noise = [*text, 8, 5, 6, 7, 8, 77, 77]
+    answers = torch.full((8,), NOTHING, dtype=torch.int32)
+    found = recalled(
+        torch.tensor([noise], dtype=torch.int32),
+        torch.tensor([0, 0]), torch.tensor([len(text) - 1, len(text) - 2]), answers, 3,
+    )  # fmt: skip
+    assert found.tolist() == [[9, 5, 6], [8, 9, 5]]
+
+
+def test_a_loop_goes_on() -> None:
+    text = torch.tensor([[1, 2, 3, 1, 2, 3, *[9, 4, 5] * 4]], dtype=torch.int32)
+    answers = torch.full((8,), NOTHING, dtype=torch.int32)
+    found = recalled(text, torch.tensor([0]), torch.tensor([17]), answers, 7)
+    assert found.tolist() == [[9, 4, 5, 9, 4, 5, 9]]
+
+
+def test_answers_are_kept_once_and_the_oldest_go_first() -> None:
+    answers = Answers()
+    for number in range(100):
+        answers.add(tuple(range(number, number + 80)))
+        answers.add(tuple(range(number, number + 80)))
+    text = answers.text()
+    assert answers.text() is text and len(text) == ROOM
+    kept = [part[part != NOTHING].tolist() for part in np.split(text, np.where(text < 0)[0])]
+    assert [part[0] for part in kept if part] == list(range(100 - ROOM // 81, 100))
+    answers.add((7,) * (ROOM + 1))
+    assert answers.text().tolist() == text.tolist(), "one that is too long would leave no room"
+    answers.add(tuple(range(80, 160)))
+    assert answers.text()[-3:].tolist() == [158, 159, NOTHING], "the last that was given is last"
+    assert sorted(answers.text()) == sorted(text)
+
+
+def rolled(tiny: Any, rows: int) -> Engine:
+    """An engine that only rolls, and tries what it recalls."""
+    engine = row_engine(tiny, rows, rolls=True)
+    engine.backend.least = lambda rows, effort: 1.0  # type: ignore[method-assign]
+    engine.backend.foretells = lambda rows, effort: False  # type: ignore[method-assign]
+    engine.backend.recalls = lambda rows: 0.0  # type: ignore[method-assign]
+    return engine
+
+
+@pytest.mark.parametrize("rows", [1, 3, 24])
+def test_rows_that_try_what_they_recall_are_greedy(tiny: Any, rows: int) -> None:
+    """Several prefixes, answers of every length, some forced; slots are reused."""
+    engine = rolled(tiny, rows)
+    heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "")]
+    lengths = [1, 2, loop.TRYING, 17, 40, 70] * 4
+    batch = [
+        Prompt(p.tail, heads[i % 3], max_new_tokens=length, ignore_end=i % 4 == 3)
+        for i, (p, length) in enumerate(zip(prompts(tiny[1], 24), lengths, strict=True))
+    ]
+    want = [done.tokens for done in Engine(*tiny, max_rows=4, speculate=False).generate(batch)]
+    first, again = engine.generate(batch), engine.generate(batch)
+    assert [done.tokens for done in first] == want
+    assert [done.tokens for done in again] == want
+    passes = [sum(done.usage.model_steps for done in part) for part in (first, again)]
+    said = sum(map(len, want))
+    assert passes[1] < passes[0] < said, "answers that were given before are recalled"
+    assert passes[1] < said / 4
+    for done in again:
+        usage = done.usage
+        drafted = usage.model_steps - 1 + usage.accepted_tokens
+        assert drafted + 1 in (len(done.tokens), len(done.tokens) + 1)
+
+
+def test_rows_that_recall_end_where_the_model_says(tiny: Any) -> None:
+    """Any token may be an end, and stand anywhere in what is tried."""
+    batch = [Prompt(p.tail, p.prefix, max_new_tokens=40) for p in prompts(tiny[1], 12)]
+    plain = Engine(*tiny, max_rows=12, speculate=False)
+    engine = rolled(tiny, 12)
+    said = [done.tokens for done in plain.generate(batch)]
+    engine.generate([Prompt(p.tail, p.prefix, max_new_tokens=40) for p in batch])
+    for count in (1, 3, 7):
+        for each in (plain, engine):
+            each.ends = frozenset(tokens[2 * i + 3] for i, tokens in enumerate(said[:count]))
+            each._closing = sorted(each.ends)
+        want, found = plain.generate(batch), engine.generate(batch)
+        assert [(d.tokens, d.finish) for d in found] == [(d.tokens, d.finish) for d in want]
+        assert any(done.finish == "stop" for done in found)
+
+
+def test_texts_are_those_whose_keys_are_kept(tiny: Any) -> None:
+    """After prompts, steps, growth of the caches and prefixes of which one begins another."""
+    engine = rolled(tiny, 4)
+    prefix = ids(tiny[1], PREFIX)
+    for tail in ("one view", "view " * 60, "another view"):
+        for head in (prefix, prefix[: len(prefix) // 2]):
+            prompt = Prompt(ids(tiny[1], tail), head, max_new_tokens=9)
+            done = engine.generate([prompt])[0]
+            assert isinstance(engine.backend, LeanBackend)
+            store = engine.backend.store
+            assert isinstance(store, RowStore)
+            whole = [*prompt.prefix, *prompt.tail, *done.tokens]
+            texts = store.texts[:, : len(whole)].tolist()
+            assert whole in texts
+
+
+def test_recalling_stops_where_it_brings_too_little(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "TRIED", 40)
+    engine = rolled(tiny, 12)
+    monkeypatch.setattr(engine.backend, "recalls", lambda rows: 0.999)
+    batch = prompts(tiny[1], 48)
+    want = [reference(*tiny, prompt) for prompt in batch]
+    done = engine.generate(batch)
+    assert [each.tokens for each in done] == want
+    tried = [each.usage.drafted_tokens > 0 for each in done]
+    assert tried[0] and not tried[-1]
+
+
+def test_what_was_recalled_is_forgotten_with_the_rest(tiny: Any) -> None:
+    engine = rolled(tiny, 12)
+    batch = prompts(tiny[1], 12)
+    steps = []
+    for _ in range(2):
+        engine.unlearn()
+        steps.append([done.usage.model_steps for done in engine.generate(batch)])
+    assert steps[0] == steps[1]
+
+
+def test_what_is_read_is_what_counts() -> None:
+    told = np.array([[[5, 6, 7, 2], [1, 1, 1, 0]], [[8, 9, 9, 1], [3, 1, 1, 1]]])
+    assert loop._read(told) == [Rolled([5, 6, 8], 2, 4), Rolled([3], 1, 2)]

@@ -63,7 +63,9 @@ def test_answers_leave_nothing_to_collect(tiny: Any, use: str) -> None:
     engine = Engine(*tiny, max_rows=3)
     batch = [
         Prompt((7, 8, index), max_new_tokens=24, **{use: engine.constraint(made)})  # type: ignore[arg-type]
-        for index, made in enumerate(partial(workload.again, t) for t in workload.tasks(6, 2, 5))
+        for index, made in enumerate(
+            partial(workload.named, t.handles, t.claims) for t in workload.tasks(6, 2, 5)
+        )
     ]
     gc.collect()
     before = _states()
@@ -79,7 +81,7 @@ def test_answers_leave_nothing_to_collect(tiny: Any, use: str) -> None:
 def test_a_grammar_that_was_given_is_kept(tiny: Any) -> None:
     engine = Engine(*tiny)
     given = engine.constraint(Grammar.of("a"))
-    made = engine.constraint(lambda: Grammar.of("a"))
+    made = engine.constraint(lambda common: Grammar.of("a"))
     before = given.grammar, made.grammar
     for constraint in (given, made):
         assert constraint.grammar is constraint.grammar

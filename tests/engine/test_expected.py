@@ -108,7 +108,7 @@ def test_bound_answers_are_masked_greedy_whatever_is_expected(
     want = [answer[:limit] for answer in bound_answers[:count]]
     assert any(len(answer) == limit for answer in want) == (limit < LIMIT)
     for engine in engines(tiny, rows):
-        bound = engine.constraint(lambda: record_grammar)
+        bound = engine.constraint(lambda common: record_grammar)
         asked = [given(p, (), grammar=bound, max_new_tokens=limit) for p in batch]
         texts = [
             '{"deposits":[],"commit":null}',

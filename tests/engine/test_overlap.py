@@ -56,7 +56,9 @@ def recited(
     engine.backend = device
     engine.context = 1 << 20
     asked = [
-        Prompt(tail, grammar=engine.constraint(task.grammar), max_new_tokens=task.grammar.longest())
+        Prompt(
+            tail, grammar=engine.constraint(workload.again(task)), max_new_tokens=workload.LONGEST
+        )
         for tail, task in zip(tails, tasks, strict=True)
     ]
     done = engine.generate(asked)

@@ -16,7 +16,7 @@ Decode = Callable[[Engine, Setup, list[Ask]], list[Completion]]
 
 def bind(engine: Engine, ask: Ask) -> Constraint:
     """Bind the grammar of a prompt, to be made when it is needed."""
-    return engine.constraint(partial(ask.grammar, engine.common))
+    return engine.constraint(ask.grammar)
 
 
 def free(engine: Engine, setup: Setup, work: list[Ask], expected: bool = False) -> list[Completion]:

@@ -91,13 +91,17 @@ def prepare(
     )  # fmt: skip
     batch, repeats = sizes
     parts = (draw(batch * repeats, 0), draw(2 * batch, WARM_UP), draw(batch, WARM_UP + 1))
-    return Setup(model, tokenizer, *parts, batch, new_tokens, where)
+    return Setup(model, tokenizer, *parts, batch, new_tokens, where, bound=workload.LONGEST)
 
 
 def asks(tokenizer: Any, records: int, prefix: tuple[int, ...], count: int, seed: int) -> list[Ask]:
     """Draw prompts of the synthetic workload."""
     return [
-        Ask(workload.encode(tokenizer, task.tail), prefix, partial(workload.again, task))
+        Ask(
+            workload.encode(tokenizer, task.tail),
+            prefix,
+            partial(workload.named, task.handles, task.claims),
+        )
         for task in workload.tasks(count, records, seed)
     ]
 

@@ -15,10 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from waggle.engine import looks
-from waggle.engine.grammar import Grammar
+from waggle.engine.grammar import Common, Grammar
 from waggle.engine.looks import NOTHING, Look, Memo
 from waggle.engine.states import END, State, merge
 from waggle.engine.vocabulary import Vocabulary
+
+Make = Callable[[Common | None], Grammar]
+"""Makes a grammar, given what others have in common with it."""
 
 
 class Constraint:
@@ -26,20 +29,25 @@ class Constraint:
 
     def __init__(
         self,
-        grammar: Grammar | Callable[[], Grammar],
+        grammar: Grammar | Make,
         vocabulary: Vocabulary,
         end_token: int,
+        common: Common | None = None,
     ) -> None:
-        self._given = grammar
+        """Bind a grammar, or what makes it when it is needed, with what others have in common."""
         self._made = grammar if isinstance(grammar, Grammar) else None
+        self.make = None if isinstance(grammar, Grammar) else grammar
+        """What makes the grammar; nothing where it was given."""
         self.vocabulary = vocabulary
         self.end_token = end_token
+        self._common = common
 
     @property
     def grammar(self) -> Grammar:
         """The grammar; one that is still to be made is made now."""
         if self._made is None:
-            self._made = self._given if isinstance(self._given, Grammar) else self._given()
+            assert self.make is not None
+            self._made = self.make(self._common)
         return self._made
 
     def shed(self) -> None:
@@ -48,7 +56,7 @@ class Constraint:
         Prompts outlive their rows: without this, whoever holds them holds thousands of states, and
         the garbage collector looks through all of them when a batch is done.
         """
-        if not isinstance(self._given, Grammar):
+        if self.make is not None:
             self._made = None
 
     def walk(self) -> Walk:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import OrderedDict
 from collections.abc import Sequence
 
 Context = tuple[int, ...]
+MAX_ECHOES = 64
+"""Prefixes whose text drafts may quote."""
 WIDTH = array("I").itemsize
 """Bytes of a token in a searched text."""
 
@@ -34,6 +37,22 @@ class Echo:
     def triple(self, context: Context) -> int | None:
         """Return what last followed three tokens."""
         return self._triples.get(context)
+
+
+class Echoes:
+    """What prefixes say after which tokens, each read once; those that were asked for last."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
+
+    def of(self, prefix: tuple[int, ...]) -> Echo:
+        """Return what a prefix says."""
+        known = self._kept.get(prefix)
+        if known is None:
+            known = self._kept[prefix] = Echo(prefix)
+            while len(self._kept) > MAX_ECHOES:
+                self._kept.popitem(last=False)
+        return known
 
 
 class Trail:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,11 +21,10 @@ from waggle.engine import collector, flights
 from waggle.engine.answers import Answers
 from waggle.engine.backend import LeanBackend
 from waggle.engine.beginnings import Beginnings
-from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.constraint import Constraint
+from waggle.engine.constraint import Constraint, Make
 from waggle.engine.decoder import supports
 from waggle.engine.draft import ORDER, Habits
-from waggle.engine.echoes import Echo
+from waggle.engine.echoes import Echoes
 from waggle.engine.ends import end_tokens
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.grammar import Common, Grammar
@@ -37,9 +36,7 @@ from waggle.engine.seats import Seat, Seats, Ticket
 from waggle.engine.shortage import is_short
 from waggle.engine.trial import Trial, standing
 from waggle.engine.vocabulary import Vocabulary
-
-MAX_ECHOES = 64
-"""Prefixes whose text drafts may quote."""
+from waggle.engine.walkers import Lost, Walkers, walked
 
 
 class Engine:
@@ -75,6 +72,10 @@ class Engine:
         self.backend: Backend = (
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )
+        self._walkers: Walkers | None = None
+        if self.backend.asynchronous:
+            end = min(self.ends, default=-1)
+            self._walkers = Walkers.beside(tokenizer, end, self.ends, max_rows)
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
         self.batches = 0
@@ -89,17 +90,18 @@ class Engine:
     def unlearn(self) -> None:
         """Forget what grammars and answers have taught, as if none had been met here."""
         self.vocabulary = Vocabulary(self.tokenizer)
-        self.common = Common()
-        """What the grammars that are bound here have in common; for those who make them."""
+        self._common = Common()
         self._habits = Habits()
         self._answers = Answers()
         self._trial = Trial()
         self._beginnings = Beginnings()
-        self._echoes: OrderedDict[tuple[int, ...], Echo] = OrderedDict()
+        self._echoes = Echoes()
+        if self._walkers is not None:
+            self._walkers.unlearn()
 
-    def constraint(self, grammar: Grammar | Callable[[], Grammar]) -> Constraint:
+    def constraint(self, grammar: Grammar | Make) -> Constraint:
         """Bind a grammar, or what will make it when it is needed, to this engine's tokenizer."""
-        return Constraint(grammar, self.vocabulary, min(self.ends, default=-1))
+        return Constraint(grammar, self.vocabulary, min(self.ends, default=-1), self._common)
 
     @property
     def drafts(self) -> bool:
@@ -154,18 +156,10 @@ class Engine:
                 "shorten the prompt or lower max_new_tokens"
             )
         if prompt.grammar is not None:
-            bound = ExpectedRow if prompt.draft and expects else ConstrainedRow
-            return bound(prompt, self.ends, self._habits, pace)
+            if prompt.draft and expects:
+                return ExpectedRow(prompt, self.ends, self._habits, pace)
+            return walked(prompt, self.ends, self._habits, pace, self._walkers)
         return FreeRow(prompt, self.ends, self._habits, pace)
-
-    def _echo(self, prefix: tuple[int, ...]) -> Echo:
-        """Return what a prefix says after which tokens, read once."""
-        known = self._echoes.get(prefix)
-        if known is None:
-            known = self._echoes[prefix] = Echo(prefix)
-            while len(self._echoes) > MAX_ECHOES:
-                self._echoes.popitem(last=False)
-        return known
 
     def _turn(self) -> None:
         """Go one turn on; a batch that fails is lost, one that does not fit is begun again."""
@@ -175,10 +169,12 @@ class Engine:
             self._advance()
             return
         except Exception as error:
-            failure, short = error, is_short(error)
+            failure, short = error, is_short(error) or isinstance(error, Lost)
         if short:  # what the failed work held hangs on its tracebacks
             failure.__traceback__ = failure.__context__ = None
         self._aloft.clear()
+        if self._walkers is not None:
+            self._walkers.forget()
         if not (short and self._seats.again(self.backend, self._renewed)):
             # The batch is lost, not the engine: every caller in it gets the same error.
             for ticket in self._seats.clear(self.backend):
@@ -191,12 +187,16 @@ class Engine:
         Where a device works by itself, one flight is read while the next one is run.
         """
         most = flights.portion(self._rows, self.backend.asynchronous)
+        if self._walkers is not None and self._walkers.tend():
+            self._seats.leave(self.backend, self._close)
         self._seats.admit(self.backend, most, flights.LEAST)
         sent = self._launch()
         if self._aloft:  # what is not known yet is not needed for those who wait
             self._open(self._seats.next(most))
         if len(self._aloft) > 1 or (self._aloft and not sent):
             self._land(self._aloft.popleft())
+        if self._walkers is not None:
+            self._walkers.flush()
         self._seats.leave(self.backend, self._close)
 
     def _renewed(self, row: Row) -> Row:
@@ -224,7 +224,7 @@ class Engine:
         start = time.perf_counter()
         if expects or drafts:
             at_once = self.backend.asynchronous
-            row.quote(partial(self._echo, row.prompt.prefix), expects, at_once)
+            row.quote(partial(self._echoes.of, row.prompt.prefix), expects, at_once)
         row.open()
         self._trial.opened(row, expects, time.perf_counter() - start)
 
@@ -242,6 +242,8 @@ class Engine:
         sent: list[Row] = []
         for group in flights.groups(ready, self.backend.asynchronous):
             self._open(group)
+            if self._walkers is not None:
+                self._walkers.tend()
             rows = [row for row in group if not row.done]
             if not rows:
                 continue

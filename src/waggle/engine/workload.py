@@ -6,6 +6,7 @@ engine. Seeded: the same arguments give the same prompts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -24,17 +25,18 @@ INSTRUCTION = (
     '"confidence_bin":3}}. A relay never claims more than the trace it repeats, and lives one '
     "round less. A wait writes nothing, commits nothing and answers nothing. "
 )
+LONGEST = 256
+"""No answer has more tokens."""
 ACTIONS = ("MOVE", "HOLD", "GRAB", "WAIT")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One node's request: the tail of its prompt and the grammar of its answers."""
+    """One node's request: the tail of its prompt, and what its answers may name."""
 
     tail: str
-    grammar: Grammar
-    form: GrammarNode
-    """What the grammar is compiled from."""
+    handles: tuple[str, ...]
+    claims: tuple[str, ...]
 
 
 def shared_prefix(tokenizer: Any, tokens: int) -> tuple[int, ...]:
@@ -66,13 +68,17 @@ def _task(random: Random, records: int) -> Task:
         + '},"proposal":{"action":"MOVE","claim":"' + claims[0] + '"},"traces":['
         + ",".join(rows) + '],"commitment":null,"budget":3}<|im_end|>\n<|im_start|>assistant\n'
     )  # fmt: skip
-    form = decision_grammar(handles, claims)
-    return Task(tail, Grammar.of(form), form)
+    return Task(tail, tuple(handles), tuple(claims))
 
 
-def again(task: Task, _: Common | None = None) -> Grammar:
-    """Return a task's grammar compiled anew: nothing found out about the first one is known."""
-    return Grammar.of(task.form)
+def named(handles: Sequence[str], claims: Sequence[str], _: Common | None = None) -> Grammar:
+    """Return the grammar of some names, made anew: nothing found out about another is known."""
+    return Grammar(decision_grammar(handles, claims))
+
+
+def again(task: Task) -> Grammar:
+    """Return a task's grammar, made anew."""
+    return named(task.handles, task.claims)
 
 
 def _trace(random: Random, handle: str, claim: str) -> str:
@@ -83,7 +89,7 @@ def _trace(random: Random, handle: str, claim: str) -> str:
     )
 
 
-def decision_grammar(handles: list[str], claims: list[str]) -> GrammarNode:
+def decision_grammar(handles: Sequence[str], claims: Sequence[str]) -> GrammarNode:
     """Return the records with one deposit and one commitment: about eighty tokens."""
     return chain(
         '{"task_action":"', choice(*ACTIONS), '","response":null,"deposits":[{"channel":"',

@@ -164,7 +164,7 @@ class LocalLaw:
             return Prompt(own, shared, max_new_tokens=self.max_new_tokens)
         from waggle.laws.spelling import view_grammar
 
-        bound = engine.constraint(partial(view_grammar, request.view, engine.common))
+        bound = engine.constraint(partial(view_grammar, request.view))
         if self.mode == "constrained":
             room = min(bound.grammar.longest(), MAX_RECORD_TOKENS)
             return Prompt(own, shared, grammar=bound, draft=draft, max_new_tokens=room)

@@ -1,0 +1,161 @@
+"""A process that follows grammars for an engine: it opens rows, and plans on from their choices.
+
+Following a grammar is the host's work, all of it Python, and a GPU waits for it; several processes
+do it on several cores (see `waggle.engine.walkers`, which starts them). What a row says is the same
+wherever it is followed; what answers teach about guesses stays in the process. Talks over one pipe:
+a task comes, its plans or its error go back. Ends when the pipe does.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from waggle.engine.bound_rows import ConstrainedRow
+from waggle.engine.constraint import Constraint, Make
+from waggle.engine.draft import Habits
+from waggle.engine.grammar import Common
+from waggle.engine.passes import Pace
+from waggle.engine.request import Prompt
+from waggle.engine.vocabulary import Vocabulary
+
+
+class Setting(NamedTuple):
+    """What a process is told once."""
+
+    tokenizer: str
+    """A tokenizer of the `tokenizers` library, as JSON."""
+    end: int
+    """The token that ends a constrained answer."""
+    ends: frozenset[int]
+
+
+class Opening(NamedTuple):
+    """A row to be opened."""
+
+    number: int
+    make: Make
+    tail: tuple[int, ...]
+    room: int
+    pace: Pace | None
+
+
+class Task(NamedTuple):
+    """What is to be done next."""
+
+    forget: bool
+    """Whether all rows are gone."""
+    unlearn: bool
+    """Whether what was found out about grammars and answers is, too."""
+    openings: list[Opening]
+    answers: list[tuple[int, list[int]]]
+    """What the model said for rows, by their numbers."""
+
+
+class Plan(NamedTuple):
+    """How a row goes on."""
+
+    number: int
+    pending: list[int]
+    """Behind its tail, where it was just opened."""
+    asked: list[int]
+    offers: list[tuple[int, ...]]
+    said: list[int]
+    """Tokens that were decided."""
+    finish: str
+    cached: int
+    drafted: int
+    accepted: int
+
+
+class Spelling:
+    """As much of a tokenizer as grammars need."""
+
+    clean_up_tokenization_spaces = False
+    all_special_ids: tuple[int, ...] = ()
+
+    def __init__(self, text: str) -> None:
+        from tokenizers import Tokenizer
+
+        self.backend_tokenizer: Any = Tokenizer.from_str(text)
+
+    def convert_ids_to_tokens(self, token: int) -> str | None:
+        """Return the word of a token."""
+        found: str | None = self.backend_tokenizer.id_to_token(token)
+        return found
+
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
+        """Return the tokens of a text."""
+        found: list[int] = self.backend_tokenizer.encode(
+            text, add_special_tokens=add_special_tokens
+        ).ids
+        return found
+
+
+class Walker:
+    """Rows by their numbers, and what they have taught."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._tokenizer = Spelling(setting.tokenizer)
+        self._rows: dict[int, ConstrainedRow] = {}
+        self._unlearn()
+
+    def _unlearn(self) -> None:
+        self._vocabulary = Vocabulary(self._tokenizer)
+        self._common, self._habits = Common(), Habits()
+
+    def do(self, task: Task) -> list[Plan]:
+        """Open rows and let others go on."""
+        if task.forget:
+            self._rows.clear()
+        if task.unlearn:
+            self._unlearn()
+        plans = [self._open(opening) for opening in task.openings]
+        return plans + [self._go_on(number, said) for number, said in task.answers]
+
+    def _open(self, opening: Opening) -> Plan:
+        bound = Constraint(opening.make, self._vocabulary, self._setting.end, self._common)
+        prompt = Prompt(opening.tail, grammar=bound, max_new_tokens=opening.room)
+        row = ConstrainedRow(prompt, self._setting.ends, self._habits, opening.pace)
+        self._rows[opening.number] = row
+        row.open()
+        return self._plan(opening.number, row, 0, len(opening.tail))
+
+    def _go_on(self, number: int, said: list[int]) -> Plan:
+        row = self._rows[number]
+        known = len(row.answer)
+        row.advanced()
+        row.answered(said)
+        return self._plan(number, row, known, 0)
+
+    def _plan(self, number: int, row: ConstrainedRow, known: int, tail: int) -> Plan:
+        if row.finish:
+            del self._rows[number]
+        return Plan(
+            number, row.pending[tail:], row.asked, row.offers, row.answer[known:], row.finish,
+            row.cached, row.drafted, row.accepted,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Serve the pipe whose number is given, told about everything else on the standard input."""
+    pipe = Connection(int(sys.argv[1]))
+    walker = Walker(pickle.load(sys.stdin.buffer))
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)  # rows leave little behind: see `waggle.engine.looks.Memo`
+    pipe.send_bytes(b"ready")
+    while True:
+        try:
+            given = pipe.recv_bytes()
+        except EOFError:
+            return
+        found: list[Plan] | Exception
+        try:
+            found = walker.do(pickle.loads(given))
+        except Exception as error:  # the engine's callers are told, the process goes on
+            found = error
+        pipe.send_bytes(pickle.dumps(found, protocol=5))

@@ -1,0 +1,274 @@
+"""Processes that follow grammars while the engine runs the model: one engine, several cores.
+
+Used where a device works by itself and the machine has cores to spare. Rows are opened and told
+what the model said in one message for each process, and what they plan is read when it is needed; a
+process has one message at a time, so that neither side waits for the other to read. Until all
+processes are ready, and from when one is lost, rows are followed here. Invariant: what a row says
+does not depend on where it is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from multiprocessing import Pipe
+from tempfile import TemporaryFile
+from typing import Any
+
+from waggle.core.errors import WaggleError
+from waggle.engine.bound_rows import ConstrainedRow
+from waggle.engine.constraint import Make
+from waggle.engine.draft import Habits
+from waggle.engine.passes import Pace
+from waggle.engine.request import Prompt
+from waggle.engine.walker import Opening, Plan, Setting, Task
+
+MOST = 8
+"""Processes of an engine; a message to each costs the engine's own process some time."""
+CORES = 4
+"""Cores that a machine must have for them."""
+
+BEGIN = "from waggle.engine.walker import main; main()"
+"""What a process runs: not the module itself, whose classes would then be others than ours."""
+
+
+class Lost(WaggleError):
+    """A process that follows grammars is gone."""
+
+
+class _Link:
+    """One process, and what is to be told to it next."""
+
+    def __init__(self, setting: bytes) -> None:
+        self.pipe, theirs = Pipe()
+        alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        with TemporaryFile() as told, theirs:
+            told.write(setting)
+            told.seek(0)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BEGIN, str(theirs.fileno())],
+                stdin=told, pass_fds=[theirs.fileno()], env=alone,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        self.ready = False
+        self.waiting = False
+        self.forget = self.unlearn = False
+        self.openings: list[Opening] = []
+        self.answers: list[tuple[int, list[int]]] = []
+
+    @property
+    def laden(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self.openings or self.answers or self.forget or self.unlearn)
+
+    def send(self) -> None:
+        """Tell it, all at once."""
+        task = Task(self.forget, self.unlearn, self.openings, self.answers)
+        self.forget = self.unlearn = False
+        self.openings, self.answers = [], []
+        self.pipe.send_bytes(pickle.dumps(task, protocol=5))
+        self.waiting = True
+
+    def read(self) -> list[Plan]:
+        """Wait for what it says."""
+        self.waiting = False
+        found: list[Plan] | Exception = pickle.loads(self.pipe.recv_bytes())
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def close(self) -> None:
+        """Let it end, which it does when nobody can talk to it."""
+        self.pipe.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class Walkers:
+    """The processes of one engine, started when the first row would need them."""
+
+    def __init__(self, tokenizer: Any, end: int, ends: frozenset[int], count: int) -> None:
+        self._tokenizer, self._end, self._ends = tokenizer, end, ends
+        self._count = count
+        self._links: list[_Link] = []
+        weakref.finalize(self, _end_all, self._links)
+        self._rows: dict[int, WalkedRow] = {}
+        self._opened = 0
+        self.wanted = False
+        """Whether somebody has asked for them."""
+        self.ready = False
+
+    @staticmethod
+    def beside(tokenizer: Any, end: int, ends: frozenset[int], rows: int) -> Walkers | None:
+        """Return processes for an engine of so many rows, where this machine has the cores."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        count = min(MOST, cores // 2, rows // 4)
+        if cores < CORES or count < 2 or getattr(tokenizer, "backend_tokenizer", None) is None:
+            return None
+        return Walkers(tokenizer, end, ends, count)
+
+    def tend(self) -> bool:
+        """Start the processes if they are wanted; read what those say that were asked.
+
+        Whether anything was read.
+        """
+        try:
+            if not self.ready:
+                self._begin()
+                return False
+            self.flush()
+            asked = [link for link in self._links if link.waiting]
+            for link in asked:
+                self._read(link)
+            return bool(asked)
+        except (EOFError, OSError) as error:
+            self._lose(error)
+            return False
+
+    def _begin(self) -> None:
+        if not self.wanted or not self._count:
+            return
+        if not self._links:
+            told = self._tokenizer.backend_tokenizer.to_str()
+            setting = pickle.dumps(Setting(told, self._end, self._ends), protocol=5)
+            self._links.extend(_Link(setting) for _ in range(self._count))
+        for link in self._links:
+            if not link.ready and link.pipe.poll():
+                link.ready = link.pipe.recv_bytes() == b"ready"
+        self.ready = all(link.ready for link in self._links)
+
+    def _lose(self, error: Exception) -> None:
+        """Do without processes from now on; rows that were followed there must begin again."""
+        begun = bool(self._rows)
+        self.forget()
+        self.close()
+        if begun:
+            raise Lost("a process that follows grammars has ended; rows begin again") from error
+
+    def close(self) -> None:
+        """End all processes; nobody starts them again."""
+        _end_all(self._links)
+        self.ready = self.wanted = False
+        self._count = 0
+
+    def open(self, row: WalkedRow, pace: Pace | None) -> None:
+        """Have a row opened."""
+        prompt, row.number = row.prompt, self._opened
+        self._opened += 1
+        self._rows[row.number] = row
+        assert prompt.grammar is not None and prompt.grammar.make is not None
+        given = prompt.grammar.make, tuple(prompt.tail), prompt.max_new_tokens, pace
+        self._link(row).openings.append(Opening(row.number, *given))
+
+    def answered(self, row: WalkedRow, tokens: Sequence[int]) -> None:
+        """Have a row told what the model said."""
+        self._link(row).answers.append((row.number, list(tokens)))
+
+    def _link(self, row: WalkedRow) -> _Link:
+        return self._links[row.number % len(self._links)]
+
+    def flush(self) -> None:
+        """Tell every process what there is to tell, without waiting for what it will say."""
+        try:
+            for link in self._links:
+                if link.laden:
+                    self._read(link)
+                    link.send()
+        except (EOFError, OSError) as error:
+            self._lose(error)
+
+    def _read(self, link: _Link) -> None:
+        if not link.waiting:
+            return
+        for plan in link.read():
+            row = self._rows.get(plan.number)
+            if row is not None:
+                row.follow(plan)
+                if plan.finish:
+                    del self._rows[plan.number]
+
+    def forget(self) -> None:
+        """Drop all rows, after a failure; those that wait are opened again."""
+        for row in self._rows.values():
+            row.restart()
+        self._rows.clear()
+        for link in self._links:
+            link.openings, link.answers, link.forget = [], [], True
+
+    def unlearn(self) -> None:
+        """Forget what was found out about grammars and answers."""
+        for link in self._links:
+            link.unlearn = True
+
+
+def _end_all(links: list[_Link]) -> None:
+    while links:
+        links.pop().close()
+
+
+class WalkedRow(ConstrainedRow):
+    """A row that is followed by another process, if there is one when it is opened."""
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        ends: frozenset[int],
+        habits: Habits,
+        pace: Pace | None,
+        walkers: Walkers,
+    ) -> None:
+        super().__init__(prompt, ends, habits, pace)
+        self._walkers = walkers
+        self.number = -1
+
+    def open(self) -> None:
+        """Have it opened elsewhere; it is laid out when that is read."""
+        if self._walkers.ready:
+            self._walkers.open(self, self._drafting)
+        else:
+            super().open()
+
+    def answered(self, tokens: Sequence[int]) -> None:
+        """Have its choices followed elsewhere."""
+        if self.number < 0:
+            super().answered(tokens)
+        else:
+            self._walkers.answered(self, tokens)
+
+    def restart(self) -> None:
+        """Be as before it was opened."""
+        self.number, self.opened, self.finish = -1, False, ""
+        self.pending, self.answer, self.offers = list(self.prompt.tail), [], []
+        self.asked = [len(self.pending) - 1]
+
+    def follow(self, plan: Plan) -> None:
+        """Go on as was planned."""
+        self.pending = plan.pending if self.steps else [*self.pending, *plan.pending]
+        self.asked, self.offers = plan.asked, plan.offers
+        self.answer += plan.said
+        self.finish = plan.finish
+        self.cached, self.drafted, self.accepted = plan.cached, plan.drafted, plan.accepted
+
+
+def walked(
+    prompt: Prompt,
+    ends: frozenset[int],
+    habits: Habits,
+    pace: Pace | None,
+    walkers: Walkers | None,
+) -> ConstrainedRow:
+    """Return a row that follows its grammar here, or elsewhere if that can be."""
+    if walkers is None or prompt.grammar is None or not _portable(prompt.grammar.make):
+        return ConstrainedRow(prompt, ends, habits, pace)
+    walkers.wanted = True
+    return WalkedRow(prompt, ends, habits, pace, walkers)
+
+
+def _portable(make: Make | None) -> bool:
+    """Whether another process can make this grammar: it has our functions and nobody else's."""
+    return isinstance(make, partial) and make.func.__module__.partition(".")[0] == "waggle"

@@ -1,0 +1,160 @@
+"""Grammars that other processes follow: the same answers, wherever a row is followed."""
+
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.engine.test_exactness import PREFIX, ids
+from tests.engine.test_graphs import row_engine
+from waggle.core.errors import ConfigError
+from waggle.engine import walkers, workload
+from waggle.engine.engine import Engine
+from waggle.engine.grammar import Common, Grammar
+from waggle.engine.request import Completion, Prompt
+from waggle.engine.walkers import Walkers
+
+
+def beside(engine: Engine, count: int) -> Walkers:
+    """Give an engine processes, and wait until they are ready."""
+    made = Walkers(engine.tokenizer, min(engine.ends), engine.ends, count)
+    made.wanted = True
+    engine._walkers = made
+    patience = time.monotonic() + 60
+    while not made.ready and time.monotonic() < patience:
+        made.tend()
+        time.sleep(0.01)
+    assert made.ready, "no process came up"
+    return made
+
+
+@pytest.fixture
+def engine(tiny: Any) -> Any:
+    """An engine as on a GPU, two processes beside it."""
+    made = row_engine(tiny, 12)
+    found = beside(made, 2)
+    yield made
+    found.close()
+
+
+def asked(engine: Engine, count: int, seed: int = 1) -> list[Prompt]:
+    """Prompts whose answers have names of their own."""
+    return [
+        Prompt(
+            ids(engine.tokenizer, task.tail[-60:]),
+            ids(engine.tokenizer, PREFIX),
+            grammar=engine.constraint(partial(workload.named, task.handles, task.claims)),
+            max_new_tokens=workload.LONGEST,
+        )
+        for task in workload.tasks(count, 2, seed)
+    ]
+
+
+def told(done: list[Completion]) -> list[tuple[Any, ...]]:
+    return [(each.text, each.tokens, each.finish) for each in done]
+
+
+def here(tiny: Any, count: int, seed: int = 1) -> list[tuple[Any, ...]]:
+    """What the same prompts are answered when nobody else follows them."""
+    alone = Engine(*tiny, max_rows=4)
+    return told(alone.generate(asked(alone, count, seed)))
+
+
+def test_answers_are_the_same(tiny: Any, engine: Engine) -> None:
+    """More rows than slots, twice, mixed with free rows and rows that are followed here."""
+    want = here(tiny, 30)
+    for _ in range(2):
+        assert told(engine.generate(asked(engine, 30))) == want
+    assert engine._walkers is not None and engine._walkers._opened == 60
+    assert not engine._walkers._rows, "rows that are done are forgotten"
+    free = [Prompt(p.tail, p.prefix, max_new_tokens=9) for p in asked(engine, 8)]
+    bound = asked(engine, 8)
+    mine = [
+        Prompt(p.tail, p.prefix, grammar=engine.constraint(p.grammar.grammar), max_new_tokens=256)
+        for p in asked(engine, 8)
+        if p.grammar is not None
+    ]
+    alone = Engine(*tiny, max_rows=4)
+    mixed = [prompt for three in zip(free, bound, mine, strict=True) for prompt in three]
+    found = told(engine.generate(mixed))
+    assert found[1::3] == found[2::3] == want[:8]
+    assert found[::3] == told(alone.generate(free))
+
+
+def test_usage_is_the_same(tiny: Any) -> None:
+    """One process learns from all rows, as an engine that follows them itself."""
+    local, engine = row_engine(tiny, 6), row_engine(tiny, 6)
+    made = beside(engine, 1)
+    for seed in (1, 2):
+        want = local.generate(asked(local, 9, seed))
+        assert engine.generate(asked(engine, 9, seed)) == want
+    made.close()
+
+
+@pytest.mark.parametrize("when", [0, 1, 4])
+def test_rows_begin_again_where_a_process_is_lost(tiny: Any, engine: Engine, when: int) -> None:
+    made = engine._walkers
+    assert made is not None
+    flush, calls = made.flush, []
+
+    def flushed() -> None:
+        if len(calls) == when:
+            made._links[0]._process.kill()
+            made._links[0]._process.wait()
+        calls.append(1)
+        flush()
+
+    made.flush = flushed  # type: ignore[method-assign]
+    assert told(engine.generate(asked(engine, 30))) == here(tiny, 30)
+    assert not made.ready and not made._links
+    assert told(engine.generate(asked(engine, 5, 3))) == here(tiny, 5, 3), "and without it"
+
+
+def refused(_: Common | None = None) -> Grammar:
+    raise ConfigError("a grammar needs at least one admissible string; give it one")
+
+
+def test_what_goes_wrong_elsewhere_is_told(
+    tiny: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = asked(engine, 4)
+    for prompt in bad[1:2]:
+        assert prompt.grammar is not None
+        prompt.grammar.make = partial(Grammar.of_strings, [])
+    monkeypatch.setattr(walkers, "_portable", lambda make: True)
+    with pytest.raises((ConfigError, TypeError)):
+        engine.generate(bad)
+    assert told(engine.generate(asked(engine, 9))) == here(tiny, 9), "the engine goes on"
+
+
+def test_what_others_cannot_make_is_followed_here(tiny: Any, engine: Engine) -> None:
+    own = asked(engine, 3)
+    for prompt, task in zip(own, workload.tasks(3, 2, 1), strict=True):
+        assert prompt.grammar is not None
+        prompt.grammar.make = lambda common, task=task: workload.again(task)
+    assert told(engine.generate(own)) == here(tiny, 3)
+    assert engine._walkers is not None and engine._walkers._opened == 0
+    assert not walkers._portable(partial(refused)) and not walkers._portable(None)
+
+
+def test_what_was_learned_is_forgotten_elsewhere_too(tiny: Any) -> None:
+    engine = row_engine(tiny, 6)
+    made = beside(engine, 1)
+
+    def steps() -> int:
+        return sum(done.usage.model_steps for done in engine.generate(asked(engine, 9)))
+
+    first, again = steps(), steps()
+    engine.unlearn()
+    assert again < (first + again) / 2 < steps()
+    made.close()
+
+
+def test_few_rows_or_cores_have_none(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = tiny[1], 2, frozenset({2})
+    for cores, rows, count in ((16, 64, 8), (8, 64, 4), (4, 64, 2), (2, 64, 0), (16, 4, 0)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: range(cores))
+        found = Walkers.beside(*given, rows)
+        assert (0 if found is None else found._count) == count
+    assert Walkers.beside(object(), 2, frozenset({2}), 64) is None

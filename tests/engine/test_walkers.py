@@ -23,7 +23,7 @@ def beside(engine: Engine, count: int) -> Walkers:
     engine._walkers = made
     patience = time.monotonic() + 60
     while not made.ready and time.monotonic() < patience:
-        made.tend()
+        made.fetch([])
         time.sleep(0.01)
     assert made.ready, "no process came up"
     return made
@@ -96,7 +96,7 @@ def test_usage_is_the_same(tiny: Any) -> None:
 def test_rows_begin_again_where_a_process_is_lost(tiny: Any, engine: Engine, when: int) -> None:
     made = engine._walkers
     assert made is not None
-    flush, calls = made.flush, []
+    flush, calls = made._flush, []
 
     def flushed() -> None:
         if len(calls) == when:
@@ -105,7 +105,7 @@ def test_rows_begin_again_where_a_process_is_lost(tiny: Any, engine: Engine, whe
         calls.append(1)
         flush()
 
-    made.flush = flushed  # type: ignore[method-assign]
+    made._flush = flushed  # type: ignore[method-assign]
     assert told(engine.generate(asked(engine, 30))) == here(tiny, 30)
     assert not made.ready and not made._links
     assert told(engine.generate(asked(engine, 5, 3))) == here(tiny, 5, 3), "and without it"
@@ -153,7 +153,7 @@ def test_what_was_learned_is_forgotten_elsewhere_too(tiny: Any) -> None:
 
 def test_few_rows_or_cores_have_none(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given = tiny[1], 2, frozenset({2})
-    for cores, rows, count in ((16, 64, 8), (8, 64, 4), (4, 64, 2), (2, 64, 0), (16, 4, 0)):
+    for cores, rows, count in ((16, 64, 12), (8, 64, 6), (4, 64, 3), (2, 64, 0), (16, 4, 0)):
         monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: range(cores))
         found = Walkers.beside(*given, rows)
         assert (0 if found is None else found._count) == count

@@ -187,7 +187,7 @@ class Engine:
         Where a device works by itself, one flight is read while the next one is run.
         """
         most = flights.portion(self._rows, self.backend.asynchronous)
-        if self._walkers is not None and self._walkers.tend():
+        if self._walkers is not None and self._walkers.fetch(self._seats.rows()):
             self._seats.leave(self.backend, self._close)
         self._seats.admit(self.backend, most, flights.LEAST)
         sent = self._launch()
@@ -243,7 +243,7 @@ class Engine:
         for group in flights.groups(ready, self.backend.asynchronous):
             self._open(group)
             if self._walkers is not None:
-                self._walkers.tend()
+                self._walkers.fetch(group)
             rows = [row for row in group if not row.done]
             if not rows:
                 continue

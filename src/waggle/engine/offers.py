@@ -7,6 +7,7 @@ the very same tuple, so they are told apart by identity: a batch looks at each o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,12 @@ class Offers:
 
     def lists(self, allowed: Sequence[tuple[int, ...]]) -> np.ndarray[Any, Any]:
         """Return the tokens of each choice side by side, the first repeated where there are few."""
-        sets, which = _kinds(allowed)
-        width = max(map(len, sets))
-        rows: np.ndarray[Any, np.dtype[np.int64]] = np.empty((len(sets), width), dtype=np.int64)
-        for kind, tokens in enumerate(sets):
-            rows[kind] = tokens[0]
-            rows[kind, : len(tokens)] = self._array(tokens)
-        return np.take(rows, which, axis=0)
+        sizes = np.fromiter(map(len, allowed), np.int64, len(allowed))
+        flat = np.fromiter(chain.from_iterable(allowed), np.int64, int(sizes.sum()))
+        width = int(sizes.max())
+        rows = np.repeat(flat[sizes.cumsum() - sizes], width).reshape(len(allowed), width)
+        rows[np.arange(width) < sizes[:, None]] = flat
+        return rows
 
     def _array(self, tokens: tuple[int, ...]) -> np.ndarray[Any, Any]:
         known = self._sets.get(tokens)

@@ -3,7 +3,8 @@
 Following a grammar is the host's work, all of it Python, and a GPU waits for it; several processes
 do it on several cores (see `waggle.engine.walkers`, which starts them). What a row says is the same
 wherever it is followed; what answers teach about guesses stays in the process. Talks over one pipe:
-a task comes, its plans or its error go back. Ends when the pipe does.
+tasks come, plans or errors go back, those of rows under way before those of others. Ends when the
+pipe does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -50,9 +52,9 @@ class Task(NamedTuple):
     """Whether all rows are gone."""
     unlearn: bool
     """Whether what was found out about grammars and answers is, too."""
-    openings: list[Opening]
     answers: list[tuple[int, list[int]]]
     """What the model said for rows, by their numbers."""
+    openings: list[Opening]
 
 
 class Plan(NamedTuple):
@@ -108,14 +110,16 @@ class Walker:
         self._vocabulary = Vocabulary(self._tokenizer)
         self._common, self._habits = Common(), Habits()
 
-    def do(self, task: Task) -> list[Plan]:
-        """Open rows and let others go on."""
+    def do(self, task: Task) -> Iterator[list[Plan] | Exception]:
+        """Let rows go on, and tell at once, since a device waits for them; then open others."""
         if task.forget:
             self._rows.clear()
         if task.unlearn:
             self._unlearn()
-        plans = [self._open(opening) for opening in task.openings]
-        return plans + [self._go_on(number, said) for number, said in task.answers]
+        if task.answers:
+            yield _tried(lambda: [self._go_on(*answer) for answer in task.answers])
+        if task.openings:
+            yield _tried(lambda: [self._open(opening) for opening in task.openings])
 
     def _open(self, opening: Opening) -> Plan:
         bound = Constraint(opening.make, self._vocabulary, self._setting.end, self._common)
@@ -141,6 +145,14 @@ class Walker:
         )  # fmt: skip
 
 
+def _tried(work: Callable[[], list[Plan]]) -> list[Plan] | Exception:
+    """Return plans, or why there are none: the engine's callers are told, the process goes on."""
+    try:
+        return work()
+    except Exception as error:
+        return error
+
+
 def main() -> None:
     """Serve the pipe whose number is given, told about everything else on the standard input."""
     pipe = Connection(int(sys.argv[1]))
@@ -153,9 +165,5 @@ def main() -> None:
             given = pipe.recv_bytes()
         except EOFError:
             return
-        found: list[Plan] | Exception
-        try:
-            found = walker.do(pickle.loads(given))
-        except Exception as error:  # the engine's callers are told, the process goes on
-            found = error
-        pipe.send_bytes(pickle.dumps(found, protocol=5))
+        for found in walker.do(pickle.loads(given)):
+            pipe.send_bytes(pickle.dumps(found, protocol=5))

@@ -1,10 +1,9 @@
 """Processes that follow grammars while the engine runs the model: one engine, several cores.
 
 Used where a device works by itself and the machine has cores to spare. Rows are opened and told
-what the model said in one message for each process, and what they plan is read when it is needed; a
-process has one message at a time, so that neither side waits for the other to read. Until all
-processes are ready, and from when one is lost, rows are followed here. Invariant: what a row says
-does not depend on where it is followed.
+what the model said in one message for each process, and what they plan is read when it is needed.
+Until all processes are ready, and from when one is lost, rows are followed here. Invariant: what a
+row says does not depend on where it is followed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pickle
 import subprocess
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from multiprocessing import Pipe
 from tempfile import TemporaryFile
@@ -26,9 +25,10 @@ from waggle.engine.constraint import Make
 from waggle.engine.draft import Habits
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
+from waggle.engine.rows import Row
 from waggle.engine.walker import Opening, Plan, Setting, Task
 
-MOST = 8
+MOST = 12
 """Processes of an engine; a message to each costs the engine's own process some time."""
 CORES = 4
 """Cores that a machine must have for them."""
@@ -56,28 +56,33 @@ class _Link:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         self.ready = False
-        self.waiting = False
+        self.due = self.stale = 0
+        """Replies that will come, and how many of the next ones nobody wants any more."""
         self.forget = self.unlearn = False
-        self.openings: list[Opening] = []
         self.answers: list[tuple[int, list[int]]] = []
+        self.openings: list[Opening] = []
 
     @property
     def laden(self) -> bool:
         """Whether there is something to tell."""
-        return bool(self.openings or self.answers or self.forget or self.unlearn)
+        return bool(self.answers or self.openings or self.forget or self.unlearn)
 
     def send(self) -> None:
         """Tell it, all at once."""
-        task = Task(self.forget, self.unlearn, self.openings, self.answers)
+        task = Task(self.forget, self.unlearn, self.answers, self.openings)
+        self.due += bool(self.answers) + bool(self.openings)
         self.forget = self.unlearn = False
-        self.openings, self.answers = [], []
+        self.answers, self.openings = [], []
         self.pipe.send_bytes(pickle.dumps(task, protocol=5))
-        self.waiting = True
 
     def read(self) -> list[Plan]:
-        """Wait for what it says."""
-        self.waiting = False
-        found: list[Plan] | Exception = pickle.loads(self.pipe.recv_bytes())
+        """Wait for its next reply."""
+        given = self.pipe.recv_bytes()
+        self.due -= 1
+        if self.stale:
+            self.stale -= 1
+            return []
+        found: list[Plan] | Exception = pickle.loads(given)
         if isinstance(found, Exception):
             raise found
         return found
@@ -107,28 +112,24 @@ class Walkers:
     def beside(tokenizer: Any, end: int, ends: frozenset[int], rows: int) -> Walkers | None:
         """Return processes for an engine of so many rows, where this machine has the cores."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        count = min(MOST, cores // 2, rows // 4)
+        count = min(MOST, cores * 3 // 4, rows // 4)
         if cores < CORES or count < 2 or getattr(tokenizer, "backend_tokenizer", None) is None:
             return None
         return Walkers(tokenizer, end, ends, count)
 
-    def tend(self) -> bool:
-        """Start the processes if they are wanted; read what those say that were asked.
-
-        Whether anything was read.
-        """
+    def fetch(self, rows: Iterable[Row]) -> bool:
+        """Read how rows go on that are followed elsewhere; whether there were any."""
+        away = [row for row in rows if isinstance(row, WalkedRow) and row.away]
         try:
             if not self.ready:
                 self._begin()
-                return False
-            self.flush()
-            asked = [link for link in self._links if link.waiting]
-            for link in asked:
-                self._read(link)
-            return bool(asked)
+            self._flush()
+            for row in away:
+                while row.away:
+                    self._read(self._link(row))
         except (EOFError, OSError) as error:
             self._lose(error)
-            return False
+        return bool(away)
 
     def _begin(self) -> None:
         if not self.wanted or not self._count:
@@ -158,7 +159,7 @@ class Walkers:
 
     def open(self, row: WalkedRow, pace: Pace | None) -> None:
         """Have a row opened."""
-        prompt, row.number = row.prompt, self._opened
+        prompt, row.number, row.away = row.prompt, self._opened, True
         self._opened += 1
         self._rows[row.number] = row
         assert prompt.grammar is not None and prompt.grammar.make is not None
@@ -167,6 +168,7 @@ class Walkers:
 
     def answered(self, row: WalkedRow, tokens: Sequence[int]) -> None:
         """Have a row told what the model said."""
+        row.away = True
         self._link(row).answers.append((row.number, list(tokens)))
 
     def _link(self, row: WalkedRow) -> _Link:
@@ -175,22 +177,22 @@ class Walkers:
     def flush(self) -> None:
         """Tell every process what there is to tell, without waiting for what it will say."""
         try:
-            for link in self._links:
-                if link.laden:
-                    self._read(link)
-                    link.send()
+            self._flush()
         except (EOFError, OSError) as error:
             self._lose(error)
 
+    def _flush(self) -> None:
+        for link in self._links:
+            if link.laden:
+                while link.openings and link.due:  # what is long waits until it is listened to
+                    self._read(link)
+                link.send()
+
     def _read(self, link: _Link) -> None:
-        if not link.waiting:
-            return
         for plan in link.read():
-            row = self._rows.get(plan.number)
-            if row is not None:
-                row.follow(plan)
-                if plan.finish:
-                    del self._rows[plan.number]
+            self._rows[plan.number].follow(plan)
+            if plan.finish:
+                del self._rows[plan.number]
 
     def forget(self) -> None:
         """Drop all rows, after a failure; those that wait are opened again."""
@@ -198,7 +200,8 @@ class Walkers:
             row.restart()
         self._rows.clear()
         for link in self._links:
-            link.openings, link.answers, link.forget = [], [], True
+            link.answers, link.openings, link.forget = [], [], True
+            link.stale = link.due
 
     def unlearn(self) -> None:
         """Forget what was found out about grammars and answers."""
@@ -225,6 +228,8 @@ class WalkedRow(ConstrainedRow):
         super().__init__(prompt, ends, habits, pace)
         self._walkers = walkers
         self.number = -1
+        self.away = False
+        """Whether its next plan is still to be read."""
 
     def open(self) -> None:
         """Have it opened elsewhere; it is laid out when that is read."""
@@ -242,12 +247,13 @@ class WalkedRow(ConstrainedRow):
 
     def restart(self) -> None:
         """Be as before it was opened."""
-        self.number, self.opened, self.finish = -1, False, ""
+        self.number, self.away, self.opened, self.finish = -1, False, False, ""
         self.pending, self.answer, self.offers = list(self.prompt.tail), [], []
         self.asked = [len(self.pending) - 1]
 
     def follow(self, plan: Plan) -> None:
         """Go on as was planned."""
+        self.away = False
         self.pending = plan.pending if self.steps else [*self.pending, *plan.pending]
         self.asked, self.offers = plan.asked, plan.offers
         self.answer += plan.said

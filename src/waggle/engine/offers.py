@@ -33,14 +33,19 @@ class Offers:
             closed[kind, np.searchsorted(offered, tokens)] = False
         return offered.tolist(), torch.from_numpy(closed[which])
 
-    def lists(self, allowed: Sequence[tuple[int, ...]]) -> np.ndarray[Any, Any]:
-        """Return the tokens of each choice side by side, the first repeated where there are few."""
+    def lists(self, allowed: Sequence[tuple[int, ...]], rows: int) -> np.ndarray[Any, Any]:
+        """Return the tokens of each choice side by side, the first repeated where there are few.
+
+        Behind them come rows of nothing, up to so many.
+        """
         sizes = np.fromiter(map(len, allowed), np.int64, len(allowed))
         flat = np.fromiter(chain.from_iterable(allowed), np.int64, int(sizes.sum()))
         width = int(sizes.max())
-        rows = np.repeat(flat[sizes.cumsum() - sizes], width).reshape(len(allowed), width)
-        rows[np.arange(width) < sizes[:, None]] = flat
-        return rows
+        found = np.zeros((rows, width), dtype=np.int64)
+        told = found[: len(allowed)]
+        told[:] = flat[sizes.cumsum() - sizes, None]
+        told[np.arange(width) < sizes[:, None]] = flat
+        return found
 
     def _array(self, tokens: tuple[int, ...]) -> np.ndarray[Any, Any]:
         known = self._sets.get(tokens)

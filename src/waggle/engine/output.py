@@ -72,7 +72,8 @@ class Output:
     def among(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply everything and look at what is offered: one transfer and few launches."""
         states = self._rounded(hidden)
-        offered = self._rounded(sent(torch.from_numpy(self._offers.lists(allowed)), self._device))
+        lists = self._offers.lists(allowed, len(states))
+        offered = sent(torch.from_numpy(lists), self._device)
 
         def pick(rows: slice) -> Tensor:
             best = likeliest(self._head(states[rows]).gather(1, offered[rows])).unsqueeze(1)

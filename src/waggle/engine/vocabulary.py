@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate, takewhile
 from typing import Any
 
 from waggle.core.errors import ConfigError
@@ -119,10 +120,8 @@ class Vocabulary:
         )
         words = splitter.pre_tokenize_str(text.decode()) if splitter is not None else []
         closed = words[-1][1][0] if words else 0
-        kept = spelled = 0
-        while kept < len(tokens) and spelled + len(self.spelling(tokens[kept])) <= closed:
-            spelled += len(self.spelling(tokens[kept]))
-            kept += 1
+        ends = accumulate(len(self.spelling(token)) for token in tokens)
+        kept = sum(1 for _ in takewhile(closed.__ge__, ends))
         return tokens[: max(1, kept)]
 
     def _encode_checked(self, text: bytes) -> tuple[int, ...]:

@@ -166,7 +166,7 @@ def test_who_knows_the_grammar_spares_the_walk(
     for engine in engines(tiny, 5):
         made: list[int] = []
 
-        def make(made: list[int] = made) -> Any:
+        def make(_: Any, made: list[int] = made) -> Any:
             made.append(1)
             return record_grammar
 

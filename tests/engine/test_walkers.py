@@ -18,9 +18,9 @@ from waggle.engine.walkers import Walkers
 
 def beside(engine: Engine, count: int) -> Walkers:
     """Give an engine processes, and wait until they are ready."""
-    made = Walkers(engine.tokenizer, min(engine.ends), engine.ends, count)
+    made = Walkers(engine.tokenizer, engine.ends, count)
     made.wanted = True
-    engine._walkers = made
+    engine.walkers = made
     patience = time.monotonic() + 60
     while not made.ready and time.monotonic() < patience:
         made.fetch([])
@@ -66,8 +66,8 @@ def test_answers_are_the_same(tiny: Any, engine: Engine) -> None:
     want = here(tiny, 30)
     for _ in range(2):
         assert told(engine.generate(asked(engine, 30))) == want
-    assert engine._walkers is not None and engine._walkers._opened == 60
-    assert not engine._walkers._rows, "rows that are done are forgotten"
+    assert engine.walkers._opened == 60
+    assert not engine.walkers._rows, "rows that are done are forgotten"
     free = [Prompt(p.tail, p.prefix, max_new_tokens=9) for p in asked(engine, 8)]
     bound = asked(engine, 8)
     mine = [
@@ -94,8 +94,7 @@ def test_usage_is_the_same(tiny: Any) -> None:
 
 @pytest.mark.parametrize("when", [0, 1, 4])
 def test_rows_begin_again_where_a_process_is_lost(tiny: Any, engine: Engine, when: int) -> None:
-    made = engine._walkers
-    assert made is not None
+    made = engine.walkers
     flush, calls = made._flush, []
 
     def flushed() -> None:
@@ -134,7 +133,7 @@ def test_what_others_cannot_make_is_followed_here(tiny: Any, engine: Engine) -> 
         assert prompt.grammar is not None
         prompt.grammar.make = lambda common, task=task: workload.again(task)
     assert told(engine.generate(own)) == here(tiny, 3)
-    assert engine._walkers is not None and engine._walkers._opened == 0
+    assert engine.walkers._opened == 0
     assert not walkers._portable(partial(refused)) and not walkers._portable(None)
 
 
@@ -151,10 +150,16 @@ def test_what_was_learned_is_forgotten_elsewhere_too(tiny: Any) -> None:
     made.close()
 
 
-def test_few_rows_or_cores_have_none(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = tiny[1], 2, frozenset({2})
+def test_few_rows_or_cores_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, rows, count in ((16, 64, 12), (8, 64, 6), (4, 64, 3), (2, 64, 0), (16, 4, 0)):
         monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: range(cores))
-        found = Walkers.beside(*given, rows)
-        assert (0 if found is None else found._count) == count
-    assert Walkers.beside(object(), 2, frozenset({2}), 64) is None
+        assert walkers.fitting(rows) == count
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(16))
+    monkeypatch.setattr(walkers, "parent_process", lambda: object())
+    assert walkers.fitting(64) == 0, "other processes have the cores"
+
+
+def test_a_tokenizer_that_cannot_be_sent_has_none(tiny: Any) -> None:
+    made = Walkers(object(), frozenset({2}), 4)
+    made.wanted = True
+    assert not made.fetch([]) and not made.ready and not made._links

@@ -43,7 +43,7 @@ def play(setup: Setup, name: str, dtype: str, field: Field, say: Say) -> BenchRe
     """Measure one after the other, rivals last."""
     report = _report(setup, name, dtype, field.limits)
     engine = field.engine
-    report.engine = engine.backend.describe()
+    report.engine = engine.backend.describe() + engine.walkers.describe()
     say("measuring transformers generate")
     baseline = _baseline(setup, report, field.variants)
     for mode in field.modes:

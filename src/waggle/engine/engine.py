@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine import collector, flights
+from waggle.engine import collector, flights, walkers
 from waggle.engine.answers import Answers
 from waggle.engine.backend import LeanBackend
 from waggle.engine.beginnings import Beginnings
@@ -36,7 +36,6 @@ from waggle.engine.seats import Seat, Seats, Ticket
 from waggle.engine.shortage import is_short
 from waggle.engine.trial import Trial, standing
 from waggle.engine.vocabulary import Vocabulary
-from waggle.engine.walkers import Lost, Walkers, walked
 
 
 class Engine:
@@ -72,10 +71,8 @@ class Engine:
         self.backend: Backend = (
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )
-        self._walkers: Walkers | None = None
-        if self.backend.asynchronous:
-            end = min(self.ends, default=-1)
-            self._walkers = Walkers.beside(tokenizer, end, self.ends, max_rows)
+        processes = walkers.fitting(max_rows) if self.backend.asynchronous else 0
+        self.walkers = walkers.Walkers(tokenizer, self.ends, processes)
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
         self.batches = 0
@@ -96,8 +93,7 @@ class Engine:
         self._trial = Trial()
         self._beginnings = Beginnings()
         self._echoes = Echoes()
-        if self._walkers is not None:
-            self._walkers.unlearn()
+        self.walkers.unlearn()
 
     def constraint(self, grammar: Grammar | Make) -> Constraint:
         """Bind a grammar, or what will make it when it is needed, to this engine's tokenizer."""
@@ -158,7 +154,7 @@ class Engine:
         if prompt.grammar is not None:
             if prompt.draft and expects:
                 return ExpectedRow(prompt, self.ends, self._habits, pace)
-            return walked(prompt, self.ends, self._habits, pace, self._walkers)
+            return walkers.row(prompt, self.ends, self._habits, pace, self.walkers)
         return FreeRow(prompt, self.ends, self._habits, pace)
 
     def _turn(self) -> None:
@@ -169,12 +165,11 @@ class Engine:
             self._advance()
             return
         except Exception as error:
-            failure, short = error, is_short(error) or isinstance(error, Lost)
+            failure, short = error, is_short(error) or isinstance(error, walkers.Lost)
         if short:  # what the failed work held hangs on its tracebacks
             failure.__traceback__ = failure.__context__ = None
         self._aloft.clear()
-        if self._walkers is not None:
-            self._walkers.forget()
+        self.walkers.forget()
         if not (short and self._seats.again(self.backend, self._renewed)):
             # The batch is lost, not the engine: every caller in it gets the same error.
             for ticket in self._seats.clear(self.backend):
@@ -187,7 +182,7 @@ class Engine:
         Where a device works by itself, one flight is read while the next one is run.
         """
         most = flights.portion(self._rows, self.backend.asynchronous)
-        if self._walkers is not None and self._walkers.fetch(self._seats.rows()):
+        if self.walkers.fetch(self._seats.rows()):
             self._seats.leave(self.backend, self._close)
         self._seats.admit(self.backend, most, flights.LEAST)
         sent = self._launch()
@@ -195,8 +190,7 @@ class Engine:
             self._open(self._seats.next(most))
         if len(self._aloft) > 1 or (self._aloft and not sent):
             self._land(self._aloft.popleft())
-        if self._walkers is not None:
-            self._walkers.flush()
+        self.walkers.flush()
         self._seats.leave(self.backend, self._close)
 
     def _renewed(self, row: Row) -> Row:
@@ -242,8 +236,7 @@ class Engine:
         sent: list[Row] = []
         for group in flights.groups(ready, self.backend.asynchronous):
             self._open(group)
-            if self._walkers is not None:
-                self._walkers.fetch(group)
+            self.walkers.fetch(group)
             rows = [row for row in group if not row.done]
             if not rows:
                 continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -155,6 +156,7 @@ def _tried(work: Callable[[], list[Plan]]) -> list[Plan] | Exception:
 
 def main() -> None:
     """Serve the pipe whose number is given, told about everything else on the standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the engine means the engine
     pipe = Connection(int(sys.argv[1]))
     walker = Walker(pickle.load(sys.stdin.buffer))
     gc.freeze()

@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections.abc import Iterable, Sequence
 from functools import partial
-from multiprocessing import Pipe
+from multiprocessing import Pipe, parent_process
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -32,9 +32,18 @@ MOST = 12
 """Processes of an engine; a message to each costs the engine's own process some time."""
 CORES = 4
 """Cores that a machine must have for them."""
-
 BEGIN = "from waggle.engine.walker import main; main()"
 """What a process runs: not the module itself, whose classes would then be others than ours."""
+
+
+def fitting(rows: int) -> int:
+    """Return how many processes an engine of so many rows has on this machine.
+
+    In one of several processes it has none of its own: the others have the cores.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    count = min(MOST, cores * 3 // 4, rows // 4)
+    return 0 if cores < CORES or count < 2 or parent_process() is not None else count
 
 
 class Lost(WaggleError):
@@ -97,28 +106,27 @@ class _Link:
 class Walkers:
     """The processes of one engine, started when the first row would need them."""
 
-    def __init__(self, tokenizer: Any, end: int, ends: frozenset[int], count: int) -> None:
-        self._tokenizer, self._end, self._ends = tokenizer, end, ends
-        self._count = count
+    def __init__(self, tokenizer: Any, ends: frozenset[int], count: int) -> None:
+        """Have so many processes, or none: then every row is followed here."""
+        self._inner: Any = getattr(tokenizer, "backend_tokenizer", None)
+        self._ends = ends
+        self._count = 0 if self._inner is None else count
         self._links: list[_Link] = []
         weakref.finalize(self, _end_all, self._links)
         self._rows: dict[int, WalkedRow] = {}
         self._opened = 0
         self.wanted = False
-        """Whether somebody has asked for them."""
+        """Whether a row would have been followed elsewhere."""
         self.ready = False
 
-    @staticmethod
-    def beside(tokenizer: Any, end: int, ends: frozenset[int], rows: int) -> Walkers | None:
-        """Return processes for an engine of so many rows, where this machine has the cores."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        count = min(MOST, cores * 3 // 4, rows // 4)
-        if cores < CORES or count < 2 or getattr(tokenizer, "backend_tokenizer", None) is None:
-            return None
-        return Walkers(tokenizer, end, ends, count)
+    def describe(self) -> str:
+        """Say how many there are, for reports; nothing where there are none."""
+        return f", {len(self._links)} processes for grammars" if self.ready else ""
 
     def fetch(self, rows: Iterable[Row]) -> bool:
         """Read how rows go on that are followed elsewhere; whether there were any."""
+        if not self._count:
+            return False
         away = [row for row in rows if isinstance(row, WalkedRow) and row.away]
         try:
             if not self.ready:
@@ -132,11 +140,11 @@ class Walkers:
         return bool(away)
 
     def _begin(self) -> None:
-        if not self.wanted or not self._count:
+        if not self.wanted:
             return
         if not self._links:
-            told = self._tokenizer.backend_tokenizer.to_str()
-            setting = pickle.dumps(Setting(told, self._end, self._ends), protocol=5)
+            end = min(self._ends, default=-1)
+            setting = pickle.dumps(Setting(self._inner.to_str(), end, self._ends), protocol=5)
             self._links.extend(_Link(setting) for _ in range(self._count))
         for link in self._links:
             if not link.ready and link.pipe.poll():
@@ -149,13 +157,12 @@ class Walkers:
         self.forget()
         self.close()
         if begun:
-            raise Lost("a process that follows grammars has ended; rows begin again") from error
+            raise Lost("a process that follows grammars has ended; ask again") from error
 
     def close(self) -> None:
         """End all processes; nobody starts them again."""
         _end_all(self._links)
-        self.ready = self.wanted = False
-        self._count = 0
+        self._count, self.ready = 0, False
 
     def open(self, row: WalkedRow, pace: Pace | None) -> None:
         """Have a row opened."""
@@ -261,15 +268,15 @@ class WalkedRow(ConstrainedRow):
         self.cached, self.drafted, self.accepted = plan.cached, plan.drafted, plan.accepted
 
 
-def walked(
+def row(
     prompt: Prompt,
     ends: frozenset[int],
     habits: Habits,
     pace: Pace | None,
-    walkers: Walkers | None,
+    walkers: Walkers,
 ) -> ConstrainedRow:
     """Return a row that follows its grammar here, or elsewhere if that can be."""
-    if walkers is None or prompt.grammar is None or not _portable(prompt.grammar.make):
+    if prompt.grammar is None or not _portable(prompt.grammar.make):
         return ConstrainedRow(prompt, ends, habits, pace)
     walkers.wanted = True
     return WalkedRow(prompt, ends, habits, pace, walkers)

@@ -8,7 +8,7 @@ import torch
 
 from waggle.engine import tempo
 from waggle.engine.effort import Effort
-from waggle.engine.stores import Shape
+from waggle.engine.stores import SLACK, Shape
 
 CAPACITY = 896
 
@@ -46,3 +46,25 @@ def test_prompts_hide_what_is_foretold_meanwhile() -> None:
     long.tokens = 3_000.0
     assert tempo.foretells(256, long, SMOLLM2, CAPACITY)
     assert not tempo.foretells(256, short, SMOLLM2, CAPACITY)
+
+
+def test_fewer_tokens_are_tried_the_more_rows_or_weights_there_are() -> None:
+    large = decoder(36, 32, 8, 4_000_000_000)
+    for made, reaches in ((NANO, [16, 16, 16]), (SMOLLM2, [16, 8, 8]), (large, [4, 1, 1])):
+        assert [tempo.reach(rows, made, CAPACITY) for rows in (64, 256, 512)] == reaches
+    assert 0.2 < tempo.recalls(64, SMOLLM2, CAPACITY) < 0.6
+    assert tempo.recalls(256, large, CAPACITY) == 1.0, "where none is tried, none would pay"
+    assert max(tempo.REACHES) < SLACK, "what is tried stays in the cache of its row"
+
+
+def test_a_host_drafts_less_where_rolled_rows_recall_much() -> None:
+    seen = Effort()
+    before = tempo.least(64, seen, SMOLLM2, CAPACITY)
+    assert tempo.foretells(64, seen, SMOLLM2, CAPACITY)
+    for _ in range(40):
+        seen.recalled(700, 100)
+    assert 6.5 < seen.stride < 7.0
+    assert before < tempo.least(64, seen, SMOLLM2, CAPACITY)
+    few = Effort()
+    few.recalled(100, 100)
+    assert tempo.least(64, few, SMOLLM2, CAPACITY) == before, "what is never right costs nothing"

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.test_exactness import PREFIX, ids
 from tests.engine.test_graphs import row_engine
 from waggle.core.errors import ConfigError
-from waggle.engine import walkers, workload
+from waggle.engine import walked_rows, walkers, workload
 from waggle.engine.engine import Engine
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.request import Completion, Prompt
@@ -121,7 +121,7 @@ def test_what_goes_wrong_elsewhere_is_told(
     for prompt in bad[1:2]:
         assert prompt.grammar is not None
         prompt.grammar.make = partial(Grammar.of_strings, [])
-    monkeypatch.setattr(walkers, "_portable", lambda make: True)
+    monkeypatch.setattr(walked_rows, "_portable", lambda make: True)
     with pytest.raises((ConfigError, TypeError)):
         engine.generate(bad)
     assert told(engine.generate(asked(engine, 9))) == here(tiny, 9), "the engine goes on"
@@ -134,7 +134,7 @@ def test_what_others_cannot_make_is_followed_here(tiny: Any, engine: Engine) -> 
         prompt.grammar.make = lambda common, task=task: workload.again(task)
     assert told(engine.generate(own)) == here(tiny, 3)
     assert engine.walkers._opened == 0
-    assert not walkers._portable(partial(refused)) and not walkers._portable(None)
+    assert not walked_rows._portable(partial(refused)) and not walked_rows._portable(None)
 
 
 def test_what_was_learned_is_forgotten_elsewhere_too(tiny: Any) -> None:
@@ -151,12 +151,23 @@ def test_what_was_learned_is_forgotten_elsewhere_too(tiny: Any) -> None:
 
 
 def test_few_rows_or_cores_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WAGGLE_WALKERS", raising=False)
     for cores, rows, count in ((16, 64, 12), (8, 64, 6), (4, 64, 3), (2, 64, 0), (16, 4, 0)):
         monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: range(cores))
         assert walkers.fitting(rows) == count
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(16))
     monkeypatch.setattr(walkers, "parent_process", lambda: object())
     assert walkers.fitting(64) == 0, "other processes have the cores"
+
+
+def test_the_environment_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for told in ("0", "5"):
+        monkeypatch.setenv("WAGGLE_WALKERS", told)
+        assert walkers.fitting(64) == int(told)
+    for told in ("", "-1", "many", "\u0665", "1000"):
+        monkeypatch.setenv("WAGGLE_WALKERS", told)
+        with pytest.raises(ConfigError, match="0 to 12"):
+            walkers.fitting(64)
 
 
 def test_a_tokenizer_that_cannot_be_sent_has_none(tiny: Any) -> None:

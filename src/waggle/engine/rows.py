@@ -24,6 +24,9 @@ class Row:
     kind = ""
     """How tokens are asked for: `choice` among offers, `free`, or `forced` past the end tokens."""
 
+    away = False
+    """Whether another process is asked how it goes on."""
+
     plain = False
     """Whether every next token is the model's argmax after the last one, and nothing is drafted."""
 

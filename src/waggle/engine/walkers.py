@@ -1,6 +1,7 @@
 """Processes that follow grammars while the engine runs the model: one engine, several cores.
 
-Used where a device works by itself and the machine has cores to spare. Rows are opened and told
+Used where a device works by itself and the machine has cores to spare; `WAGGLE_WALKERS` in the
+environment says how many processes there are, 0 that there are none. Rows are opened and told
 what the model said in one message for each process, and what they plan is read when it is needed.
 Until all processes are ready, and from when one is lost, rows are followed here. Invariant: what a
 row says does not depend on where it is followed.
@@ -14,24 +15,20 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from functools import partial
 from multiprocessing import Pipe, parent_process
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, Protocol
 
-from waggle.core.errors import WaggleError
-from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.constraint import Make
-from waggle.engine.draft import Habits
+from waggle.core.errors import ConfigError, WaggleError
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
-from waggle.engine.rows import Row
 from waggle.engine.walker import Opening, Plan, Setting, Task
 
 MOST = 12
 """Processes of an engine; a message to each costs the engine's own process some time."""
 CORES = 4
 """Cores that a machine must have for them."""
+VARIABLE = "WAGGLE_WALKERS"
 BEGIN = "from waggle.engine.walker import main; main()"
 """What a process runs: not the module itself, whose classes would then be others than ours."""
 
@@ -40,7 +37,15 @@ def fitting(rows: int) -> int:
     """Return how many processes an engine of so many rows has on this machine.
 
     In one of several processes it has none of its own: the others have the cores.
+
+    Raises:
+        ConfigError: when the environment names no number.
     """
+    wish = os.environ.get(VARIABLE)
+    if wish is not None:
+        if not (wish.isascii() and wish.isdigit() and int(wish) <= MOST):
+            raise ConfigError(f"{VARIABLE} is {wish!r}; set it to 0 to {MOST} or not at all")
+        return int(wish)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(MOST, cores * 3 // 4, rows // 4)
     return 0 if cores < CORES or count < 2 or parent_process() is not None else count
@@ -48,6 +53,23 @@ def fitting(rows: int) -> int:
 
 class Lost(WaggleError):
     """A process that follows grammars is gone."""
+
+
+class Walked(Protocol):
+    """A row as the processes know it."""
+
+    prompt: Prompt
+    number: int
+    away: bool
+    """Whether its next plan is still to be read."""
+
+    def follow(self, plan: Plan) -> None:
+        """Go on as was planned."""
+        ...
+
+    def restart(self) -> None:
+        """Be as before it was opened."""
+        ...
 
 
 class _Link:
@@ -113,7 +135,7 @@ class Walkers:
         self._count = 0 if self._inner is None else count
         self._links: list[_Link] = []
         weakref.finalize(self, _end_all, self._links)
-        self._rows: dict[int, WalkedRow] = {}
+        self._rows: dict[int, Walked] = {}
         self._opened = 0
         self.wanted = False
         """Whether a row would have been followed elsewhere."""
@@ -123,11 +145,11 @@ class Walkers:
         """Say how many there are, for reports; nothing where there are none."""
         return f", {len(self._links)} processes for grammars" if self.ready else ""
 
-    def fetch(self, rows: Iterable[Row]) -> bool:
+    def fetch(self, rows: Iterable[Any]) -> bool:
         """Read how rows go on that are followed elsewhere; whether there were any."""
         if not self._count:
             return False
-        away = [row for row in rows if isinstance(row, WalkedRow) and row.away]
+        away: list[Walked] = [row for row in rows if row.away]
         try:
             if not self.ready:
                 self._begin()
@@ -164,7 +186,7 @@ class Walkers:
         _end_all(self._links)
         self._count, self.ready = 0, False
 
-    def open(self, row: WalkedRow, pace: Pace | None) -> None:
+    def open(self, row: Walked, pace: Pace | None) -> None:
         """Have a row opened."""
         prompt, row.number, row.away = row.prompt, self._opened, True
         self._opened += 1
@@ -173,12 +195,12 @@ class Walkers:
         given = prompt.grammar.make, tuple(prompt.tail), prompt.max_new_tokens, pace
         self._link(row).openings.append(Opening(row.number, *given))
 
-    def answered(self, row: WalkedRow, tokens: Sequence[int]) -> None:
+    def answered(self, row: Walked, tokens: Sequence[int]) -> None:
         """Have a row told what the model said."""
         row.away = True
         self._link(row).answers.append((row.number, list(tokens)))
 
-    def _link(self, row: WalkedRow) -> _Link:
+    def _link(self, row: Walked) -> _Link:
         return self._links[row.number % len(self._links)]
 
     def flush(self) -> None:
@@ -219,69 +241,3 @@ class Walkers:
 def _end_all(links: list[_Link]) -> None:
     while links:
         links.pop().close()
-
-
-class WalkedRow(ConstrainedRow):
-    """A row that is followed by another process, if there is one when it is opened."""
-
-    def __init__(
-        self,
-        prompt: Prompt,
-        ends: frozenset[int],
-        habits: Habits,
-        pace: Pace | None,
-        walkers: Walkers,
-    ) -> None:
-        super().__init__(prompt, ends, habits, pace)
-        self._walkers = walkers
-        self.number = -1
-        self.away = False
-        """Whether its next plan is still to be read."""
-
-    def open(self) -> None:
-        """Have it opened elsewhere; it is laid out when that is read."""
-        if self._walkers.ready:
-            self._walkers.open(self, self._drafting)
-        else:
-            super().open()
-
-    def answered(self, tokens: Sequence[int]) -> None:
-        """Have its choices followed elsewhere."""
-        if self.number < 0:
-            super().answered(tokens)
-        else:
-            self._walkers.answered(self, tokens)
-
-    def restart(self) -> None:
-        """Be as before it was opened."""
-        self.number, self.away, self.opened, self.finish = -1, False, False, ""
-        self.pending, self.answer, self.offers = list(self.prompt.tail), [], []
-        self.asked = [len(self.pending) - 1]
-
-    def follow(self, plan: Plan) -> None:
-        """Go on as was planned."""
-        self.away = False
-        self.pending = plan.pending if self.steps else [*self.pending, *plan.pending]
-        self.asked, self.offers = plan.asked, plan.offers
-        self.answer += plan.said
-        self.finish = plan.finish
-        self.cached, self.drafted, self.accepted = plan.cached, plan.drafted, plan.accepted
-
-
-def row(
-    prompt: Prompt,
-    ends: frozenset[int],
-    habits: Habits,
-    pace: Pace | None,
-    walkers: Walkers,
-) -> ConstrainedRow:
-    """Return a row that follows its grammar here, or elsewhere if that can be."""
-    if prompt.grammar is None or not _portable(prompt.grammar.make):
-        return ConstrainedRow(prompt, ends, habits, pace)
-    walkers.wanted = True
-    return WalkedRow(prompt, ends, habits, pace, walkers)
-
-
-def _portable(make: Make | None) -> bool:
-    """Whether another process can make this grammar: it has our functions and nobody else's."""
-    return isinstance(make, partial) and make.func.__module__.partition(".")[0] == "waggle"

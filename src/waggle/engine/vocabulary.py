@@ -6,12 +6,13 @@ vocabulary accepts; a tokenizer for which this fails is refused with one clear l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate, takewhile
+from itertools import accumulate, chain, takewhile
 from typing import Any
 
 from waggle.core.errors import ConfigError
+from waggle.engine.wordwise import Words
 
 _CACHE = 32_768
 _SPACED = "a . b , c ! d ? do n't it 's we 've they 're I 'm"
@@ -56,6 +57,7 @@ class Vocabulary:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
+        self._words = Words(getattr(tokenizer, "backend_tokenizer", None))
         self._spell = self._style(tokenizer)
         self._plain = self._spell is _spell_byte_level and not _tidies(tokenizer)
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
@@ -114,24 +116,32 @@ class Vocabulary:
         return self._settle(text)
 
     def _settled(self, text: bytes) -> tuple[int, ...]:
+        words = self._words.of(text.decode())
+        if words:
+            self._check(text, chain.from_iterable(words))
+            return tuple(chain.from_iterable(words[:-1])) or tuple(words[-1][:1])
         tokens = self.encode(text)
         splitter = getattr(
             getattr(self.tokenizer, "backend_tokenizer", None), "pre_tokenizer", None
         )
-        words = splitter.pre_tokenize_str(text.decode()) if splitter is not None else []
-        closed = words[-1][1][0] if words else 0
+        parts = splitter.pre_tokenize_str(text.decode()) if splitter is not None else []
+        closed = parts[-1][1][0] if parts else 0
         ends = accumulate(len(self.spelling(token)) for token in tokens)
         kept = sum(1 for _ in takewhile(closed.__ge__, ends))
         return tokens[: max(1, kept)]
 
     def _encode_checked(self, text: bytes) -> tuple[int, ...]:
-        ids = self._tokens(text.decode())
-        if b"".join(map(self.spelling, ids)) != text:
+        words = self._words.of(text.decode())
+        found = self._tokens(text.decode()) if words is None else tuple(chain.from_iterable(words))
+        self._check(text, found)
+        return found
+
+    def _check(self, text: bytes, tokens: Iterable[int]) -> None:
+        if b"".join(map(self.spelling, tokens)) != text:
             raise ConfigError(
                 "this tokenizer rewrites text (it does not spell what it encodes), so constrained "
                 "decoding cannot use it; decode freely or choose a byte-level tokenizer"
             )
-        return ids
 
     def _tokens(self, text: str) -> tuple[int, ...]:
         inner = getattr(self.tokenizer, "backend_tokenizer", None)

@@ -26,6 +26,9 @@ _GPT2 = (
 _CLASSES = {r"\p{N}": "0-9", r"\p{L}": "A-Za-z", r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z"}
 _TOKEN = re.compile(r"\\p\{\w+\}|\\.|.", re.DOTALL)
 
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, re.error)
+"""What reading a tokenizer of another kind may raise."""
+
 Piecewise = Callable[[str], Sequence[int]]
 
 
@@ -52,7 +55,7 @@ class Wordwise:
         self._met = 0
         try:
             self._encode: Piecewise | None = _reader(inner)
-        except (ValueError, KeyError, TypeError, AttributeError, re.error):
+        except UNREADABLE:
             self._encode = None
 
     @property
@@ -81,19 +84,66 @@ class Wordwise:
         return [encoding.ids for encoding in found]
 
 
+class Words:
+    """Cuts short texts into the words of one tokenizer, and says the tokens of each word."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._met = 0
+        self._patterns: list[re.Pattern[str]] | None = None
+        try:
+            said, merge = _read(inner)
+            self._patterns = [_compile(pattern) for pattern in _patterns(said["pre_tokenizer"])]
+            self._marks = [added["content"] for added in said["added_tokens"]]
+            self._first = {mark[:1] for mark in self._marks}
+            self._known = _Pieces(merge)
+        except UNREADABLE:
+            self._patterns = None
+
+    def of(self, text: str) -> list[Sequence[int]] | None:
+        """Return the tokens of each word in turn; nothing where the tokenizer must be asked."""
+        if self._patterns is None or not text.isascii() or self._marked(text):
+            return None
+        words = [text]
+        for pattern in self._patterns:
+            words = [part for word in words for part in pattern.split(word) if part]
+        found = [self._known[word] for word in words]
+        self._met += 1
+        if (self._met <= SAMPLE or self._met % SAMPLE == 0) and not self._same(text, words, found):
+            self._patterns = None
+            return None
+        return found
+
+    def _marked(self, text: str) -> bool:
+        return not self._first.isdisjoint(text) and any(mark in text for mark in self._marks)
+
+    def _same(self, text: str, words: list[str], found: list[Sequence[int]]) -> bool:
+        """Whether the tokenizer cuts a text so, and says these tokens."""
+        cut = [
+            last - first for _, (first, last) in self._inner.pre_tokenizer.pre_tokenize_str(text)
+        ]
+        tokens = self._inner.encode(text, add_special_tokens=False).ids
+        return cut == list(map(len, words)) and tokens == list(chain.from_iterable(found))
+
+
 def _reader(inner: Any) -> Piecewise:
     """Return a function that encodes one text piece by piece.
 
     Raises:
         ValueError: where a tokenizer does something that is not reproduced here.
     """
-    said = json.loads(inner.to_str())
-    if _rewrites(said["normalizer"]) or inner.padding is not None or inner.truncation is not None:
-        raise ValueError("texts are rewritten")
-    encode = _merger(said["model"], inner.model)
+    said, encode = _read(inner)
     for pattern in reversed(_patterns(said["pre_tokenizer"])):
         encode = _split(_compile(pattern), _Pieces(encode))
     return _marked(said["added_tokens"], encode)
+
+
+def _read(inner: Any) -> tuple[dict[str, Any], Piecewise]:
+    """Return what a tokenizer says of itself, and its encoding of one word."""
+    said = json.loads(inner.to_str())
+    if _rewrites(said["normalizer"]) or inner.padding is not None or inner.truncation is not None:
+        raise ValueError("texts are rewritten")
+    return said, _merger(said["model"], inner.model)
 
 
 def _rewrites(normalizer: dict[str, Any] | None) -> bool:

@@ -122,7 +122,7 @@ def test_what_other_walks_found_out_does_not_show(tiny: Any) -> None:
         return seen
 
     for task in workload.tasks(4, 3):
-        used = Constraint(workload.again(task), vocabulary, 2)
+        used = Constraint(workload.named(task.handles, task.claims), vocabulary, 2)
         for seed in range(20):
-            fresh = Constraint(workload.again(task), vocabulary, 2)
+            fresh = Constraint(workload.named(task.handles, task.claims), vocabulary, 2)
             assert walk(used, Random(seed)) == walk(fresh, Random(seed))

@@ -51,13 +51,17 @@ def recited(
     tails = [workload.encode(tiny[1], task.tail) for task in tasks]
     random, answers = Random(3), {}
     for tail, task in zip(tails, tasks, strict=True):
-        answers[tail] = recite(engine.constraint(workload.again(task)), random, 0.9)
+        answers[tail] = recite(
+            engine.constraint(workload.named(task.handles, task.claims)), random, 0.9
+        )
     device = Delayed(Oracle(answers, Pace(18.0, 4, 31)), costs, hands)
     engine.backend = device
     engine.context = 1 << 20
     asked = [
         Prompt(
-            tail, grammar=engine.constraint(workload.again(task)), max_new_tokens=workload.LONGEST
+            tail,
+            grammar=engine.constraint(workload.named(task.handles, task.claims)),
+            max_new_tokens=workload.LONGEST,
         )
         for tail, task in zip(tails, tasks, strict=True)
     ]

@@ -131,7 +131,7 @@ def test_what_others_cannot_make_is_followed_here(tiny: Any, engine: Engine) -> 
     own = asked(engine, 3)
     for prompt, task in zip(own, workload.tasks(3, 2, 1), strict=True):
         assert prompt.grammar is not None
-        prompt.grammar.make = lambda common, task=task: workload.again(task)
+        prompt.grammar.make = lambda common, task=task: workload.named(task.handles, task.claims)
     assert told(engine.generate(own)) == here(tiny, 3)
     assert engine.walkers._opened == 0
     assert not walked_rows._portable(partial(refused)) and not walked_rows._portable(None)

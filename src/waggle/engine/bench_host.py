@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from waggle.core.errors import ConfigError
 from waggle.engine import bench_modes, workload
 from waggle.engine.bench_setup import Ask, Setup
+from waggle.engine.constraint import Constraint
 from waggle.engine.delayed import Delayed
 from waggle.engine.engine import Engine
 from waggle.engine.oracle import Oracle, recite
@@ -185,15 +186,18 @@ def _tokenizer(model: str) -> tuple[Any, Any]:
 Decode = Callable[[Engine, tuple[int, ...], workload.Task, int], Prompt]
 
 
+def _bound(engine: Engine, task: workload.Task) -> Constraint:
+    return engine.constraint(partial(workload.named, task.handles, task.claims))
+
+
 def _constrained(engine: Engine, tail: tuple[int, ...], task: workload.Task, length: int) -> Prompt:
-    grammar = workload.again(task)
-    return Prompt(tail, grammar=engine.constraint(grammar), max_new_tokens=grammar.longest())
+    return Prompt(tail, grammar=_bound(engine, task), max_new_tokens=workload.LONGEST)
 
 
 def _free(engine: Engine, tail: tuple[int, ...], task: workload.Task, length: int) -> Prompt:
     return Prompt(
         tail,
-        skeleton=engine.constraint(workload.again(task)),
+        skeleton=_bound(engine, task),
         max_new_tokens=length,
         ignore_end=True,
     )
@@ -228,7 +232,7 @@ class _Scripts:
             if decode is _noise:
                 found[tail] = [random.randrange(self._vocabulary) for _ in range(80)]
             else:
-                found[tail] = recite(engine.constraint(workload.again(task)), random, HABIT)
+                found[tail] = recite(_bound(engine, task), random, HABIT)
         return found
 
     def decode(

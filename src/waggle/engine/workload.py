@@ -76,11 +76,6 @@ def named(handles: Sequence[str], claims: Sequence[str], _: Common | None = None
     return Grammar(decision_grammar(handles, claims))
 
 
-def again(task: Task) -> Grammar:
-    """Return a task's grammar, made anew."""
-    return named(task.handles, task.claims)
-
-
 def _trace(random: Random, handle: str, claim: str) -> str:
     novelty, support, conflict = (random.randrange(5) for _ in range(3))
     return (

@@ -32,9 +32,13 @@ def cached(rows: int, prefix: int, kv: int, width: int) -> torch.Tensor:
     return found.flatten(0, 1)
 
 
+@pytest.mark.parametrize("few", [0, fused.FEW])
 @pytest.mark.parametrize("prefix", [0, 64, 100])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_rows_of_any_number_of_tokens(sizes: tuple[int, int, int], prefix: int) -> None:
+def test_rows_of_any_number_of_tokens(
+    sizes: tuple[int, int, int], prefix: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused, "FEW", few)
     random, (heads, kv, width) = Random(prefix), sizes
     counts = [*random.sample(COUNTS, 6), 1]
     starts = [0, *itertools.accumulate(counts)]

@@ -27,8 +27,10 @@ SPLITS = ((64, 8), (256, 4), (1024, 2))
 """With up to so many rows and key heads, keys of each are split among so many programs."""
 LANES = 64
 """Queries of one program where rows have several tokens."""
-NEAR, FAR, FEW = (64, 3), (128, 2), 512
-"""Keys that it reads at a time, and how many times ahead; the second where programs are few."""
+NEAR, FAR = (64, 3), (128, 2)
+"""Keys that it reads at a time, and how many times ahead."""
+FEW, NARROW = 512, 64
+"""It reads far where there are few programs, if heads are narrow: small cards have little room."""
 
 
 LOOKED_AT = 1024
@@ -120,7 +122,7 @@ class Kernels:
         heads, kv, width = q.shape[1], k.shape[1], q.shape[2]
         count, lanes = rows.used.shape[0], max(LANES, _power(heads // kv))
         tiles = q.shape[0] // (lanes // (heads // kv)) + count
-        block, stages = FAR if tiles * kv <= FEW else NEAR
+        block, stages = FAR if tiles * kv <= FEW and width <= NARROW else NEAR
         out = torch.empty_like(q)
         self._look.span[(tiles, kv)](
             q, k, v, *rows, out, count, scale,

@@ -111,19 +111,19 @@ def test_rows_begin_again_where_a_process_is_lost(tiny: Any, engine: Engine, whe
 
 
 def refused(_: Common | None = None) -> Grammar:
-    raise ConfigError("a grammar needs at least one admissible string; give it one")
+    raise ConfigError("no such grammar; give it another")
 
 
 def test_what_goes_wrong_elsewhere_is_told(
     tiny: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = asked(engine, 4)
-    for prompt in bad[1:2]:
-        assert prompt.grammar is not None
-        prompt.grammar.make = partial(Grammar.of_strings, [])
     monkeypatch.setattr(walked_rows, "_portable", lambda make: True)
-    with pytest.raises((ConfigError, TypeError)):
+    bad = asked(engine, 4)
+    assert bad[1].grammar is not None
+    bad[1].grammar.make = partial(refused)
+    with pytest.raises(ConfigError, match="no such grammar"):
         engine.generate(bad)
+    assert engine.walkers.ready and engine.walkers._opened == 4, "it was told by a process"
     assert told(engine.generate(asked(engine, 9))) == here(tiny, 9), "the engine goes on"
 
 

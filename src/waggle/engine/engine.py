@@ -36,7 +36,7 @@ from waggle.engine.seats import Seat, Seats, Ticket
 from waggle.engine.shortage import is_short
 from waggle.engine.trial import Trial, standing
 from waggle.engine.vocabulary import Vocabulary
-from waggle.engine.walked_rows import walked
+from waggle.engine.walked_rows import WalkedRow
 
 
 class Engine:
@@ -155,7 +155,7 @@ class Engine:
         if prompt.grammar is not None:
             if prompt.draft and expects:
                 return ExpectedRow(prompt, self.ends, self._habits, pace)
-            return walked(prompt, self.ends, self._habits, pace, self.walkers)
+            return WalkedRow(prompt, self.ends, self._habits, pace, self.walkers)
         return FreeRow(prompt, self.ends, self._habits, pace)
 
     def _turn(self) -> None:

@@ -31,8 +31,6 @@ NEAR, FAR = (64, 3), (128, 2)
 """Keys that it reads at a time, and how many times ahead."""
 FEW, NARROW = 512, 64
 """It reads far where there are few programs, if heads are narrow: small cards have little room."""
-
-
 LOOKED_AT = 1024
 """Places that the recalling kernel looks at together."""
 

@@ -1,7 +1,8 @@
 """Which tokens a batch of choices offers, as one small mask or as lists.
 
 The same sets of tokens are offered over and over (the digits, the actions, yes or no), mostly as
-the very same tuple, so they are told apart by identity: a batch looks at each of them once.
+the very same tuple, so a mask tells them apart by identity and looks at each of them once. Lists,
+which a GPU takes, come from several processes as tuples of their own: all are laid out in one go.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from waggle.engine.walkers import Walkers
 
 
 class WalkedRow(ConstrainedRow):
-    """A row that is followed by another process, if there is one when it is opened."""
+    """Follows a grammar in another process, if there is one when it is opened, or else here."""
 
     def __init__(
         self,
@@ -30,13 +30,13 @@ class WalkedRow(ConstrainedRow):
     ) -> None:
         super().__init__(prompt, ends, habits, pace)
         self._walkers = walkers
+        self._portable = _portable(self._constraint.make)
         self.number = -1
-        self.away = False
-        """Whether its next plan is still to be read."""
+        walkers.wanted = walkers.wanted or self._portable
 
     def open(self) -> None:
-        """Have it opened elsewhere; it is laid out when that is read."""
-        if self._walkers.ready:
+        """Have it opened elsewhere, if that can be; it is laid out when that is read."""
+        if self._portable and self._walkers.ready:
             self._walkers.open(self, self._drafting)
         else:
             super().open()
@@ -62,20 +62,6 @@ class WalkedRow(ConstrainedRow):
         self.answer += plan.said
         self.finish = plan.finish
         self.cached, self.drafted, self.accepted = plan.cached, plan.drafted, plan.accepted
-
-
-def walked(
-    prompt: Prompt,
-    ends: frozenset[int],
-    habits: Habits,
-    pace: Pace | None,
-    walkers: Walkers,
-) -> ConstrainedRow:
-    """Return a row that follows its grammar here, or elsewhere if that can be."""
-    if prompt.grammar is None or not _portable(prompt.grammar.make):
-        return ConstrainedRow(prompt, ends, habits, pace)
-    walkers.wanted = True
-    return WalkedRow(prompt, ends, habits, pace, walkers)
 
 
 def _portable(make: Make | None) -> bool:

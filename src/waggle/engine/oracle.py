@@ -65,7 +65,8 @@ class Oracle:
         said = []
         for row in rows:
             tail, script, before = self._rows[row.slot]
-            rest = list(script[row.place + 1 - before - tail :][: min(STRETCH, row.room)])
+            count = min(STRETCH, row.room)
+            rest = [*script[row.place + 1 - before - tail :][:count], *[0] * count][:count]
             if not row.forced:
                 stop = next((at for at, token in enumerate(rest) if token in ends), len(rest))
                 rest = rest[: stop + 1]

@@ -14,6 +14,7 @@ import torch
 from tests.engine.test_exactness import PREFIX, ids, prompts, reference
 from waggle.engine import flash, pairs
 from waggle.engine.backend import LeanBackend
+from waggle.engine.choice_graphs import ChoiceGraphs
 from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
 from waggle.engine.graphs import PassGraphs
@@ -43,6 +44,7 @@ def row_engine(
     backend.asynchronous = True
     backend.lanes = None
     backend._output.rounds = True
+    backend._output.graphs = ChoiceGraphs(decoder.head, capture=warmed) if static else None
     backend.budget = 700
     backend.graphs = PassGraphs(decoder, store, capture=warmed) if static else None
     backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None

@@ -7,8 +7,9 @@ import torch
 
 from tests.engine.test_graphs import row_engine
 from waggle.engine.backend import LeanBackend
-from waggle.engine.graphs import FINE, MAX_TOKENS, OFTEN, PassGraphs, Size, bucket, reach
+from waggle.engine.graphs import FINE, MAX_TOKENS, PassGraphs, Size, bucket, reach
 from waggle.engine.passes import Running
+from waggle.engine.shelf import OFTEN
 from waggle.engine.stores import Piece
 
 

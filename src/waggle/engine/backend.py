@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from waggle.engine import flash, tempo
 from waggle.engine.answers import Answers
+from waggle.engine.choice_graphs import ChoiceGraphs
 from waggle.engine.decoder import Decoder
 from waggle.engine.effort import Effort
 from waggle.engine.graphs import PassGraphs, bucket
@@ -68,7 +70,8 @@ class LeanBackend:
         self._relieved = 0
         """How often memory was short."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
-        self._output = Output(self.decoder.head, self._relieve)
+        choices = ChoiceGraphs(self.decoder.head) if self.graphs is not None else None
+        self._output = Output(self.decoder.head, self._relieve, choices)
 
     def pace(self, rows: int) -> Pace:
         """Return how far drafts should reach when this many rows share a pass."""
@@ -234,6 +237,7 @@ class LeanBackend:
     def _relieve(self) -> None:
         """Give back what is only kept to save time."""
         self._prefixes.clear()
+        self._output.clear()
         self._fitted, self._relieved = LEAST_TOKENS, self._relieved + 1
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -291,9 +295,7 @@ class LeanBackend:
 
 def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:
     """Return where the asked offsets lie among all tokens of a batch."""
-    keep: list[int] = []
-    first = 0
-    for piece, offsets in zip(pieces, asked, strict=True):
-        keep.extend([first + offset for offset in offsets])
-        first += len(piece.tokens)
-    return keep
+    firsts = accumulate((len(piece.tokens) for piece in pieces), initial=0)
+    return [
+        first + offset for first, offsets in zip(firsts, asked, strict=False) for offset in offsets
+    ]

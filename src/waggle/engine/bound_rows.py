@@ -29,6 +29,8 @@ class ConstrainedRow(Row):
     kept.
     """
 
+    walks = True
+
     def __init__(
         self, prompt: Prompt, ends: frozenset[int], habits: Habits, pace: Pace | None
     ) -> None:

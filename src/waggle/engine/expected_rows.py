@@ -40,6 +40,8 @@ class _Way(NamedTuple):
 class ExpectedRow(ConstrainedRow):
     """Verifies an expected answer within a grammar."""
 
+    walks = False  # mostly one pass
+
     def __init__(
         self, prompt: Prompt, ends: frozenset[int], habits: Habits, pace: Pace | None
     ) -> None:

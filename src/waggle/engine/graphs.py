@@ -20,6 +20,7 @@ from torch import Tensor
 
 from waggle.engine.decoder import Decoder
 from waggle.engine.row_store import Layout, RowStore
+from waggle.engine.shelf import Shelf
 from waggle.engine.stores import Piece, PrefixKV
 
 MAX_TOKENS = 36_864
@@ -28,10 +29,6 @@ FINE = 2048
 """Tokens beyond which a pass costs what its tokens do: sizes lie closer together."""
 FEW = 128
 """Tokens of a row up to which torch's attention kernel is told to reach, where they are few."""
-OFTEN = 3
-"""A shape is recorded when it comes up for this time; recording takes as long as some passes."""
-LATER = 1000
-"""A shape that could not be recorded is tried again when it has come up so many times more."""
 MAX_WORK = 5e12
 """Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 
@@ -89,8 +86,7 @@ class PassGraphs:
         self._decoder = decoder
         self._store = store
         self._weights = decoder.parameters()
-        self._graphs: dict[Size, _Graph] = {}
-        self._met: dict[Size, int] = {}
+        self._graphs: Shelf[Size, _Graph] = Shelf()
         self._outbox: Tensor | None = None
         self._record = capture or Recorder()
 
@@ -105,14 +101,10 @@ class PassGraphs:
         They stay until the next pass is run. None where its shape is not recorded.
         """
         size = self._size(pieces)
-        if not self._small(size) or not (size in self._graphs or self._often(size)):
+        if not self._small(size) or not self._graphs.has(size):
             return None
         plan = self._layout(size, pieces, prefixes)
-        graph = self._graphs.get(size)
-        if graph is None:
-            self._met[size] = -LATER  # if it fails now
-            graph = self._graphs[size] = self._capture(plan, size)
-            self._met[size] = OFTEN  # should it be dropped, it is recorded again at once
+        graph = self._graphs.take(size, lambda: self._capture(plan, size))
         graph.inbox.copy_(plan.values, non_blocking=True)
         return graph.replay()
 
@@ -130,11 +122,6 @@ class PassGraphs:
     def _most(self) -> int:
         """Tokens of the largest pass that is recorded."""
         return min(MAX_TOKENS, int(MAX_WORK / self._weights))
-
-    def _often(self, size: Size) -> bool:
-        """Note that a shape has come up; whether it is worth recording."""
-        self._met[size] = self._met.get(size, 0) + 1
-        return self._met[size] >= OFTEN
 
     def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:
         rows = size.tokens if size.single else self._store.rows

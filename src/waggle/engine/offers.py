@@ -15,7 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from waggle.engine.stores import blank
+
 MAX_SETS = 4096
+NARROW = 8
+"""Tokens of the narrowest lists; widths are powers of two, so that few are met."""
 
 
 class Offers:
@@ -34,20 +38,6 @@ class Offers:
             closed[kind, np.searchsorted(offered, tokens)] = False
         return offered.tolist(), torch.from_numpy(closed[which])
 
-    def lists(self, allowed: Sequence[tuple[int, ...]], rows: int) -> np.ndarray[Any, Any]:
-        """Return the tokens of each choice side by side, the first repeated where there are few.
-
-        Behind them come rows of nothing, up to so many.
-        """
-        sizes = np.fromiter(map(len, allowed), np.int64, len(allowed))
-        flat = np.fromiter(chain.from_iterable(allowed), np.int64, int(sizes.sum()))
-        width = int(sizes.max())
-        found = np.zeros((rows, width), dtype=np.int64)
-        told = found[: len(allowed)]
-        told[:] = flat[sizes.cumsum() - sizes, None]
-        told[np.arange(width) < sizes[:, None]] = flat
-        return found
-
     def _array(self, tokens: tuple[int, ...]) -> np.ndarray[Any, Any]:
         known = self._sets.get(tokens)
         if known is None:
@@ -55,6 +45,23 @@ class Offers:
                 self._sets.clear()
             known = self._sets[tokens] = np.array(tokens, dtype=np.int64)
         return known
+
+
+def lists(allowed: Sequence[tuple[int, ...]], rows: int, device: torch.device) -> Tensor:
+    """Return the tokens of each choice side by side, where a device can fetch them by itself.
+
+    The first is repeated where there are few; behind all come rows of nothing, up to so many.
+    """
+    sizes = np.fromiter(map(len, allowed), np.int64, len(allowed))
+    flat = np.fromiter(chain.from_iterable(allowed), np.int64, int(sizes.sum()))
+    width = max(NARROW, 1 << (int(sizes.max()) - 1).bit_length())
+    found = blank(rows * width, device).view(rows, width)
+    told = found.numpy()
+    told[len(allowed) :] = 0
+    told = told[: len(allowed)]
+    told[:] = flat[sizes.cumsum() - sizes, None]
+    told[np.arange(width) < sizes[:, None]] = flat
+    return found
 
 
 def _kinds(

@@ -14,13 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from waggle.engine.choice_graphs import ChoiceGraphs, picked
 from waggle.engine.graphs import bucket, buckets
 from waggle.engine.linear import Linear
 from waggle.engine.loop import likeliest
-from waggle.engine.offers import Offers
+from waggle.engine.offers import Offers, lists
 from waggle.engine.passes import Said
-from waggle.engine.shortage import halved
-from waggle.engine.stores import indices, sent
+from waggle.engine.shortage import halved, is_short
+from waggle.engine.stores import indices
 
 MOST_LOGITS = 4096
 """States that pass the output layer at a time: expected answers ask everywhere."""
@@ -29,11 +30,17 @@ MOST_LOGITS = 4096
 class Output:
     """Asks a head for tokens; `relieve` gives memory back where logits do not fit."""
 
-    def __init__(self, head: Linear, relieve: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        head: Linear,
+        relieve: Callable[[], None],
+        graphs: ChoiceGraphs | None = None,
+    ) -> None:
         self._head = head
         self._device = head.weight.device
         self._relieve = relieve
         self._offers = Offers()
+        self.graphs = graphs
         self.rounds = self._device.type == "cuda"
         """Whether the number of states is rounded up."""
 
@@ -44,6 +51,13 @@ class Output:
                 states = self._head.weight.new_zeros((count, self._head.weight.shape[1]))
                 self.argmax(states, ())
                 self.among(states, [(0, 1)] * count)
+        if self.graphs is not None:
+            self.graphs.prime(most)
+
+    def clear(self) -> None:
+        """Drop recorded choices."""
+        if self.graphs is not None:
+            self.graphs.clear()
 
     def argmax(self, hidden: Tensor, banned: Sequence[int]) -> Said:
         """Ask for the most likely next token of each state, banned tokens aside."""
@@ -71,16 +85,26 @@ class Output:
 
     def among(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply everything and look at what is offered: one transfer and few launches."""
-        states = self._rounded(hidden)
-        lists = self._offers.lists(allowed, len(states))
-        offered = sent(torch.from_numpy(lists), self._device)
+        rows = bucket(len(hidden)) if self.rounds else len(hidden)
+        offered = lists(allowed, rows, self._device)
+        said = self._replay(hidden, offered)
+        if said is None:
+            given = offered.to(self._device, non_blocking=True)
+            states = self._rounded(hidden)
+            said = self._parted(lambda rows: picked(self._head(states[rows]), given[rows]), rows)
+        return _later(said[: len(hidden)])
 
-        def pick(rows: slice) -> Tensor:
-            best = likeliest(self._head(states[rows]).gather(1, offered[rows])).unsqueeze(1)
-            said = offered[rows].gather(1, best.clamp_min(0))
-            return torch.where(best < 0, best, said).squeeze(1)
-
-        return _later(self._parted(pick, len(states))[: len(hidden)])
+    def _replay(self, hidden: Tensor, offered: Tensor) -> Tensor | None:
+        """Choose as it was recorded; None where it was not, or there is no room to do so."""
+        if self.graphs is None:
+            return None
+        try:
+            return self.graphs.run(hidden, offered)
+        except RuntimeError as error:
+            if not is_short(error):
+                raise
+        self._relieve()
+        return None
 
     def few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply only the offered rows of the output matrix."""

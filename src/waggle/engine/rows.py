@@ -7,7 +7,7 @@ and its first token is the earliest one whose keys are not cached yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 
 from waggle.engine.draft import Drafter, Habits
 from waggle.engine.echoes import Echo
@@ -24,6 +24,9 @@ class Row:
     kind = ""
     """How tokens are asked for: `choice` among offers, `free`, or `forced` past the end tokens."""
 
+    walks = False
+    """Whether it takes many passes, each of which the host lays out."""
+
     away = False
     """Whether another process is asked how it goes on."""
 
@@ -37,7 +40,7 @@ class Row:
         self.ends = ends
         self.slot = -1
         self.cached = 0
-        self.pending: list[int] = list(prompt.tail)
+        self.pending: MutableSequence[int] = list(prompt.tail)
         self.asked: list[int] = [len(self.pending) - 1]
         self.expected: Sequence[int] = ()
         """The answer that came with the prompt, as long as it serves as a draft."""

@@ -16,6 +16,9 @@ from waggle.engine.passes import Backend
 from waggle.engine.request import Completion
 from waggle.engine.rows import Row
 
+ENTRIES = 8
+"""Passes over which all places are taken, where rows enter with every pass."""
+
 
 class Ticket:
     """The answers one caller waits for."""
@@ -83,20 +86,37 @@ class Seats:
     def admit(self, backend: Backend, most: int, least: int) -> None:
         """Let waiting rows in, in order, as far as there are slots and memory for them.
 
-        At most so many at once, the fewer the fewer there are, so that a device begins soon; and
-        where one works by itself not fewer, once all places were taken, unless fewer wait: it runs
-        them better together.
+        At most so many at once, the fewer the fewer there are, so that a device begins soon; where
+        one works by itself and rows take many passes, as many as keep two flights of one size.
         """
         if backend.asynchronous:
-            most = min(most, max(least, 2 * len(self._taken)))
-            self._full = self._full and bool(self._taken)
-            if self._full and len(self._free) < min(most, len(self._queue)):
-                return
+            balanced = self.count >= 2 * least and self._queue and self._queue[0].row.walks
+            most = self._beside() if balanced else self._together(most, least)
         with self._door:
             while most > 0 and self._open and self._enter(self._queue[0], backend):
                 self._queue.popleft()
                 most -= 1
             self._full = self._full or (most > 0 and bool(self._queue))
+
+    def _beside(self) -> int:
+        """Return how many rows may join those that are here, the others being on their way.
+
+        Half of the places are theirs, or a device would have nothing to do while they are read. Few
+        at a time, since those that enter together leave together: every pass shall have some.
+        """
+        here = sum(not seat.row.aloft for seat in self._taken)
+        side = max(1, min(self.count, self._most) // 2)
+        return min(self.count // ENTRIES, side - here)
+
+    def _together(self, most: int, least: int) -> int:
+        """Return how many rows may enter where all of them go on by themselves once they are in.
+
+        Once all places were taken not few, unless few wait: a device runs them better together.
+        """
+        most = min(most, max(least, 2 * len(self._taken)))
+        self._full = self._full and bool(self._taken)
+        wait = self._full and len(self._free) < min(most, len(self._queue))
+        return 0 if wait else most
 
     def next(self, most: int) -> list[Row]:
         """Return the rows that will enter next."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from waggle.engine import wire
 from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Make
 from waggle.engine.draft import Habits
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
-from waggle.engine.walker import Plan
 from waggle.engine.walkers import Walkers
+from waggle.engine.wire import Plan
 
 
 class WalkedRow(ConstrainedRow):
@@ -57,7 +58,7 @@ class WalkedRow(ConstrainedRow):
     def follow(self, plan: Plan) -> None:
         """Go on as was planned."""
         self.away = False
-        self.pending = plan.pending if self.steps else [*self.pending, *plan.pending]
+        self.pending = wire.tokens(plan.pending)
         self.asked, self.offers = plan.asked, plan.offers
         self.answer += plan.said
         self.finish = plan.finish

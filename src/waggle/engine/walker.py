@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from waggle.engine import wire
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.constraint import Constraint, Make
+from waggle.engine.constraint import Constraint
 from waggle.engine.draft import Habits
 from waggle.engine.grammar import Common
-from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
 from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.wire import Opening, Plan, Task
 
 
 class Setting(NamedTuple):
@@ -34,44 +35,6 @@ class Setting(NamedTuple):
     end: int
     """The token that ends a constrained answer."""
     ends: frozenset[int]
-
-
-class Opening(NamedTuple):
-    """A row to be opened."""
-
-    number: int
-    make: Make
-    tail: tuple[int, ...]
-    room: int
-    pace: Pace | None
-
-
-class Task(NamedTuple):
-    """What is to be done next."""
-
-    forget: bool
-    """Whether all rows are gone."""
-    unlearn: bool
-    """Whether what was found out about grammars and answers is, too."""
-    answers: list[tuple[int, list[int]]]
-    """What the model said for rows, by their numbers."""
-    openings: list[Opening]
-
-
-class Plan(NamedTuple):
-    """How a row goes on."""
-
-    number: int
-    pending: list[int]
-    """Behind its tail, where it was just opened."""
-    asked: list[int]
-    offers: list[tuple[int, ...]]
-    said: list[int]
-    """Tokens that were decided."""
-    finish: str
-    cached: int
-    drafted: int
-    accepted: int
 
 
 class Spelling:
@@ -123,26 +86,27 @@ class Walker:
             yield _tried(lambda: [self._open(opening) for opening in task.openings])
 
     def _open(self, opening: Opening) -> Plan:
-        bound = Constraint(opening.make, self._vocabulary, self._setting.end, self._common)
+        make = wire.unpacked(opening.make)
+        bound = Constraint(make, self._vocabulary, self._setting.end, self._common)
         prompt = Prompt(opening.tail, grammar=bound, max_new_tokens=opening.room)
-        row = ConstrainedRow(prompt, self._setting.ends, self._habits, opening.pace)
+        row = ConstrainedRow(prompt, self._setting.ends, self._habits, wire.pace(opening.pace))
         self._rows[opening.number] = row
         row.open()
-        return self._plan(opening.number, row, 0, len(opening.tail))
+        return self._plan(opening.number, row, 0)
 
     def _go_on(self, number: int, said: list[int]) -> Plan:
         row = self._rows[number]
         known = len(row.answer)
         row.advanced()
         row.answered(said)
-        return self._plan(number, row, known, 0)
+        return self._plan(number, row, known)
 
-    def _plan(self, number: int, row: ConstrainedRow, known: int, tail: int) -> Plan:
+    def _plan(self, number: int, row: ConstrainedRow, known: int) -> Plan:
         if row.finish:
             del self._rows[number]
         return Plan(
-            number, row.pending[tail:], row.asked, row.offers, row.answer[known:], row.finish,
-            row.cached, row.drafted, row.accepted,
+            number, wire.spelled(row.pending), row.asked, row.offers, row.answer[known:],
+            row.finish, row.cached, row.drafted, row.accepted,
         )  # fmt: skip
 
 
@@ -167,5 +131,5 @@ def main() -> None:
             given = pipe.recv_bytes()
         except EOFError:
             return
-        for found in walker.do(pickle.loads(given)):
-            pipe.send_bytes(pickle.dumps(found, protocol=5))
+        for found in walker.do(wire.read_task(given)):
+            pipe.send_bytes(wire.plans(found))

@@ -20,15 +20,19 @@ from tempfile import TemporaryFile
 from typing import Any, Protocol
 
 from waggle.core.errors import ConfigError, WaggleError
+from waggle.engine import wire
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
-from waggle.engine.walker import Opening, Plan, Setting, Task
+from waggle.engine.walker import Setting
+from waggle.engine.wire import Opening, Plan, Task
 
 MOST = 12
 """Processes of an engine; a message to each costs the engine's own process some time."""
 CORES = 4
 """Cores that a machine must have for them."""
 VARIABLE = "WAGGLE_WALKERS"
+UNHEARD = 1 << 16
+"""Bytes that a pipe takes although nobody reads it."""
 BEGIN = "from waggle.engine.walker import main; main()"
 """What a process runs: not the module itself, whose classes would then be others than ours."""
 
@@ -89,6 +93,8 @@ class _Link:
         self.ready = False
         self.due = self.stale = 0
         """Replies that will come, and how many of the next ones nobody wants any more."""
+        self.unheard = 0
+        """Bytes that were sent since no reply was due."""
         self.forget = self.unlearn = False
         self.answers: list[tuple[int, list[int]]] = []
         self.openings: list[Opening] = []
@@ -98,13 +104,17 @@ class _Link:
         """Whether there is something to tell."""
         return bool(self.answers or self.openings or self.forget or self.unlearn)
 
-    def send(self) -> None:
-        """Tell it, all at once."""
-        task = Task(self.forget, self.unlearn, self.answers, self.openings)
+    def told(self) -> bytes:
+        """Return all of it."""
+        return wire.task(Task(self.forget, self.unlearn, self.answers, self.openings))
+
+    def send(self, told: bytes) -> None:
+        """Tell it."""
+        self.unheard = self.unheard + len(told) if self.due else len(told)
         self.due += bool(self.answers) + bool(self.openings)
         self.forget = self.unlearn = False
         self.answers, self.openings = [], []
-        self.pipe.send_bytes(pickle.dumps(task, protocol=5))
+        self.pipe.send_bytes(told)
 
     def read(self) -> list[Plan]:
         """Wait for its next reply."""
@@ -113,10 +123,7 @@ class _Link:
         if self.stale:
             self.stale -= 1
             return []
-        found: list[Plan] | Exception = pickle.loads(given)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return wire.read_plans(given)
 
     def close(self) -> None:
         """Let it end, which it does when nobody can talk to it."""
@@ -192,8 +199,10 @@ class Walkers:
         self._opened += 1
         self._rows[row.number] = row
         assert prompt.grammar is not None and prompt.grammar.make is not None
-        given = prompt.grammar.make, tuple(prompt.tail), prompt.max_new_tokens, pace
-        self._link(row).openings.append(Opening(row.number, *given))
+        make, tail = wire.packed(prompt.grammar.make), tuple(prompt.tail)
+        reach = None if pace is None else (*pace,)
+        opening = Opening(row.number, make, tail, prompt.max_new_tokens, reach)
+        self._link(row).openings.append(opening)
 
     def answered(self, row: Walked, tokens: Sequence[int]) -> None:
         """Have a row told what the model said."""
@@ -213,9 +222,10 @@ class Walkers:
     def _flush(self) -> None:
         for link in self._links:
             if link.laden:
-                while link.openings and link.due:  # what is long waits until it is listened to
+                told = link.told()
+                while link.due and link.unheard + len(told) > UNHEARD:  # or both ends would wait
                     self._read(link)
-                link.send()
+                link.send(told)
 
     def _read(self, link: _Link) -> None:
         for plan in link.read():

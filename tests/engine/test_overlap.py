@@ -141,3 +141,37 @@ def test_no_slot_stays_empty_while_others_wait(tiny: Any, rows: int) -> None:
     engine.backend = Counted({tail: [9] * 40 for tail in tails}, Pace(1.0, 2, 15), drafts=False)
     engine.generate([Prompt(tail, max_new_tokens=40, ignore_end=True) for tail in tails])
     assert set(sizes) == {rows}
+
+
+@pytest.mark.parametrize(("rows", "count"), [(64, 400), (256, 1000), (64, 30)])
+def test_rows_that_take_many_passes_keep_two_flights(tiny: Any, rows: int, count: int) -> None:
+    """Neither takes the rows of the other, however they leave; few rows are one flight."""
+    engine = Engine(*tiny, max_rows=rows)
+    tasks = workload.tasks(count, 2, 1)
+    tails = [(number // 200 + 1, number % 200 + 1, 7) for number in range(count)]
+    bound = [engine.constraint(workload.named(task.handles, task.claims)) for task in tasks]
+    scripts = {
+        tail: recite(constraint, Random(number), 0.7)
+        for number, (tail, constraint) in enumerate(zip(tails, bound, strict=True))
+    }
+    sizes: list[int] = []
+
+    class Counted(Oracle):
+        def run(self, rows: Sequence[Running]) -> Any:
+            sizes.append(len(rows))
+            return super().run(rows)
+
+    engine.backend = Counted(scripts, Pace(2.0, 1, 4))
+    done = engine.generate(
+        [
+            Prompt(tail, grammar=constraint, max_new_tokens=workload.LONGEST)
+            for tail, constraint in zip(tails, bound, strict=True)
+        ]
+    )
+    assert [each.tokens for each in done] == [tuple(scripts[tail]) for tail in tails]
+    if count < flights.LEAST:
+        assert sizes[0] == count
+        return
+    assert max(sizes) == rows // 2
+    steady = sizes[len(sizes) // 4 : len(sizes) // 2]
+    assert min(steady) > 0.8 * rows / 2

@@ -8,12 +8,14 @@ import pytest
 
 from tests.engine.test_exactness import PREFIX, ids
 from tests.engine.test_graphs import row_engine
-from waggle.core.errors import ConfigError
-from waggle.engine import walked_rows, walkers, workload
+from waggle.core.errors import ConfigError, WaggleError
+from waggle.engine import walked_rows, walkers, wire, workload
 from waggle.engine.engine import Engine
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.request import Completion, Prompt
+from waggle.engine.walker import Setting, Walker
 from waggle.engine.walkers import Walkers
+from waggle.engine.wire import Opening, Plan, Task
 
 
 def beside(engine: Engine, count: int) -> Walkers:
@@ -82,13 +84,16 @@ def test_answers_are_the_same(tiny: Any, engine: Engine) -> None:
     assert found[::3] == told(alone.generate(free))
 
 
-def test_usage_is_the_same(tiny: Any) -> None:
-    """One process learns from all rows, as an engine that follows them itself."""
+def test_a_process_learns_as_the_engine_does(tiny: Any) -> None:
+    """From all rows that it follows; in which order depends on who is quicker."""
     local, engine = row_engine(tiny, 6), row_engine(tiny, 6)
     made = beside(engine, 1)
     for seed in (1, 2):
         want = local.generate(asked(local, 9, seed))
-        assert engine.generate(asked(engine, 9, seed)) == want
+        found = engine.generate(asked(engine, 9, seed))
+        assert told(found) == told(want)
+        mine, theirs = (sum(d.usage.model_steps for d in done) for done in (found, want))
+        assert abs(mine - theirs) <= theirs / 5
     made.close()
 
 
@@ -174,3 +179,89 @@ def test_a_tokenizer_that_cannot_be_sent_has_none(tiny: Any) -> None:
     made = Walkers(object(), frozenset({2}), 4)
     made.wanted = True
     assert not made.fetch([]) and not made.ready and not made._links
+
+
+class Told:
+    """A line to a process, seen from within it."""
+
+    def __init__(self, *tasks: Task) -> None:
+        self._tasks = [wire.task(task) for task in tasks]
+        self.said: list[tuple[int, list[Plan] | Exception]] = []
+
+    @property
+    def waiting(self) -> bool:
+        """Whether more is told."""
+        return bool(self._tasks)
+
+    def receive(self) -> bytes:
+        """Return the next task."""
+        return self._tasks.pop(0)
+
+    def send(self, message: bytes) -> None:
+        """Note what is answered."""
+        self.said.append(wire.read_plans(message))
+
+
+def opening(number: int, make: Any = None) -> Opening:
+    task = workload.tasks(1, 2, number)[0]
+    made = wire.packed(make or partial(workload.named, task.handles, task.claims))
+    return Opening(number, made, (1, 2, 3), workload.LONGEST, (6.0, 2, 15))
+
+
+def numbers(said: tuple[int, list[Plan] | Exception]) -> list[int]:
+    assert isinstance(said[1], list) and said[0] == len(said[1])
+    return [plan.number for plan in said[1]]
+
+
+@pytest.fixture
+def walker(tiny: Any) -> Walker:
+    text = tiny[1].backend_tokenizer.to_str()
+    return Walker(Setting(text, 2, frozenset({2})))
+
+
+def test_rows_under_way_go_before_those_to_be_opened(walker: Walker) -> None:
+    line: Any = Told(Task(False, False, [], [opening(1)]))
+    while line.waiting or not line.said:
+        walker.turn(line)
+    assert numbers(line.said[0]) == [1]
+    plan = line.said[0][1][0]
+    assert wire.tokens(plan.pending)[:3].tolist() == [1, 2, 3]
+    said = [offer[0] for offer in plan.offers]
+    line = Told(
+        Task(False, False, [], [opening(2), opening(3)]), Task(False, False, [(1, said)], [])
+    )
+    for _ in range(4):
+        walker.turn(line)
+    assert [numbers(each) for each in line.said] == [[1], [2, 3]]
+
+
+def test_rows_that_are_dropped_are_accounted_for(walker: Walker) -> None:
+    line: Any = Told(
+        Task(False, False, [], [opening(n) for n in (1, 2, 3)]),
+        Task(True, True, [], [opening(4, partial(refused)), opening(5)]),
+    )
+    for _ in range(4):
+        walker.turn(line)
+    assert [rows for rows, _ in line.said] == [3, 1, 1]
+    assert isinstance(line.said[1][1], ConfigError) and numbers(line.said[2]) == [5]
+
+
+class Odd(Exception):
+    """Cannot be made from what it says."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words() -> None:
+    rows, error = wire.read_plans(wire.failure(2, Odd(1, 2)))
+    assert rows == 2 and isinstance(error, WaggleError) and str(error) == "Odd: 1 and 2"
+
+
+def test_many_rows_to_open_never_block_both_ends(
+    tiny: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a line is full its replies are read first."""
+    want = here(tiny, 30)
+    monkeypatch.setattr(walkers, "UNHEARD", 1)
+    assert told(engine.generate(asked(engine, 30))) == want

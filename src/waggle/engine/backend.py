@@ -194,8 +194,8 @@ class LeanBackend:
 
     def run(self, rows: Sequence[Running]) -> Tensor:
         """Run tokens of each row; return hidden states at the asked offsets of each in turn."""
-        pieces = [Piece(row.slot, row.tokens, row.start) for row in rows]
-        asked, prefixes = [row.asked for row in rows], [row.prefix for row in rows]
+        slots, tokens, starts, asked, prefixes = zip(*rows, strict=True)
+        pieces = [*map(Piece, slots, tokens, starts)]
         with torch.inference_mode():
             # By identity: a prefix is long, and rows mostly share the very same one.
             known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
@@ -252,6 +252,8 @@ class LeanBackend:
         if self.lanes is not None and total >= self.lanes.count * LEAST_SHARE:
             rounds = -(-total // (self.lanes.count * self.budget))
             budget = -(-total // (self.lanes.count * rounds))
+        if total <= budget:
+            return [(0, len(pieces))]
         edges = [0]
         filled = 0
         for row, piece in enumerate(pieces):

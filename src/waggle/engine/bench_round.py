@@ -43,7 +43,6 @@ def play(setup: Setup, name: str, dtype: str, field: Field, say: Say) -> BenchRe
     """Measure one after the other, rivals last."""
     report = _report(setup, name, dtype, field.limits)
     engine = field.engine
-    report.engine = engine.backend.describe() + engine.walkers.describe()
     say("measuring transformers generate")
     baseline = _baseline(setup, report, field.variants)
     for mode in field.modes:
@@ -56,6 +55,7 @@ def play(setup: Setup, name: str, dtype: str, field: Field, say: Say) -> BenchRe
             continue
         last = report.cells[-1]
         say(f"{mode.name}: {last.decisions_per_s:.1f} decisions/s, {last.speedup:.2f}x")
+    report.engine = engine.backend.describe() + engine.walkers.describe()
     bench_rivals.measure(setup, field.rivals, baseline, report, field.fastest, field.folder, say)
     return report
 

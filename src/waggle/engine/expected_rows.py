@@ -57,7 +57,7 @@ class ExpectedRow(ConstrainedRow):
             return
         self.kind = "free"
         first = len(self.pending) - 1
-        self.pending += self.expected[:-1]
+        self.pending = [*self.pending, *self.expected[:-1]]
         self.asked = list(range(first, len(self.pending)))
 
     def prepare(self) -> None:

@@ -179,25 +179,25 @@ class RowStore:
         Scratch tokens are one more row, or, where every row has a `single` token, one row each.
         """
         self._enter(pieces, prefixes)
-        sizes = np.array([len(piece.tokens) for piece in pieces], dtype=np.int64)
+        slots, texts, starts = zip(*pieces, strict=True) if pieces else ((), (), ())
+        sizes = np.array([*map(len, texts)], dtype=np.int64)
         total, count = int(sizes.sum()), len(pieces)
         padded, height = max(tokens, total), rows if single else max(rows, count) + 1
         scratch = self.rows * self.capacity
-        bases = np.array([piece.slot * self.capacity for piece in pieces], dtype=np.int64)
-        starts = [p.start + prefix.length for p, prefix in zip(pieces, prefixes, strict=True)]
-        firsts = np.array(starts, dtype=np.int64)
+        places = np.array(slots, dtype=np.int64)
+        prefix = self.shared(places)
+        bases, firsts = places * self.capacity, np.array(starts, dtype=np.int64) + prefix[1]
         ends = sizes.cumsum()
         given = blank(3 * padded + 5 * height + 2, self._device)
         values = given.numpy()
         fields = values[: 3 * padded].reshape(3, padded)
-        every = b"".join(array("I", piece.tokens) for piece in pieces)
-        fields[0, :total] = np.frombuffer(every, dtype=np.uintc)
+        fields[0, :total] = np.frombuffer(b"".join(map(_words, texts)), dtype=np.uintc)
         fields[1, :total] = np.arange(total) + np.repeat(firsts - (ends - sizes), sizes)
         fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
         fields[:2, total:] = 0
         fields[2, total:] = scratch
-        edges = (height + 1, 2 * height + 2, 3 * height + 2)
-        queries, keys, used, shared = np.split(values[3 * padded :], edges)
+        queries, keys = values[3 * padded : -3 * height].reshape(2, height + 1)
+        used, *shared = values[-3 * height :].reshape(3, height)
         queries[0] = 0
         queries[1 : count + 1] = ends
         queries[count + 1 :] = np.arange(total + 1, padded + 1) if single else total
@@ -206,9 +206,9 @@ class RowStore:
         keys[count:] = scratch
         used[:count] = firsts + sizes
         used[count:] = 1
-        shared = shared.reshape(2, height)
-        shared[:, :count] = self.shared([piece.slot for piece in pieces])
-        shared[:, count:] = 0
+        for field, known in zip(shared, prefix, strict=True):
+            field[:count] = known
+            field[count:] = 0
         return Layout(given, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
@@ -284,3 +284,8 @@ class RowStore:
         keys, values = cache.chunk(2, dim=1)
         rows = (chunk.rows.starts, chunk.rows.bases, chunk.rows.used)
         return self._kernel(q, keys, values, *rows, chunk.longest, self._scale)
+
+
+def _words(tokens: Sequence[int]) -> memoryview[int] | array[int]:
+    """Return tokens as they lie side by side, as some do already."""
+    return tokens if isinstance(tokens, memoryview) else array("I", tokens)

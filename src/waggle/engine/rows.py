@@ -7,7 +7,7 @@ and its first token is the earliest one whose keys are not cached yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import Callable, Sequence
 
 from waggle.engine.draft import Drafter, Habits
 from waggle.engine.echoes import Echo
@@ -40,7 +40,7 @@ class Row:
         self.ends = ends
         self.slot = -1
         self.cached = 0
-        self.pending: MutableSequence[int] = list(prompt.tail)
+        self.pending: Sequence[int] = list(prompt.tail)
         self.asked: list[int] = [len(self.pending) - 1]
         self.expected: Sequence[int] = ()
         """The answer that came with the prompt, as long as it serves as a draft."""
@@ -158,7 +158,7 @@ class FreeRow(Row):
             self.prepare()
             self.draft = [] if self.drafter is None else self.drafter.propose(room)
         first = len(self.pending) - 1
-        self.pending += self.draft
+        self.pending = [*self.pending, *self.draft]
         self.asked = list(range(first, len(self.pending)))
 
     def undrafted(self) -> None:

@@ -86,32 +86,35 @@ class Seats:
     def admit(self, backend: Backend, most: int, least: int) -> None:
         """Let waiting rows in, in order, as far as there are slots and memory for them.
 
-        At most so many at once, the fewer the fewer there are, so that a device begins soon; where
-        one works by itself and rows take many passes, as many as keep two flights of one size.
+        Where a device works by itself, at most so many at once, the fewer the fewer there are, so
+        that it begins soon; of rows that take many passes, as many as keep two flights of one size.
         """
-        if backend.asynchronous:
-            balanced = self.count >= 2 * least and self._queue and self._queue[0].row.walks
-            most = self._beside() if balanced else self._together(most, least)
+        if backend.asynchronous and self._queue:
+            walks = self.count >= 2 * least and self._queue[0].row.walks
+            most = self._beside(least) if walks else self._together(most, least)
         with self._door:
             while most > 0 and self._open and self._enter(self._queue[0], backend):
                 self._queue.popleft()
                 most -= 1
             self._full = self._full or (most > 0 and bool(self._queue))
 
-    def _beside(self) -> int:
+    def _beside(self, least: int) -> int:
         """Return how many rows may join those that are here, the others being on their way.
 
         Half of the places are theirs, or a device would have nothing to do while they are read. Few
-        at a time, since those that enter together leave together: every pass shall have some.
+        at a time, since those that enter together leave together: every pass shall have some. Where
+        there are few in all, one flight is enough.
         """
+        if len(self._taken) + len(self._queue) <= least:
+            return least
         here = sum(not seat.row.aloft for seat in self._taken)
         side = max(1, min(self.count, self._most) // 2)
-        return min(self.count // ENTRIES, side - here)
+        return min(max(least // 2, self.count // ENTRIES), side - here)
 
     def _together(self, most: int, least: int) -> int:
-        """Return how many rows may enter where all of them go on by themselves once they are in.
+        """Return how many rows may enter where they take few passes, or roll once they are in.
 
-        Once all places were taken not few, unless few wait: a device runs them better together.
+        When all places were taken not few, unless few wait: a device runs them better together.
         """
         most = min(most, max(least, 2 * len(self._taken)))
         self._full = self._full and bool(self._taken)

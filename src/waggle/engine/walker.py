@@ -2,9 +2,9 @@
 
 Following a grammar is the host's work, all of it Python, and a GPU waits for it; several processes
 do it on several cores (see `waggle.engine.walkers`, which starts them). What a row says is the same
-wherever it is followed; what answers teach about guesses stays in the process. Talks over one pipe:
-tasks come, plans or errors go back, those of rows under way before those of others. Ends when the
-pipe does.
+wherever it is followed; what answers teach about guesses stays in the process. Talks over one line:
+tasks come, plans or errors go back. Rows under way go before those that are to be opened, whenever
+they come. Ends when the line does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import gc
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
+from collections import deque
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from waggle.engine import wire
@@ -22,6 +22,7 @@ from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint import Constraint
 from waggle.engine.draft import Habits
 from waggle.engine.grammar import Common
+from waggle.engine.line import Line
 from waggle.engine.request import Prompt
 from waggle.engine.vocabulary import Vocabulary
 from waggle.engine.wire import Opening, Plan, Task
@@ -68,22 +69,51 @@ class Walker:
         self._setting = setting
         self._tokenizer = Spelling(setting.tokenizer)
         self._rows: dict[int, ConstrainedRow] = {}
+        self._waiting: deque[Opening] = deque()
+        self._opened: list[Plan] = []
+        """Rows that were opened and not told of yet."""
         self._unlearn()
 
     def _unlearn(self) -> None:
         self._vocabulary = Vocabulary(self._tokenizer)
         self._common, self._habits = Common(), Habits()
 
-    def do(self, task: Task) -> Iterator[list[Plan] | Exception]:
-        """Let rows go on, and tell at once, since a device waits for them; then open others."""
+    def turn(self, line: Line) -> None:
+        """Do what is told next, or, while nothing is, open a row that was put off."""
+        if not self._waiting or line.waiting:
+            self._take(wire.read_task(line.receive()), line)
+            return
+        opening = self._waiting.popleft()
+        try:
+            self._opened.append(self._open(opening))
+        except Exception as error:
+            line.send(wire.failure(1, error))
+        if self._opened and not self._waiting:
+            line.send(wire.plans(self._opened))
+            self._opened.clear()
+
+    def _take(self, task: Task, line: Line) -> None:
+        """Let rows go on, and tell at once, since a device waits for them; others are put off."""
         if task.forget:
-            self._rows.clear()
+            self._forget(line)
         if task.unlearn:
             self._unlearn()
+        self._waiting.extend(task.openings)
         if task.answers:
-            yield _tried(lambda: [self._go_on(*answer) for answer in task.answers])
-        if task.openings:
-            yield _tried(lambda: [self._open(opening) for opening in task.openings])
+            try:
+                found = wire.plans([self._go_on(*answer) for answer in task.answers])
+            except Exception as error:  # the engine's callers are told, the process goes on
+                found = wire.failure(len(task.answers), error)
+            line.send(found)
+
+    def _forget(self, line: Line) -> None:
+        """Drop all rows; those that nothing was said about are accounted for."""
+        untold = len(self._waiting) + len(self._opened)
+        if untold:
+            line.send(wire.failure(untold, LookupError("rows were dropped")))
+        self._rows.clear()
+        self._waiting.clear()
+        self._opened.clear()
 
     def _open(self, opening: Opening) -> Plan:
         make = wire.unpacked(opening.make)
@@ -110,26 +140,14 @@ class Walker:
         )  # fmt: skip
 
 
-def _tried(work: Callable[[], list[Plan]]) -> list[Plan] | Exception:
-    """Return plans, or why there are none: the engine's callers are told, the process goes on."""
-    try:
-        return work()
-    except Exception as error:
-        return error
-
-
 def main() -> None:
-    """Serve the pipe whose number is given, told about everything else on the standard input."""
+    """Serve the line whose number is given, told about everything else on the standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the engine means the engine
-    pipe = Connection(int(sys.argv[1]))
+    line = Line.of(int(sys.argv[1]))
     walker = Walker(pickle.load(sys.stdin.buffer))
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)  # rows leave little behind: see `waggle.engine.looks.Memo`
-    pipe.send_bytes(b"ready")
-    while True:
-        try:
-            given = pipe.recv_bytes()
-        except EOFError:
-            return
-        for found in walker.do(wire.read_task(given)):
-            pipe.send_bytes(wire.plans(found))
+    line.send(b"ready")
+    with suppress(EOFError, OSError):  # the engine is gone
+        while True:
+            walker.turn(line)

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from multiprocessing import Pipe, parent_process
+from multiprocessing import parent_process
 from tempfile import TemporaryFile
 from typing import Any, Protocol
 
 from waggle.core.errors import ConfigError, WaggleError
 from waggle.engine import wire
+from waggle.engine.line import Line
 from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
 from waggle.engine.walker import Setting
@@ -32,7 +34,7 @@ CORES = 4
 """Cores that a machine must have for them."""
 VARIABLE = "WAGGLE_WALKERS"
 UNHEARD = 1 << 16
-"""Bytes that a pipe takes although nobody reads it."""
+"""Bytes that a line takes although nobody reads it."""
 BEGIN = "from waggle.engine.walker import main; main()"
 """What a process runs: not the module itself, whose classes would then be others than ours."""
 
@@ -80,7 +82,8 @@ class _Link:
     """One process, and what is to be told to it next."""
 
     def __init__(self, setting: bytes) -> None:
-        self.pipe, theirs = Pipe()
+        ours, theirs = socket.socketpair()
+        self.line = Line(ours)
         alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         with TemporaryFile() as told, theirs:
             told.write(setting)
@@ -92,7 +95,9 @@ class _Link:
             )  # fmt: skip
         self.ready = False
         self.due = self.stale = 0
-        """Replies that will come, and how many of the next ones nobody wants any more."""
+        """Rows it will tell of, and how many of the next ones nobody wants any more."""
+        self.rows = 0
+        """Rows that it follows."""
         self.unheard = 0
         """Bytes that were sent since no reply was due."""
         self.forget = self.unlearn = False
@@ -111,23 +116,25 @@ class _Link:
     def send(self, told: bytes) -> None:
         """Tell it."""
         self.unheard = self.unheard + len(told) if self.due else len(told)
-        self.due += bool(self.answers) + bool(self.openings)
+        self.due += len(self.answers) + len(self.openings)
         self.forget = self.unlearn = False
         self.answers, self.openings = [], []
-        self.pipe.send_bytes(told)
+        self.line.send(told)
 
     def read(self) -> list[Plan]:
         """Wait for its next reply."""
-        given = self.pipe.recv_bytes()
-        self.due -= 1
+        rows, found = wire.read_plans(self.line.receive())
+        self.due -= rows
         if self.stale:
-            self.stale -= 1
+            self.stale -= rows
             return []
-        return wire.read_plans(given)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def close(self) -> None:
         """Let it end, which it does when nobody can talk to it."""
-        self.pipe.close()
+        self.line.close()
         self._process.kill()
         self._process.wait()
 
@@ -176,8 +183,8 @@ class Walkers:
             setting = pickle.dumps(Setting(self._inner.to_str(), end, self._ends), protocol=5)
             self._links.extend(_Link(setting) for _ in range(self._count))
         for link in self._links:
-            if not link.ready and link.pipe.poll():
-                link.ready = link.pipe.recv_bytes() == b"ready"
+            if not link.ready and link.line.waiting:
+                link.ready = link.line.receive() == b"ready"
         self.ready = all(link.ready for link in self._links)
 
     def _lose(self, error: Exception) -> None:
@@ -195,8 +202,7 @@ class Walkers:
 
     def open(self, row: Walked, pace: Pace | None) -> None:
         """Have a row opened."""
-        prompt, row.number, row.away = row.prompt, self._opened, True
-        self._opened += 1
+        prompt, row.number, row.away = row.prompt, self._number(), True
         self._rows[row.number] = row
         assert prompt.grammar is not None and prompt.grammar.make is not None
         make, tail = wire.packed(prompt.grammar.make), tuple(prompt.tail)
@@ -208,6 +214,14 @@ class Walkers:
         """Have a row told what the model said."""
         row.away = True
         self._link(row).answers.append((row.number, list(tokens)))
+
+    def _number(self) -> int:
+        """Return a number for a row, which says to which process it goes: the least busy one."""
+        links = self._links
+        least = min(range(len(links)), key=lambda index: links[index].rows)
+        links[least].rows += 1
+        self._opened += 1
+        return self._opened * len(links) + least
 
     def _link(self, row: Walked) -> _Link:
         return self._links[row.number % len(self._links)]
@@ -231,6 +245,7 @@ class Walkers:
         for plan in link.read():
             self._rows[plan.number].follow(plan)
             if plan.finish:
+                link.rows -= 1
                 del self._rows[plan.number]
 
     def forget(self) -> None:
@@ -240,7 +255,7 @@ class Walkers:
         self._rows.clear()
         for link in self._links:
             link.answers, link.openings, link.forget = [], [], True
-            link.stale = link.due
+            link.rows, link.stale = 0, link.due
 
     def unlearn(self) -> None:
         """Forget what was found out about grammars and answers."""

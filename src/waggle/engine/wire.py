@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from waggle.core.errors import WaggleError
 from waggle.engine.constraint import Make
 from waggle.engine.passes import Pace
 
@@ -75,9 +76,9 @@ def spelled(tokens: Sequence[int]) -> bytes:
     return array("I", tokens).tobytes()
 
 
-def tokens(given: bytes) -> array[int]:
+def tokens(given: bytes) -> memoryview[int]:
     """Return tokens that were spelled."""
-    return array("I", given)
+    return memoryview(given).cast("I")
 
 
 def task(given: Task) -> bytes:
@@ -97,17 +98,25 @@ def pace(given: tuple[float, int, int] | None) -> Pace | None:
     return None if given is None else Pace(*given)
 
 
-def plans(found: list[Plan] | Exception) -> bytes:
-    """Return plans as bytes, or why there are none."""
-    if isinstance(found, Exception):
-        return marshal.dumps(pickle.dumps(found, protocol=5), PLAIN)
+def plans(found: list[Plan]) -> bytes:
+    """Return plans as bytes."""
     return marshal.dumps([(*plan,) for plan in found], PLAIN)
 
 
-def read_plans(given: bytes) -> list[Plan]:
-    """Return plans, or raise what there is instead."""
+def failure(rows: int, error: Exception) -> bytes:
+    """Return what stands for the plans of so many rows, of which there are none."""
+    try:
+        told = pickle.dumps(error, protocol=5)
+        pickle.loads(told)
+    except Exception:  # not every error can be sent
+        told = pickle.dumps(WaggleError(f"{type(error).__name__}: {error}"), protocol=5)
+    return marshal.dumps((rows, told), PLAIN)
+
+
+def read_plans(given: bytes) -> tuple[int, list[Plan] | Exception]:
+    """Return for how many rows there is an answer, and their plans or why there are none."""
     found = marshal.loads(given)
-    if isinstance(found, bytes):
-        error: Exception = pickle.loads(found)
-        raise error
-    return [Plan(*plan) for plan in found]
+    if isinstance(found, tuple):
+        rows, error = found
+        return rows, pickle.loads(error)
+    return len(found), [Plan(*plan) for plan in found]

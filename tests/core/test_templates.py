@@ -16,9 +16,14 @@ from waggle.core.admit import violations
 from waggle.core.canon import encode_decision, encode_view
 from waggle.core.decode import parse
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
-from waggle.core.schema import Decision, Trace, View
+from waggle.core.grammar import longest
+from waggle.core.options import actions, channels, writes
+from waggle.core.schema import WAIT, Decision, Trace, View
 from waggle.core.templates import contains, grammar, sample, templates
+from waggle.engine.form_making import measured
 
+SPARE = 64
+"""Bytes: of a commitment that a view does not allow, of names that may not go where they fit."""
 _STRING = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-f]{4})')
 
 
@@ -136,3 +141,12 @@ def test_a_planted_amplifying_relay_is_not_contained() -> None:
     assert not accepts(grammar(VIEW), encode_decision(amplified).decode())
     rng = random.Random(1)
     assert any(not contains(VIEW, mutate(sample(VIEW, i), rng)) for i in range(50))
+
+
+@given(views())
+def test_no_text_is_longer_than_foretold(view: View) -> None:
+    """And what is foretold is near: caches are laid out for it."""
+    found, most = measured(grammar(view), {}), longest(view)
+    assert found <= most
+    if writes(view) and channels(view) and {*actions(view)} > {WAIT}:
+        assert most <= found + SPARE

@@ -11,7 +11,7 @@ from waggle.engine.request import Prompt
 
 
 def asks(count: int, prefix: int = 60, tail: int = 40) -> list[Ask]:
-    return [Ask((1,) * tail, (2,) * prefix, None) for _ in range(count)]
+    return [Ask((1,) * tail, (2,) * prefix, None, int) for _ in range(count)]
 
 
 def answers(count: int, length: int) -> list[tuple[int, ...]]:

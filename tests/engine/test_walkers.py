@@ -1,6 +1,7 @@
 """Grammars that other processes follow: the same answers, wherever a row is followed."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -265,3 +266,19 @@ def test_many_rows_to_open_never_block_both_ends(
     want = here(tiny, 30)
     monkeypatch.setattr(walkers, "UNHEARD", 1)
     assert told(engine.generate(asked(engine, 30))) == want
+
+
+def test_where_given_answers_do_not_pay_processes_find_them(tiny: Any, engine: Engine) -> None:
+    want = here(tiny, 20)
+    prompts = [replace(p, draft=w[1]) for p, w in zip(asked(engine, 20), want, strict=True)]
+    assert told(engine.generate(prompts)) == want
+    assert engine.walkers._opened == 0, "they pay, and are tried here"
+    engine.backend.foretells = lambda rows, effort: False  # type: ignore[method-assign]
+    assert told(engine.generate(prompts)) == want
+    assert engine.walkers._opened == 20
+    alone = row_engine(tiny, 12)
+    alone.backend.foretells = lambda rows, effort: False  # type: ignore[method-assign]
+    prompts = [replace(p, draft=w[1]) for p, w in zip(asked(alone, 20), want, strict=True)]
+    done = alone.generate(prompts)
+    assert told(done) == want and alone.walkers.wanted
+    assert sum(d.usage.accepted_tokens for d in done) > 0, "where there are none it is tried here"

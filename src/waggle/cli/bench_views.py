@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waggle import plugins, shipped
+from waggle.core.grammar import longest
 from waggle.core.protocols import Case, Law, Request
 from waggle.core.schema import View
 from waggle.core.seeds import Split
@@ -39,8 +40,6 @@ SPARE = 2.0
 """Views that are looked at for each one taken."""
 MOST = 40
 """Seeds after which no more episodes are played."""
-BOUND = 192
-"""Longest constrained answer in tokens; records are far shorter."""
 
 
 class Weights(NamedTuple):
@@ -92,7 +91,7 @@ def prepare(
     fresh = asks[(repeats + 2) * batch :]
     return Setup(
         model, tokenizer, timed, warm, fresh, batch, new_tokens, where,
-        forced=not law.taught, bound=BOUND,
+        forced=not law.taught,
     )  # fmt: skip
 
 
@@ -116,6 +115,7 @@ def gather(tokenizer: Any, law: Weights, count: int, tail: int) -> list[Ask]:
     foretold = Teacher(teacher, dialogue).of
     return [
         Ask(own, shared, partial(view_grammar, found[shared, own]),
+            partial(longest, found[shared, own]),
             partial(foretold, found[shared, own]) if law.taught else None)
         for shared, own in mixed
     ]  # fmt: skip

@@ -22,7 +22,18 @@ from waggle.core.forms import (
     Text,
 )
 from waggle.core.options import Commit, Range, Write, actions, channels, commits, responses, writes
-from waggle.core.schema import MAX_RESPONSE, WAIT, View
+from waggle.core.schema import (
+    INTENTS,
+    MAX_BIN,
+    MAX_RESPONSE,
+    MAX_TTL,
+    WAIT,
+    Commitment,
+    Decision,
+    Evidence,
+    Trace,
+    View,
+)
 
 KEPT = 4096
 """Pieces of each kind that are kept."""
@@ -55,6 +66,30 @@ def grammar(view: View) -> GrammarNode:
     body = Alternatives((*offered, _ANY)) if offered else _ANY
     spoken = Sequence((_speaking(answer), body, behind.answer))
     return Sequence((_OPEN, Alternatives((*_quiet(silent, behind), spoken)), _CLOSE))
+
+
+def longest(view: View) -> int:
+    """Return bytes that no text of a view's grammar exceeds, without making the grammar.
+
+    A free response aside. It is the size of a record that says the longest of everything.
+    """
+    known: list[Evidence | Trace] = [*view.private.evidence, *view.traces]
+    claim = max([*view.private.ready, *[row.claim for row in known]], key=_size, default="")
+    way = max([row.direction or "" for row in known], key=len, default="") or None
+    targets, ports = channels(view), len(view.private.channels)
+    count = ports if 1 < ports <= view.contract.deposits else min(1, len(targets))
+    bins = MAX_BIN, MAX_BIN, MAX_BIN, MAX_TTL
+    deposit = Trace(max(targets, key=_size, default=""), claim, *bins, way)
+    action = max([WAIT, *actions(view)], key=_size)
+    response = max(["null", *responses(view)], key=_size)
+    commit = Commitment(claim, MAX_BIN)
+    return _size(Decision(action, response, (deposit,) * count, commit, max(INTENTS, key=len)))
+
+
+def _size(value: object) -> int:
+    """Return the bytes of a value in JSON, all of them ASCII."""
+    found = msgspec.json.encode(value)
+    return len(found) if found.isascii() else len(found) + 2 * sum(byte > 127 for byte in found)
 
 
 @lru_cache(KEPT)

@@ -22,7 +22,7 @@ from waggle.engine.choice_graphs import ChoiceGraphs
 from waggle.engine.decoder import Decoder
 from waggle.engine.effort import Effort
 from waggle.engine.graphs import PassGraphs, bucket
-from waggle.engine.lanes import Lanes
+from waggle.engine.lanes import Lanes, spans
 from waggle.engine.loop import GreedyLoop
 from waggle.engine.output import Output
 from waggle.engine.passes import Pace, Rolled, Rolling, Running, Said
@@ -200,7 +200,7 @@ class LeanBackend:
             # By identity: a prefix is long, and rows mostly share the very same one.
             known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
             kept = [known[id(tokens)] for tokens in prefixes]
-            spans = self._spans(pieces)
+            parted = self._spans(pieces)
 
             def work(some: slice) -> Tensor:
                 given = pieces[some], kept[some], asked[some]
@@ -211,9 +211,9 @@ class LeanBackend:
                 return halved(work, range(*span), self._relieve)
 
             relieved = self._relieved
-            parts = self.lanes.map(part, spans) if self.lanes else [*map(part, spans)]
+            parts = self.lanes.map(part, parted) if self.lanes else [*map(part, parted)]
             if relieved == self._relieved:
-                self._note_fit(pieces, spans)
+                self._note_fit(pieces, parted)
             return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _replay(
@@ -252,20 +252,11 @@ class LeanBackend:
         if self.lanes is not None and total >= self.lanes.count * LEAST_SHARE:
             rounds = -(-total // (self.lanes.count * self.budget))
             budget = -(-total // (self.lanes.count * rounds))
-        if total <= budget:
-            return [(0, len(pieces))]
-        edges = [0]
-        filled = 0
-        for row, piece in enumerate(pieces):
-            if row > edges[-1] and filled + len(piece.tokens) // 2 > budget:
-                edges.append(row)
-                filled = 0
-            filled += len(piece.tokens)
-        return list(zip(edges, [*edges[1:], len(pieces)], strict=True))
+        return spans([len(piece.tokens) for piece in pieces], budget)
 
-    def _note_fit(self, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> None:
+    def _note_fit(self, pieces: Sequence[Piece], parted: Sequence[tuple[int, int]]) -> None:
         """Remember how large a part of a pass went through."""
-        largest = max(sum(len(piece.tokens) for piece in pieces[a:b]) for a, b in spans)
+        largest = max(sum(len(piece.tokens) for piece in pieces[a:b]) for a, b in parted)
         self._fitted = max(self._fitted, min(largest, self.budget))
 
     def _run_packed(

@@ -117,7 +117,7 @@ def bench_asks(model: str, tokenizer: Any, asks: list[Ask], batch: int) -> HostR
         if mode.endswith(ALONE) and asks[0].draft is None:
             continue
         engine = Engine(tiny, tokenizer, max_rows=batch, speculate=speculate)
-        setup = Setup(tiny, tokenizer, asks, [], [], batch, 96, "cpu", forced=False, bound=192)
+        setup = Setup(tiny, tokenizer, asks, [], [], batch, 96, "cpu", forced=False)
         _recited(engine, setup, asks[: 2 * batch], decode, said)
         report.cells.append(_cell(mode, *_recited(engine, setup, asks[2 * batch :], decode, said)))
     return report

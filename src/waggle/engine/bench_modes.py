@@ -42,14 +42,13 @@ def constrained(
     """Decode within the grammars."""
     prompts = []
     for ask in work:
-        bound = bind(engine, ask)
-        room = setup.bound or bound.grammar.longest()
+        bound, room = bind(engine, ask), ask.room()
         draft = ask.draft() if expected and ask.draft else ()
         prompts.append(Prompt(ask.tail, ask.prefix, bound, draft=draft, max_new_tokens=room))
     return engine.generate(prompts)
 
 
-TEACHER = "the law's teacher"
+TEACHER = "the law's teacher, or others where those pay"
 
 
 class Mode(NamedTuple):

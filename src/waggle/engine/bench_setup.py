@@ -26,6 +26,8 @@ class Ask:
     grammar: Callable[[Common | None], Grammar]
     """Called while decoding is timed, with what an engine's grammars share: it is part of the
     work."""
+    room: Callable[[], int]
+    """Returns how many tokens its longest answer may have; likewise."""
     draft: Callable[[], Expectation] | None = None
     """Likewise."""
 
@@ -45,8 +47,6 @@ class Setup:
     device: str
     forced: bool = True
     """Whether free answers have that length; otherwise they end where the model ends them."""
-    bound: int = 0
-    """Longest constrained answer; 0 takes the longest of each grammar."""
 
     @property
     def longest(self) -> int:
@@ -91,7 +91,7 @@ def prepare(
     )  # fmt: skip
     batch, repeats = sizes
     parts = (draw(batch * repeats, 0), draw(2 * batch, WARM_UP), draw(batch, WARM_UP + 1))
-    return Setup(model, tokenizer, *parts, batch, new_tokens, where, bound=workload.LONGEST)
+    return Setup(model, tokenizer, *parts, batch, new_tokens, where)
 
 
 def asks(tokenizer: Any, records: int, prefix: tuple[int, ...], count: int, seed: int) -> list[Ask]:
@@ -101,6 +101,7 @@ def asks(tokenizer: Any, records: int, prefix: tuple[int, ...], count: int, seed
             workload.encode(tokenizer, task.tail),
             prefix,
             partial(workload.named, task.handles, task.claims),
+            workload.longest,
         )
         for task in workload.tasks(count, records, seed)
     ]

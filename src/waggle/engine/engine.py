@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -134,26 +133,29 @@ class Engine:
 
     def _queue(self, prompts: Sequence[Prompt], ticket: Ticket) -> None:
         """Let prompts wait as rows; nobody else holds these, so each goes when it is answered."""
-        pace, expects = self._pace, self.expects
+        pace = self._pace
+        foretold = any(p.draft and p.grammar is not None for p in prompts) and self._foretold()
         # A GPU runs the few tokens in no time, and its host has none to look for them.
         if self.reuse_prefix and not self.backend.asynchronous:
             prompts = self._beginnings.stretched(prompts)
-        rows = [self._row(prompt, pace, expects) for prompt in prompts]
+        rows = [self._row(prompt, pace, foretold) for prompt in prompts]
         flights.relate(rows)
         self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
 
-    def _row(self, prompt: Prompt, pace: Pace | None, expects: bool) -> Row:
-        prompt = prompt if self.reuse_prefix else _unsplit(prompt)
-        if not prompt.tail:
-            raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
-        length = len(prompt.prefix) + len(prompt.tail) + prompt.max_new_tokens
-        if length > self.context:
-            raise ConfigError(
-                f"prompt and answer need {length} positions but the model has {self.context}; "
-                "shorten the prompt or lower max_new_tokens"
-            )
+    def _foretold(self) -> bool:
+        """Whether constrained answers are tried as they came with their prompts.
+
+        Not where they do not pay, if other processes can find them; those are begun then.
+        """
+        pays = self.backend.foretells(self._rows, self._trial.effort)
+        self.walkers.wanted = self.walkers.wanted or not pays
+        return self.expects and (pays or not self.walkers.ready)
+
+    def _row(self, prompt: Prompt, pace: Pace | None, foretold: bool) -> Row:
+        prompt = prompt if self.reuse_prefix else prompt.unsplit()
+        prompt.check(self.context)
         if prompt.grammar is not None:
-            if prompt.draft and expects:
+            if prompt.draft and foretold:
                 return ExpectedRow(prompt, self.ends, self._habits, pace)
             return WalkedRow(prompt, self.ends, self._habits, pace, self.walkers)
         return FreeRow(prompt, self.ends, self._habits, pace)
@@ -196,7 +198,7 @@ class Engine:
 
     def _renewed(self, row: Row) -> Row:
         """Return a row as it was before its first pass: it will say the same."""
-        fresh = self._row(row.prompt, self._pace, self.expects)
+        fresh = self._row(row.prompt, self._pace, self._foretold())
         fresh.family = row.family
         return fresh
 
@@ -289,7 +291,3 @@ class Engine:
             if bound is not None:
                 bound.shed()
         return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
-
-
-def _unsplit(prompt: Prompt) -> Prompt:
-    return replace(prompt, prefix=(), tail=(*prompt.prefix, *prompt.tail))

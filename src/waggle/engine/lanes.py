@@ -54,3 +54,17 @@ def _settle(ready: threading.Barrier) -> None:
 def _quietly(work: Callable[[Part], Result], part: Part) -> Result:
     with torch.inference_mode():
         return work(part)
+
+
+def spans(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
+    """Split consecutive rows of some sizes into spans, each about within the budget."""
+    if sum(sizes) <= budget:
+        return [(0, len(sizes))]
+    edges = [0]
+    filled = 0
+    for row, size in enumerate(sizes):
+        if row > edges[-1] and filled + size // 2 > budget:
+            edges.append(row)
+            filled = 0
+        filled += size
+    return list(zip(edges, [*edges[1:], len(sizes)], strict=True))

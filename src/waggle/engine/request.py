@@ -6,9 +6,10 @@ Invariant: a completion depends on its own prompt alone; what else shares the ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from waggle.core.errors import ConfigError
 from waggle.engine.constraint import Constraint
 
 
@@ -42,6 +43,25 @@ class Prompt:
     max_new_tokens: int = 256
     ignore_end: bool = False
     """Ban the end tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
+
+    def unsplit(self) -> Prompt:
+        """Return it with all of its tokens in the tail."""
+        return replace(self, prefix=(), tail=(*self.prefix, *self.tail))
+
+    def check(self, context: int) -> None:
+        """Refuse what no model of so many positions can answer.
+
+        Raises:
+            ConfigError: where nothing comes behind the prefix, or too much.
+        """
+        if not self.tail:
+            raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
+        length = len(self.prefix) + len(self.tail) + self.max_new_tokens
+        if length > context:
+            raise ConfigError(
+                f"prompt and answer need {length} positions but the model has {context}; "
+                "shorten the prompt or lower max_new_tokens"
+            )
 
     def expected(self) -> tuple[int, ...]:
         """Return what the answer will probably be, at most as long as it may be."""

@@ -76,6 +76,11 @@ def named(handles: Sequence[str], claims: Sequence[str], _: Common | None = None
     return Grammar(decision_grammar(handles, claims))
 
 
+def longest() -> int:
+    """Return how many tokens an answer may have."""
+    return LONGEST
+
+
 def _trace(random: Random, handle: str, claim: str) -> str:
     novelty, support, conflict = (random.randrange(5) for _ in range(3))
     return (

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from waggle.core.errors import ConfigError
+from waggle.core.grammar import longest
 from waggle.core.protocols import Decode, Request, Usage
 from waggle.laws.digest import Seen, digest, look
 from waggle.laws.origin import UNNAMED, backbone_of, origin
@@ -166,7 +167,7 @@ class LocalLaw:
 
         bound = engine.constraint(partial(view_grammar, request.view))
         if self.mode == "constrained":
-            room = min(bound.grammar.longest(), MAX_RECORD_TOKENS)
+            room = min(longest(request.view), MAX_RECORD_TOKENS)
             return Prompt(own, shared, grammar=bound, draft=draft, max_new_tokens=room)
         room = self.max_new_tokens
         return Prompt(own, shared, skeleton=bound, draft=draft, max_new_tokens=room)

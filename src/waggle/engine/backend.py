@@ -28,7 +28,7 @@ from waggle.engine.output import Output
 from waggle.engine.passes import Pace, Rolled, Rolling, Running, Said
 from waggle.engine.row_store import RowStore
 from waggle.engine.shared_store import SharedStore
-from waggle.engine.shortage import LEAST_TOKENS, affordable, halved, is_short
+from waggle.engine.shortage import LEAST_TOKENS, affordable, attempted, halved
 from waggle.engine.stores import Piece, PrefixKV, Store, indices
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
@@ -223,16 +223,15 @@ class LeanBackend:
         asked: Sequence[Sequence[int]],
     ) -> Tensor | None:
         """Run a pass as it was recorded; None where it was not, or there is no room to do so."""
-        if self.graphs is None:
+        graphs = self.graphs
+        if graphs is None:
             return None
-        try:
-            found = self.graphs.run(pieces, prefixes)
+
+        def replay() -> Tensor | None:
+            found = graphs.run(pieces, prefixes)
             return None if found is None else found[indices(_flat(pieces, asked), self.device)]
-        except RuntimeError as error:
-            if not is_short(error):
-                raise
-        self._relieve()
-        return None
+
+        return attempted(replay, self._relieve)
 
     def _relieve(self) -> None:
         """Give back what is only kept to save time."""

@@ -20,7 +20,7 @@ from waggle.engine.linear import Linear
 from waggle.engine.loop import likeliest
 from waggle.engine.offers import Offers, lists
 from waggle.engine.passes import Said
-from waggle.engine.shortage import halved, is_short
+from waggle.engine.shortage import attempted, halved
 from waggle.engine.stores import indices
 
 MOST_LOGITS = 4096
@@ -96,15 +96,10 @@ class Output:
 
     def _replay(self, hidden: Tensor, offered: Tensor) -> Tensor | None:
         """Choose as it was recorded; None where it was not, or there is no room to do so."""
-        if self.graphs is None:
+        graphs = self.graphs
+        if graphs is None:
             return None
-        try:
-            return self.graphs.run(hidden, offered)
-        except RuntimeError as error:
-            if not is_short(error):
-                raise
-        self._relieve()
-        return None
+        return attempted(lambda: graphs.run(hidden, offered), self._relieve)
 
     def few(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Multiply only the offered rows of the output matrix."""

@@ -36,6 +36,17 @@ def is_short(error: BaseException | None) -> bool:
     return False
 
 
+def attempted(work: Callable[[], Tensor | None], relieve: Callable[[], None]) -> Tensor | None:
+    """Do work that another way can do, too; nothing comes of it where memory is short."""
+    try:
+        return work()
+    except RuntimeError as error:
+        if not is_short(error):
+            raise
+    relieve()  # not before: what the failed work held hangs on the error
+    return None
+
+
 def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], None]) -> Tensor:
     """Do work on rows at once, or in parts where that does not fit.
 
@@ -47,14 +58,12 @@ def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], N
     Raises:
         RuntimeError: where a single row does not fit (mostly torch.OutOfMemoryError).
     """
-    try:
-        return work(slice(rows.start, rows.stop))
-    except RuntimeError as error:
-        if not is_short(error):
-            raise
-    relieve()  # not before: what the failed work held hangs on the error
+    whole = slice(rows.start, rows.stop)
+    found = attempted(lambda: work(whole), relieve)
+    if found is not None:
+        return found
     if len(rows) == 1:
-        return work(slice(rows.start, rows.stop))
+        return work(whole)
     middle = len(rows) // 2
     return torch.cat([halved(work, part, relieve) for part in (rows[:middle], rows[middle:])])
 

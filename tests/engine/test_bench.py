@@ -12,6 +12,7 @@ from waggle.engine import workload
 from waggle.engine.bench import bench
 from waggle.engine.bench_host import bench_host, host_lines
 from waggle.engine.bench_report import lines
+from waggle.engine.form_making import measured
 from waggle.engine.nano import byte_tokenizer
 
 
@@ -59,8 +60,8 @@ def test_the_workload_is_seeded_and_fits() -> None:
     tokenizer: Any = byte_tokenizer(workload.texts(60), 1024)
     assert [t.tail for t in workload.tasks(4, 5)] == [t.tail for t in workload.tasks(4, 5)]
     records = workload.fit_records(tokenizer, 300)
-    grammars = [workload.named(t.handles, t.claims) for t in workload.tasks(20, 3)]
-    assert max(grammar.longest() for grammar in grammars) <= workload.LONGEST
+    forms = [workload.decision_grammar(t.handles, t.claims) for t in workload.tasks(20, 3)]
+    assert max(measured(form, {}) for form in forms) <= workload.LONGEST
     lengths = [len(workload.encode(tokenizer, t.tail)) for t in workload.tasks(20, records)]
     assert 240 < sum(lengths) / len(lengths) < 360
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waggle.core.errors import ConfigError
-from waggle.core.forms import IntRange, Text
+from waggle.core.forms import IntRange, Literal, Text
 from waggle.engine.constraint import Constraint
-from waggle.engine.form_making import chain, choice
+from waggle.engine.form_making import chain, choice, measured
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.nano import byte_tokenizer
 from waggle.engine.states import State
@@ -60,7 +60,7 @@ def test_labels_reach_to_the_next_choice() -> None:
 def test_text_outside_ascii_is_escaped_as_json_does() -> None:
     grammar = Grammar.of('"caf\u00e9"')
     assert language(grammar) == {'"caf\\u00e9"'}
-    assert grammar.longest() == len('"caf\\u00e9"')
+    assert measured(Literal('"caf\u00e9"'), {}) == len('"caf\\u00e9"')
 
 
 def test_a_free_text_stands_for_what_is_offered_beside_it() -> None:

@@ -134,7 +134,7 @@ class Engine:
     def _queue(self, prompts: Sequence[Prompt], ticket: Ticket) -> None:
         """Let prompts wait as rows; nobody else holds these, so each goes when it is answered."""
         pace = self._pace
-        foretold = any(p.draft and p.grammar is not None for p in prompts) and self._foretold()
+        foretold = self._foretold(prompts)
         # A GPU runs the few tokens in no time, and its host has none to look for them.
         if self.reuse_prefix and not self.backend.asynchronous:
             prompts = self._beginnings.stretched(prompts)
@@ -142,11 +142,13 @@ class Engine:
         flights.relate(rows)
         self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
 
-    def _foretold(self) -> bool:
-        """Whether constrained answers are tried as they came with their prompts.
+    def _foretold(self, prompts: Sequence[Prompt]) -> bool:
+        """Whether constrained answers are tried as they came with prompts, if any did.
 
         Not where they do not pay, if other processes can find them; those are begun then.
         """
+        if not any(prompt.draft and prompt.grammar is not None for prompt in prompts):
+            return False
         pays = self.backend.foretells(self._rows, self._trial.effort)
         self.walkers.wanted = self.walkers.wanted or not pays
         return self.expects and (pays or not self.walkers.ready)
@@ -198,7 +200,7 @@ class Engine:
 
     def _renewed(self, row: Row) -> Row:
         """Return a row as it was before its first pass: it will say the same."""
-        fresh = self._row(row.prompt, self._pace, self._foretold())
+        fresh = self._row(row.prompt, self._pace, self._foretold([row.prompt]))
         fresh.family = row.family
         return fresh
 

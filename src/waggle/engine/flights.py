@@ -1,8 +1,9 @@
 """Passes on their way: which rows share one, what is asked of it, and who gets the answers.
 
 Where a device works by itself, rows enter in portions and two flights are in the air: while one is
-computed, the rows of the other are read and sent off again, and those who wait are made ready. Who
-enters when keeps them of one size (see `Seats.admit`): rows that are all here ride together.
+computed, the rows of the other are read and sent off again, and those who wait are made ready.
+Rows that are here at one time ride together, so who enters when says how large each is (see
+`Seats.admit`).
 Sending asks and never waits; only reading what was said does. Invariant: a row is in one flight at
 most, and each row gets what the model said after its own tokens.
 """

@@ -54,13 +54,11 @@ class Grammar:
     such forms behind them, are unfolded for all grammars that are given the same `Common`.
     """
 
-    __slots__ = ("_common", "_form", "_own", "_root", "_size")
+    __slots__ = ("_common", "_form", "_own", "_root")
 
-    def __init__(
-        self, form: GrammarNode, size: int | None = None, common: Common | None = None
-    ) -> None:
-        """Take a form that is known to be sound; its size is measured when it is asked for."""
-        self._form, self._size = form, size
+    def __init__(self, form: GrammarNode, common: Common | None = None) -> None:
+        """Take a form that is known to be sound."""
+        self._form = form
         self._own, self._common = Found(), Found() if common is None else common.found()
         first = None if common is None else self._opened(form)
         self._root = self._rest(form, None, is_common(form)) if first is None else first
@@ -69,7 +67,8 @@ class Grammar:
     def of(form: GrammarNode | str) -> Grammar:
         """Check a form and return its language."""
         root = as_form(form)
-        return Grammar(root, measured(root, {}))
+        measured(root, {})  # refuses bad forms
+        return Grammar(root)
 
     @staticmethod
     def of_strings(texts: Iterable[str]) -> Grammar:
@@ -78,12 +77,6 @@ class Grammar:
         if not words:
             raise ConfigError("a grammar needs at least one admissible string; give it one")
         return Grammar.of(radix(words, {}))
-
-    def longest(self) -> int:
-        """Return the length in bytes of the longest admissible string."""
-        if self._size is None:
-            self._size = measured(self._form, {})
-        return self._size
 
     def start(self) -> State:
         """Return the state before the first byte."""

@@ -155,8 +155,3 @@ def lying(values: Tensor, device: torch.device) -> Tensor:
     From any other memory a GPU is waited for until all it was given before is done.
     """
     return values.pin_memory() if device.type == "cuda" else values
-
-
-def sent(values: Tensor, device: torch.device) -> Tensor:
-    """Return values on a device, without waiting for it."""
-    return lying(values, device).to(device, non_blocking=True)

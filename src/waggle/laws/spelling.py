@@ -19,5 +19,4 @@ def view_grammar(view: View, common: Common | None = None) -> Grammar:
         view: whose records.
         common: what the grammars of that engine have in common, so that this one begins with it.
     """
-    # Sound as it is made, and drafts never ask for its size, which takes as long as the making.
-    return Grammar(grammar(view), common=common)
+    return Grammar(grammar(view), common)  # sound as it is made

@@ -18,9 +18,11 @@ from waggle.core.decode import parse
 from waggle.core.order import canonical
 from waggle.core.protocols import Law, Request
 from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Decision, View
-from waggle.corpus import made
-from waggle.engine.weights import pick_device
-from waggle.laws import expert_generic, shipped, stances
+from waggle.corpus.views import made
+from waggle.laws import shipped
+from waggle.laws.expert import generic as expert_generic
+from waggle.laws.expert import stances
+from waggle.models.weights import pick_device
 
 BATCH = 64
 APART = 5

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from waggle.engine.nano import random_llama
+from waggle.models.nano import random_llama
 
 
 def save_backbone(folder: Path, tokenizer: Any) -> Path:

@@ -22,7 +22,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     "law": {
         "adapted": "waggle.laws.local:adapted",
         "chat": "waggle.laws.chat:ChatLaw",
-        "expert": "waggle.laws.expert:Expert",
+        "expert": "waggle.laws.expert.law:Expert",
         "fixedswarm": "waggle.baselines.matched:FixedSwarm",
         "first-listed": "waggle.laws.ports:FirstListed",
         "heuristic": "waggle.laws.heuristic:Heuristic",

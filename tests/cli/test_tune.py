@@ -11,10 +11,10 @@ import pytest
 from tests.backbones import save_backbone
 from tests.cli.conftest import Command, refused
 from waggle.corpus.store import Store
-from waggle.engine.nano import nano_tokenizer
-from waggle.scd import search
-from waggle.scd.checkpoint import TrainError
-from waggle.scd.search import Candidate
+from waggle.models.nano import nano_tokenizer
+from waggle.scd.run import search
+from waggle.scd.run.search import Candidate
+from waggle.scd.train.checkpoint import TrainError
 
 ROOT = Path(__file__).parents[2]
 SMALL = """

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from waggle.corpus import besides, goals, vocabulary
-from waggle.corpus.draw import Draw
-from waggle.laws import stances
+from waggle.corpus.views import besides, goals
+from waggle.corpus.views import words as vocabulary
+from waggle.corpus.views.rng import Draw
+from waggle.laws.expert import stances
 
 COUNT = 2000
 SELDOM = 0.02

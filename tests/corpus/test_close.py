@@ -8,13 +8,14 @@ from waggle.core.admit import violations
 from waggle.core.canon import check_view, encode_view
 from waggle.core.schema import MAX_TTL, View
 from waggle.core.seeds import Split
-from waggle.corpus import harvest, made
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import Shape, made_up_contract, made_up_frame
+from waggle.corpus import harvest
 from waggle.corpus.settings import HarvestSettings
-from waggle.corpus.situations import SITUATIONS
+from waggle.corpus.views import made
+from waggle.corpus.views.frames import Shape, made_up_contract, made_up_frame
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import SITUATIONS
 from waggle.laws import moves
-from waggle.laws.expert import rules
+from waggle.laws.expert.law import rules
 
 PLAIN = HarvestSettings(tasks=("silo/I-05", "silo/II-16"), native=200, synthetic=100, n=(8,))
 MORE = PLAIN.model_copy(update={"close": 700, "ports": 1200})

@@ -17,10 +17,10 @@ from waggle.core.seeds import Split
 from waggle.corpus import curriculum, transitions
 from waggle.corpus.curriculum import Curriculum, assign
 from waggle.corpus.datasheet import datasheet
-from waggle.corpus.native import TRANSFER, play, training_tasks
 from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import CorpusError, Store
 from waggle.corpus.teacher import label, make_teacher
+from waggle.corpus.views.native import TRANSFER, play, training_tasks
 
 SMALL = CorpusSettings(
     tasks=("beacon",), bundles=3, validation=2, test=1, native=6, n=(6,), rounds=6

@@ -16,12 +16,16 @@ from waggle.core.canon import check_view, encode_view
 from waggle.core.protocols import Case, Request
 from waggle.core.schema import MAX_TTL, WAIT, Decision, View
 from waggle.core.seeds import Split
-from waggle.corpus import disguise, harvest, linked, made, vocabulary
+from waggle.corpus import harvest
 from waggle.corpus.curriculum import Curriculum
-from waggle.corpus.draw import Draw
-from waggle.corpus.native import TRAINING, TRANSFER, open_case, training_tasks
 from waggle.corpus.settings import CorpusSettings, HarvestSettings
-from waggle.laws import expert_generic, stances
+from waggle.corpus.views import disguised as disguise
+from waggle.corpus.views import linked, made
+from waggle.corpus.views import words as vocabulary
+from waggle.corpus.views.native import TRAINING, TRANSFER, open_case, training_tasks
+from waggle.corpus.views.rng import Draw
+from waggle.laws.expert import generic as expert_generic
+from waggle.laws.expert import stances
 
 COMMON = frozenset(("that", "your", "with", "must", "then", "first", "only", "each", "every"))
 """Words of every English text; they belong to no task."""

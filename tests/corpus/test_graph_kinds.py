@@ -13,11 +13,13 @@ from waggle.core.canon import check_view, encode_view
 from waggle.core.order import canonical
 from waggle.core.protocols import Case
 from waggle.core.schema import MAX_TTL, WAIT, View
-from waggle.corpus import goals, harvest, made
-from waggle.corpus.draw import Draw
-from waggle.corpus.native import open_case
+from waggle.corpus import harvest
 from waggle.corpus.settings import HarvestSettings
-from waggle.laws import expert_generic, stances
+from waggle.corpus.views import goals, made
+from waggle.corpus.views.native import open_case
+from waggle.corpus.views.rng import Draw
+from waggle.laws.expert import generic as expert_generic
+from waggle.laws.expert import stances
 
 NEW = ("eased", "relays", "agreed")
 PLAIN = HarvestSettings(tasks=("silo/I-05",), native=100, poised=300, n=(8,))

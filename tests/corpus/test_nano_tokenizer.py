@@ -15,15 +15,15 @@ from waggle.core.canon import encode_decision
 from waggle.core.order import canonical
 from waggle.core.protocols import Case, Request
 from waggle.core.schema import Decision, View
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import made_up_frame
-from waggle.corpus.native import open_case
-from waggle.corpus.situations import SITUATIONS, make
 from waggle.corpus.specimens import Listening
+from waggle.corpus.views.frames import made_up_frame
+from waggle.corpus.views.native import open_case
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import SITUATIONS, make
 from waggle.engine.constraint import Constraint
-from waggle.engine.nano import nano_tokenizer
 from waggle.engine.vocabulary import Vocabulary
 from waggle.laws.spelling import view_grammar
+from waggle.models.nano import nano_tokenizer
 from waggle.runtime.sync import Engine
 
 

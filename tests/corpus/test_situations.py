@@ -13,11 +13,11 @@ from waggle.core.modes import Mode, mode
 from waggle.core.orbit import stabiliser_trivial
 from waggle.core.protocols import Case
 from waggle.core.schema import MAX_TRACES, View
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import made_up_frame, native_frame
-from waggle.corpus.situations import SITUATIONS, make
-from waggle.laws.expert import rules
-from waggle.laws.expert_generic import decide
+from waggle.corpus.views.frames import made_up_frame, native_frame
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import SITUATIONS, make
+from waggle.laws.expert.generic import decide
+from waggle.laws.expert.law import rules
 from waggle.plugins import get_law
 from waggle.runtime.replay import view_of
 from waggle.substrates.silo.adapter import Silo

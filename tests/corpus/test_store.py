@@ -12,10 +12,10 @@ import pytest
 from waggle.core.canon import encode_view
 from waggle.core.schema import Decision
 from waggle.corpus import store as stores
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import made_up_frame
-from waggle.corpus.situations import make
 from waggle.corpus.store import CorpusError, Example, Store
+from waggle.corpus.views.frames import made_up_frame
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import make
 
 
 def examples(count: int) -> list[Example]:

@@ -12,7 +12,7 @@ import torch
 from waggle.core.forms import IntRange
 from waggle.engine.form_making import chain, choice
 from waggle.engine.grammar import Grammar
-from waggle.engine.nano import tiny_random
+from waggle.models.nano import tiny_random
 
 
 @pytest.fixture(scope="session", autouse=True)

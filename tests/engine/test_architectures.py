@@ -10,10 +10,10 @@ import transformers
 from waggle.engine.backend import LeanBackend
 from waggle.engine.engine import Engine
 from waggle.engine.grammar import Grammar
-from waggle.engine.nano import byte_tokenizer
 from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Prompt
-from waggle.engine.weights import load
+from waggle.models.nano import byte_tokenizer
+from waggle.models.weights import load
 
 SMALL = {
     "vocab_size": 259,
@@ -98,7 +98,7 @@ def test_constrained_decoding_works_on_the_fallback() -> None:
 
 def test_an_adapter_merged_or_kept_gives_the_same_answers(tiny: Any, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
-    from waggle.engine.nano import tiny_random
+    from waggle.models.nano import tiny_random
 
     config = peft.LoraConfig(r=4, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM")
     adapted = peft.get_peft_model(tiny_random()[0], config)

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from waggle import shipped
-from waggle.engine.bare import open_bare
 from waggle.engine.decoder import Decoder
 from waggle.engine.engine import Engine
 from waggle.engine.request import Prompt
-from waggle.engine.weights import load, load_to_decode
+from waggle.models.bare import open_bare
+from waggle.models.weights import load, load_to_decode
 
 TURNS = [
     {"role": "system", "content": "You are one node."},

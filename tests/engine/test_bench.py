@@ -13,7 +13,7 @@ from waggle.engine.bench import bench
 from waggle.engine.bench_host import bench_host, host_lines
 from waggle.engine.bench_report import lines
 from waggle.engine.form_making import measured
-from waggle.engine.nano import byte_tokenizer
+from waggle.models.nano import byte_tokenizer
 
 
 def test_the_bench_compares_equal_work() -> None:
@@ -70,7 +70,7 @@ def test_the_bench_runs_without_the_rest_of_waggle() -> None:
     """On a bare GPU machine only torch and transformers are there."""
     blocked = "import sys\nfor name in ('msgspec', 'pydantic', 'cyclopts', 'rich', 'networkx'):\n"
     blocked += "    sys.modules[name] = None\nimport waggle.engine.bench\n"
-    blocked += "import waggle.engine.shapes, waggle.engine.weights\n"
+    blocked += "import waggle.models.shapes, waggle.models.weights\n"
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-500:]
 
@@ -79,9 +79,9 @@ def test_the_bench_runs_without_the_rest_of_waggle() -> None:
 def test_shaped_models_run_like_any_other(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from waggle.engine import shapes
     from waggle.engine.engine import Engine
     from waggle.engine.request import Prompt
+    from waggle.models import shapes
 
     sizes = {
         "vocab_size": 2100, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,

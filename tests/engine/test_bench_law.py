@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from waggle import shipped
-from waggle.cli import bench_engine, bench_views
-from waggle.engine import weights
+from waggle.cli.bench import engine as bench_engine
+from waggle.cli.bench import views as bench_views
 from waggle.engine.bench_host import bench_asks
 from waggle.laws.origin import Origin
+from waggle.models import weights
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from waggle.engine import workload
 from waggle.engine.constraint import Constraint
 from waggle.engine.engine import Engine
 from waggle.engine.grammar import Grammar
-from waggle.engine.nano import byte_tokenizer, random_llama
 from waggle.engine.request import Prompt
 from waggle.engine.vocabulary import Vocabulary
+from waggle.models.nano import byte_tokenizer, random_llama
 
 PREFIX = "Answer with one JSON record. " * 4
 

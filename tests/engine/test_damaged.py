@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.engine.bare import open_bare
-from waggle.engine.weights import load_to_decode
+from waggle.models.bare import open_bare
+from waggle.models.weights import load_to_decode
 
 
 def say(folder: Path, **changes: Any) -> None:

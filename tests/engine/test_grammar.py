@@ -11,9 +11,9 @@ from waggle.core.forms import IntRange, Literal, Text
 from waggle.engine.constraint import Constraint
 from waggle.engine.form_making import chain, choice, measured
 from waggle.engine.grammar import Common, Grammar
-from waggle.engine.nano import byte_tokenizer
 from waggle.engine.states import State
 from waggle.engine.vocabulary import Vocabulary
+from waggle.models.nano import byte_tokenizer
 
 WORDS = st.lists(st.text(alphabet='ab{"1,', min_size=0, max_size=6), min_size=1, max_size=12)
 

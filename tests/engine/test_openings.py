@@ -14,10 +14,10 @@ from waggle.core.schema import View
 from waggle.engine.constraint import Constraint
 from waggle.engine.form_making import choice
 from waggle.engine.grammar import Common, Grammar
-from waggle.engine.nano import byte_tokenizer
 from waggle.engine.states import State
 from waggle.engine.vocabulary import Vocabulary
 from waggle.laws.spelling import view_grammar
+from waggle.models.nano import byte_tokenizer
 
 END = -1
 HEAD, LEADS = Literal('{"act":'), (Literal('["ASK","say":"'), Literal('("ASK","say":"'))

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from waggle.core.errors import ConfigError
-from waggle.engine import sharing, weights
+from waggle.engine import sharing
 from waggle.engine.stores import memory_limit
+from waggle.models import weights
 
 TOTAL = 100 << 30
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from waggle.engine.nano import nano_tokenizer
 from waggle.engine.vocabulary import Vocabulary
+from waggle.models.nano import nano_tokenizer
 
 ANSWER = '{"task_action":"WAIT , now","response":null}<|im_end|>'
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.engine import catalog, weights, wheels
-from waggle.engine.catalog import Source, Wheel
+from waggle.models import catalog, weights, wheels
+from waggle.models.catalog import Source, Wheel
 
 
 @pytest.fixture

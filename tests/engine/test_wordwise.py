@@ -8,9 +8,9 @@ import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from waggle.engine import workload
-from waggle.engine.nano import SPECIAL, byte_tokenizer, nano_tokenizer
 from waggle.engine.vocabulary import Vocabulary
 from waggle.engine.wordwise import SAMPLE, Words, Wordwise
+from waggle.models.nano import SPECIAL, byte_tokenizer, nano_tokenizer
 
 PARTS = (
     '{"task_action":"', '","response":', 'null,"deposits":[', '{"channel":"h', "3x", "z9ab", '"',

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from waggle import plugins, shipped
-from waggle.engine import weights
 from waggle.laws import digest as digests
 from waggle.laws.digest import DIGITS, digest, look
 from waggle.laws.local import LocalLaw
 from waggle.laws.shipped import of_folder
+from waggle.models import weights
 
 FILES = {
     "model.safetensors": "weights", "config.json": "{}", "tokenizer.json": "{}",

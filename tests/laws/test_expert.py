@@ -10,7 +10,8 @@ from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.protocols import Case
 from waggle.core.schema import Commitment, Evidence, Trace
-from waggle.laws import expert, expert_generic
+from waggle.laws.expert import generic as expert_generic
+from waggle.laws.expert import law as expert
 from waggle.testing.episodes import play
 
 HELD = Commitment("za", 4)

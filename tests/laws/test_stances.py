@@ -17,7 +17,8 @@ from waggle.core.schema import (
     Trace,
     View,
 )
-from waggle.laws import expert_generic, stances
+from waggle.laws.expert import generic as expert_generic
+from waggle.laws.expert import stances
 
 
 def view(actions: tuple[str, ...], own: tuple[str, int], *contacts: tuple[str, int] | None,

@@ -18,12 +18,12 @@ from tests.backbones import save_backbone
 from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
-from waggle.engine import adapters
-from waggle.engine.nano import nano_tokenizer
 from waggle.laws.local import DEFAULT, LocalLaw
 from waggle.laws.origin import MAX_BYTES
-from waggle.scd import factors
+from waggle.models import adapters
+from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation
+from waggle.scd.ship import factors
 
 OPTIONS = {"device": "cpu", "dtype": "float32"}
 

@@ -17,10 +17,10 @@ from waggle.core.decode import parse
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.core.templates import contains
-from waggle.engine.nano import tiny_random
 from waggle.laws.dialogue import Dialogue
 from waggle.laws.local import LocalLaw
 from waggle.laws.spelling import view_grammar
+from waggle.models.nano import tiny_random
 
 TASKS = ("beacon", "silo/III-26", "agentsnet/coloring", "swarmbench/pursuit")
 

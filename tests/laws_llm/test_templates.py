@@ -19,11 +19,11 @@ from waggle.core.canon import encode_decision
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.core.schema import View, private_decision
-from waggle.engine import weights
-from waggle.engine.nano import CHAT_TEMPLATE, byte_tokenizer, random_llama
 from waggle.laws.dialogue import Dialogue
-from waggle.scd.forward import run
-from waggle.scd.tokens import Coder, end_of_turn
+from waggle.models import weights
+from waggle.models.nano import CHAT_TEMPLATE, byte_tokenizer, random_llama
+from waggle.scd.data.tokens import Coder, end_of_turn
+from waggle.scd.forward.forward import run
 
 
 class Template(NamedTuple):
@@ -144,7 +144,7 @@ def test_only_the_tokens_of_the_answer_carry_loss(name: str, beacon_views: list[
         tokenizer, 0, 0.1, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=8192,
     )  # fmt: skip
-    from waggle.scd import packing
+    from waggle.scd.forward import packing
 
     packing.install(model)
     view = beacon_views[0]

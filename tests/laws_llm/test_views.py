@@ -13,10 +13,10 @@ from waggle.core.decode import parse
 from waggle.core.protocols import Request
 from waggle.core.schema import Decision, View
 from waggle.engine.constraint import Constraint
-from waggle.engine.nano import tiny_random
 from waggle.engine.vocabulary import Vocabulary
 from waggle.laws.local import LocalLaw
 from waggle.laws.spelling import view_grammar
+from waggle.models.nano import tiny_random
 
 TASKS = (
     "silo/I-01", "silo/II-15", "silo/III-26",

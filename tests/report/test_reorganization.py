@@ -14,9 +14,10 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import plan
 from waggle.evaluate.plan import Cell, Recipe, cells
 from waggle.evaluate.rows import Row
-from waggle.report import catalog, reading, reorganization_figures, settings, story
-from waggle.report import reorganization as tables
-from waggle.report import reorganization_runtime as runtime
+from waggle.report import catalog, reading
+from waggle.report.reorganization import figures as reorganization_figures
+from waggle.report.reorganization import runtime, settings, tables
+from waggle.report.reorganization import trajectory as story
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "reorganization"
 METHODS: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import Store
 from waggle.corpus.teacher import label, make_teacher
 from waggle.corpus.transitions import write
-from waggle.engine.nano import nano_tokenizer
+from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne, StageTwo
 
 
@@ -47,7 +47,9 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> ForkServerContext:
     to be pickled. Processes that begin with nothing are in tests/test_crew.py.
     """
     context = get_context("forkserver")
-    context.set_forkserver_preload(["peft", "waggle.scd.stages", "waggle.scd.findings"])
+    context.set_forkserver_preload(
+        ["peft", "waggle.scd.run.stages", "waggle.scd.diagnose.findings"]
+    )
     monkeypatch.setattr("waggle.crew.get_context", lambda _kind: context)
     return context
 

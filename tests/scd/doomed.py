@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from waggle.scd.factorial import Cell
+from waggle.scd.run.factorial import Cell
 
 
 def unprepared(_threads: int) -> None:

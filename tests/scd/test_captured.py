@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from waggle.scd import captured, flats
-from waggle.scd.captured import Captured, shape, tensors
-from waggle.scd.checkpoint import TrainError
-from waggle.scd.flat import Flat
-from waggle.scd.sprint import Sprint
+from waggle.scd.data import flats
+from waggle.scd.forward.flat import Flat
+from waggle.scd.train import cuda_graph as captured
+from waggle.scd.train.checkpoint import TrainError
+from waggle.scd.train.cuda_graph import Captured, shape, tensors
+from waggle.scd.train.sprint import Sprint
 
 
 class Again:

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from waggle.scd.config import StageOne, StageTwo
-from waggle.scd.descent import Changing, Descent
 from waggle.scd.heads import Heads
-from waggle.scd.processes import Processes
+from waggle.scd.train.distributed import Processes
+from waggle.scd.train.optimizer import Changing, Descent
 
 STAGE = StageOne(updates=10, rate=0.5, rate_warm_up=4)
 

@@ -16,19 +16,20 @@ from waggle.core.errors import ConfigError, WaggleError
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import Store
 from waggle.corpus.transitions import write
-from waggle.engine.nano import nano_tokenizer
 from waggle.evaluate.factorial import read_arms, structural
 from waggle.laws.shipped import of_folder
+from waggle.models.nano import nano_tokenizer
 from waggle.plugins import get_law
-from waggle.scd import factorial, probe
 from waggle.scd.bench import bench_stage
 from waggle.scd.config import ARMS, Adaptation, Recipe, Run, StageOne, StageTwo
-from waggle.scd.data import encode_moves
-from waggle.scd.prepare import Prepared
-from waggle.scd.stages import Stages
-from waggle.scd.team import hired, run_all
-from waggle.scd.tokens import Coder
-from waggle.scd.trainer import Trainer
+from waggle.scd.data.prepare import Prepared
+from waggle.scd.data.records import encode_moves
+from waggle.scd.data.tokens import Coder
+from waggle.scd.diagnose import probe
+from waggle.scd.run import factorial
+from waggle.scd.run.stages import Stages
+from waggle.scd.run.workers import hired, run_all
+from waggle.scd.train.trainer import Trainer
 
 
 @pytest.mark.parametrize("kind", ["full", pytest.param("dense", marks=pytest.mark.slow)])
@@ -112,7 +113,7 @@ def test_an_arm_whose_diagnosis_fails_keeps_what_it_resumes_from(
         return real(self, first, last)
 
     monkeypatch.setattr(Trainer, "steps", steps)
-    monkeypatch.setattr("waggle.scd.findings.diagnose_folder", lambda *_: 1 / 0)
+    monkeypatch.setattr("waggle.scd.diagnose.findings.diagnose_folder", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cell.run()
     assert began == [2] and (cell.result.parent / "checkpoints/update-000004").exists()
@@ -122,7 +123,7 @@ def test_an_arm_whose_diagnosis_fails_keeps_what_it_resumes_from(
 def test_an_arm_that_fails_or_dies_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waggle.scd.team._open", doomed.unprepared)
+    monkeypatch.setattr("waggle.scd.run.workers._open", doomed.unprepared)
     arms = factorial.cells(Recipe(), tmp_path, tmp_path, [0, 1], views=1, native=0)
     planned = [doomed.Doomed(*arm) for arm in arms]
     lost: dict[str, str] = {}

@@ -10,19 +10,20 @@ import torch
 
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
-from waggle.engine.nano import nano_tokenizer
-from waggle.scd import flats as flats_module
-from waggle.scd import reaping, tokenstore
+from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne
-from waggle.scd.descent import rate_factor
-from waggle.scd.flats import Flats
-from waggle.scd.forward import run
+from waggle.scd.data import flats as flats_module
+from waggle.scd.data import harvest as reaping
+from waggle.scd.data import tokenstore
+from waggle.scd.data.flats import Flats
+from waggle.scd.data.speller import Speller, Tokens
+from waggle.scd.data.stored import Stored
+from waggle.scd.data.tokens import Coder
+from waggle.scd.forward.forward import run
 from waggle.scd.model import Student
-from waggle.scd.speller import Speller, Tokens
-from waggle.scd.sprint import nll_of
-from waggle.scd.stages import Stages
-from waggle.scd.stored import Stored
-from waggle.scd.tokens import Coder
+from waggle.scd.run.stages import Stages
+from waggle.scd.train.optimizer import rate_factor
+from waggle.scd.train.sprint import nll_of
 
 SETTINGS = HarvestSettings(
     tasks=("beacon",), native=120, synthetic=200, held_out=8, n=(6,), rounds=6, made_up=50
@@ -166,7 +167,7 @@ def test_a_resumed_sprint_equals_an_uninterrupted_one(backbone: Path, tmp_path: 
     stages = Stages(recipe(backbone), tmp_path / "none", tmp_path / "b", 0)
     stages.warm_start(until=3)
     law = stages.warm_start()
-    from waggle.scd.checkpoint import read_tensors
+    from waggle.scd.train.checkpoint import read_tensors
 
     names = sorted(path.name for path in whole.glob("*.safetensors"))
     assert names and law == tmp_path / "b" / "seed-0" / "warm-start" / "law"

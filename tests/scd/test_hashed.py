@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from waggle.scd import hashed, lean
 from waggle.scd.config import Recipe
-from waggle.scd.flats import laid
+from waggle.scd.data.flats import laid
+from waggle.scd.forward import hashed, lean
 from waggle.scd.model import Student
-from waggle.scd.sprint import nll_of
+from waggle.scd.train.sprint import nll_of
 
 WORDS = torch.randint(-(2**31), 2**31 - 1, (40, 2), dtype=torch.int32,
                       generator=torch.Generator().manual_seed(0))  # fmt: skip
@@ -63,7 +63,7 @@ def test_compiled_adapters_draw_new_masks_from_the_seed_of_their_update(
 
     student = Student(recipe, 0)
     modules = [m for m in student.model.modules() if lean._plain_lora(m)]
-    from waggle.scd.forward import decoder_of
+    from waggle.scd.forward.forward import decoder_of
 
     hashed.install(decoder_of(student.model), modules)
     with torch.no_grad():

@@ -13,20 +13,20 @@ import torch
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.corpus.store import CorpusError, Store
-from waggle.engine.weights import load
 from waggle.laws.digest import digest, look
+from waggle.models.weights import load
 from waggle.plugins import get_law
-from waggle.scd import checkpoint
-from waggle.scd.checkpoint import TrainError, read_tensors
 from waggle.scd.config import Recipe
-from waggle.scd.data import labelled
-from waggle.scd.descent import rate_factor
-from waggle.scd.diagnose import law_of
-from waggle.scd.findings import Findings, diagnose_folder, diagnose_law, load_student
-from waggle.scd.flats import laid
-from waggle.scd.forward import flat_states, output_of
-from waggle.scd.stages import Stages
-from waggle.scd.trainer import Trainer
+from waggle.scd.data.flats import laid
+from waggle.scd.data.records import labelled
+from waggle.scd.diagnose.diagnose import law_of
+from waggle.scd.diagnose.findings import Findings, diagnose_folder, diagnose_law, load_student
+from waggle.scd.forward.forward import flat_states, output_of
+from waggle.scd.run.stages import Stages
+from waggle.scd.train import checkpoint
+from waggle.scd.train.checkpoint import TrainError, read_tensors
+from waggle.scd.train.optimizer import rate_factor
+from waggle.scd.train.trainer import Trainer
 
 
 def changed(recipe: Recipe, **parts: dict[str, object]) -> Recipe:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from waggle.engine.nano import tiny_random
-from waggle.scd import lean
-from waggle.scd.factors import low_rank
+from waggle.models.nano import tiny_random
+from waggle.scd.forward import lean
+from waggle.scd.ship.factors import low_rank
 
 
 def adapted() -> Any:

@@ -10,19 +10,20 @@ import torch
 
 from waggle.core.seeds import derive
 from waggle.corpus.store import CorpusError, Store
-from waggle.engine.nano import nano_tokenizer
-from waggle.scd import flats, rows
-from waggle.scd.checkpoint import read_tensors
+from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Recipe, StageTwo
-from waggle.scd.data import Decisions, Strata, encode_moves, labelled
+from waggle.scd.data import arrays as rows
+from waggle.scd.data import flats
+from waggle.scd.data.lessons import lessons
+from waggle.scd.data.prepare import Prepared
+from waggle.scd.data.records import Decisions, Strata, encode_moves, labelled
+from waggle.scd.data.tokens import Coder
 from waggle.scd.heads import Heads
-from waggle.scd.lessons import lessons
 from waggle.scd.model import Student
-from waggle.scd.passes import Totals, Weights, scd_loss, scd_pass
-from waggle.scd.prepare import Prepared
-from waggle.scd.scenes import cut, passed, scene
-from waggle.scd.stages import Stages
-from waggle.scd.tokens import Coder
+from waggle.scd.run.stages import Stages
+from waggle.scd.train.checkpoint import read_tensors
+from waggle.scd.train.passes import Totals, Weights, scd_loss, scd_pass
+from waggle.scd.train.scenes import cut, passed, scene
 
 STAGE = StageTwo(updates=5, batch=3, transition_batch=4)
 
@@ -65,14 +66,14 @@ def test_batches_are_those_that_the_records_define(
 def test_sets_are_the_same_whatever_the_workers_and_are_made_once(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waggle.scd.prepare.CHUNK", 4)
+    monkeypatch.setattr("waggle.scd.data.prepare.CHUNK", 4)
     found = []
     for name, workers in (("one", 1), ("two", 2)):
         with prepared(tmp_path / name, corpus, workers=workers) as some:
             found.append((some.decisions("train"), some.images(3, 4, 3), some.transitions("test")))
     for one, other in zip(*found, strict=True):
         assert same(one, other)
-    monkeypatch.setattr("waggle.scd.prepare._spell", None)
+    monkeypatch.setattr("waggle.scd.data.prepare._spell", None)
     with prepared(tmp_path / "one", corpus) as some:
         again = some.images(3, 4, 3)
     assert np.array_equal(again.ids, found[0][1].ids)

@@ -10,7 +10,7 @@ import torch
 from waggle.core.summary import FACTORS, Field
 from waggle.scd import losses
 from waggle.scd.config import StageTwo, weights
-from waggle.scd.data import spread
+from waggle.scd.data.records import spread
 from waggle.scd.heads import EMBEDDING, FIELD_WIDTHS, HIDDEN, Heads, OrbitHeads
 
 LN2, LN3 = math.log(2), math.log(3)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from waggle.scd.checkpoint import read_tensors
 from waggle.scd.config import Recipe
-from waggle.scd.stages import Stages
+from waggle.scd.run.stages import Stages
+from waggle.scd.train.checkpoint import read_tensors
 
 
 def member(group: dict[str, str], recipe: Recipe, corpus: Path, out: Path) -> None:

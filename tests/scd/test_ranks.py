@@ -15,9 +15,9 @@ from waggle.cli.main import main
 from waggle.cli.options import make_law
 from waggle.core.errors import ConfigError
 from waggle.scd.config import Adaptation, Recipe
-from waggle.scd.factors import changed, exact, low_rank
-from waggle.scd.ranks import Trained, measure
-from waggle.scd.stages import Stages
+from waggle.scd.run.stages import Stages
+from waggle.scd.ship.factors import changed, exact, low_rank
+from waggle.scd.ship.ranks import Trained, measure
 
 SHAPES = [(20, 20), (12, 30), (30, 12)]
 

@@ -13,14 +13,14 @@ import pytest
 
 from waggle.core.errors import ConfigError, WaggleError
 from waggle.corpus.store import MANIFEST, Store
-from waggle.scd import search
-from waggle.scd.checkpoint import Progress
-from waggle.scd.choosing import advice, at_end, choose
 from waggle.scd.config import Adaptation, Recipe
-from waggle.scd.search import Candidate, candidates
-from waggle.scd.stages import Stages
-from waggle.scd.team import run_all
-from waggle.scd.trainer import Trainer
+from waggle.scd.run import search
+from waggle.scd.run.choosing import advice, at_end, choose
+from waggle.scd.run.search import Candidate, candidates
+from waggle.scd.run.stages import Stages
+from waggle.scd.run.workers import run_all
+from waggle.scd.train.checkpoint import Progress
+from waggle.scd.train.trainer import Trainer
 
 HERE = Path()
 

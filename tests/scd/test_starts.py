@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from waggle.cli.train import train
+from waggle.cli.training.train import train
 from waggle.core.errors import ConfigError
-from waggle.scd import factorial, starts
-from waggle.scd.checkpoint import TrainError
 from waggle.scd.config import Recipe
-from waggle.scd.stages import Stages
+from waggle.scd.run import factorial, starts
+from waggle.scd.run.stages import Stages
+from waggle.scd.train.checkpoint import TrainError
 
 TOML = """
 name = "test"

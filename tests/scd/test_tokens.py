@@ -9,14 +9,14 @@ import torch
 
 from waggle.core.canon import encode_decision
 from waggle.core.schema import Decision
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import made_up_frame
-from waggle.corpus.situations import make
-from waggle.engine.nano import CHAT_TEMPLATE, byte_tokenizer, tiny_random
-from waggle.scd import packing
-from waggle.scd.forward import Encoded, run
-from waggle.scd.packing import lay_out
-from waggle.scd.tokens import Coder, end_of_turn
+from waggle.corpus.views.frames import made_up_frame
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import make
+from waggle.models.nano import CHAT_TEMPLATE, byte_tokenizer, tiny_random
+from waggle.scd.data.tokens import Coder, end_of_turn
+from waggle.scd.forward import packing
+from waggle.scd.forward.forward import Encoded, run
+from waggle.scd.forward.packing import lay_out
 
 LLAMA = (
     "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n"

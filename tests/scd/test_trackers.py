@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.scd import trackers
+from waggle.scd.train import trackers
 
 TOLD = [(0, {"nll": 2.0}), (3, {"nll": 1.0, "validation.nll": 1.5})]
 

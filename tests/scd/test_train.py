@@ -8,8 +8,8 @@ import pytest
 
 from waggle.cli.main import main
 from waggle.scd.config import Recipe, read_recipe
-from waggle.scd.stages import Stages
-from waggle.scd.trainer import Trainer
+from waggle.scd.run.stages import Stages
+from waggle.scd.train.trainer import Trainer
 
 RECIPE = """
 name = "small"

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from waggle.corpus.store import Store
-from waggle.engine.nano import nano_tokenizer
+from waggle.models.nano import nano_tokenizer
 from waggle.scd import model as models
-from waggle.scd import tree as tree_module
-from waggle.scd.chains import chain, grown
 from waggle.scd.config import Adaptation, Recipe, Run, StageTwo
+from waggle.scd.data.arrays import within
+from waggle.scd.data.chains import chain, grown
+from waggle.scd.data.lessons import Lessons, lessons
+from waggle.scd.data.prepare import Prepared
+from waggle.scd.forward import tree as tree_module
+from waggle.scd.forward.tree import Tree
 from waggle.scd.heads import Heads
-from waggle.scd.lessons import Lessons, lessons
 from waggle.scd.model import Student
-from waggle.scd.passes import Totals, Weights, scd_loss, scd_pass
-from waggle.scd.prepare import Prepared
-from waggle.scd.rows import within
-from waggle.scd.scenes import passed, scene
-from waggle.scd.stages import second
-from waggle.scd.trainer import Plan
-from waggle.scd.tree import Tree
+from waggle.scd.run.stages import second
+from waggle.scd.train.passes import Totals, Weights, scd_loss, scd_pass
+from waggle.scd.train.scenes import passed, scene
+from waggle.scd.train.trainer import Plan
 
 SHAPE = {
     "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,

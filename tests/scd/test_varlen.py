@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.scd import flats, varlen
 from waggle.scd.config import Recipe
-from waggle.scd.flat import Flat
-from waggle.scd.forward import decoder_of
+from waggle.scd.data import flats
+from waggle.scd.forward import varlen
+from waggle.scd.forward.flat import Flat
+from waggle.scd.forward.forward import decoder_of
 from waggle.scd.model import Student
-from waggle.scd.sprint import nll_of
+from waggle.scd.train.sprint import nll_of
 
 
 def plain(

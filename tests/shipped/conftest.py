@@ -16,10 +16,10 @@ import torch
 from tests.backbones import save_backbone
 from waggle import shipped
 from waggle.core.prompt import INSTRUCTION, SCHEMA
-from waggle.engine.nano import byte_tokenizer
+from waggle.models.nano import byte_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run
-from waggle.scd.export import export
 from waggle.scd.model import Student
+from waggle.scd.ship.export import export
 
 CARD = {"training seed": 3, "teacher": "expert", "selected update": 7}
 

@@ -6,7 +6,7 @@ import msgspec
 
 from waggle.core.protocols import Case, Decode, Local, Request, Write
 from waggle.core.schema import Decision
-from waggle.laws.expert_silo import decide
+from waggle.laws.expert.silo import decide
 from waggle.runtime.sync import play
 from waggle.substrates.silo.adapter import Silo
 from waggle.substrates.silo.world import SiloWorld

@@ -20,7 +20,7 @@ from waggle.core.schema import (
     View,
 )
 from waggle.evaluate.stats import paired
-from waggle.laws.expert_silo import decide, standing
+from waggle.laws.expert.silo import decide, standing
 from waggle.plugins import get_law
 from waggle.runtime.sync import play
 from waggle.substrates.silo.adapter import Silo

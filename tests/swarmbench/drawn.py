@@ -4,9 +4,9 @@ from typing import TypeVar
 
 import msgspec
 
-from waggle.substrates.swarmbench.config import LETTERS, Task, WorldConfig
-from waggle.substrates.swarmbench.stored import Initial, StoredBodies, level_of_state
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.sim.config import LETTERS, Task, WorldConfig
+from waggle.substrates.swarmbench.sim.stored import Initial, StoredBodies, level_of_state
+from waggle.substrates.swarmbench.sim.world import GridWorld
 
 Kind = TypeVar("Kind")
 

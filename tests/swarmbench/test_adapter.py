@@ -10,14 +10,14 @@ from tests.swarmbench.drawn import known
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Act, Case, Local, Write
 from waggle.laws.controls import PrivateOnly
-from waggle.laws.expert import Expert
+from waggle.laws.expert.law import Expert
 from waggle.runtime.sync import play
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.compass import octant
+from waggle.substrates.swarmbench.agent.compass import octant
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.pursuit import Pursuit
-from waggle.substrates.swarmbench.quarry import PursuitSites
-from waggle.substrates.swarmbench.sites import Cue
+from waggle.substrates.swarmbench.sim.pursuit import Pursuit
+from waggle.substrates.swarmbench.tasks.pursuit import PursuitSites
+from waggle.substrates.swarmbench.tasks.sites import Cue
 from waggle.testing.substrate import check_substrate
 
 TASKS = SwarmBench.tasks

@@ -7,7 +7,7 @@ from waggle.plugins import get_law
 from waggle.runtime.sync import play
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.bench import OFFICIAL, SIDES, measure
-from waggle.substrates.swarmbench.config import Task
+from waggle.substrates.swarmbench.sim.config import Task
 
 
 @pytest.mark.parametrize("task", OFFICIAL)

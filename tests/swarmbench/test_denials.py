@@ -6,9 +6,9 @@ from tests.swarmbench.drawn import known
 from tests.swarmbench.test_adapter import NOTHING, opened, seeing
 from waggle.core.protocols import Local, Write
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.pursuit import Pursuit
-from waggle.substrates.swarmbench.quarry import PursuitSites
-from waggle.substrates.swarmbench.sites import Cue
+from waggle.substrates.swarmbench.sim.pursuit import Pursuit
+from waggle.substrates.swarmbench.tasks.pursuit import PursuitSites
+from waggle.substrates.swarmbench.tasks.sites import Cue
 
 
 def vanished(world: SwarmEpisode, writer: int) -> str:

@@ -7,12 +7,12 @@ import pytest
 
 from tests.swarmbench.drawn import known
 from waggle.core.protocols import Act, Case, Local, Write
-from waggle.substrates.swarmbench import crate, ring
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.compass import MOVE_NAMES, octant, sub, walls
+from waggle.substrates.swarmbench.agent.compass import MOVE_NAMES, octant, sub, walls
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.landmark import Landmark
-from waggle.substrates.swarmbench.tasks import Flocking
+from waggle.substrates.swarmbench.sim.rules import Flocking
+from waggle.substrates.swarmbench.tasks import crate, ring
+from waggle.substrates.swarmbench.tasks.landmark import Landmark
 
 NOTHING = Local((), None)
 

@@ -7,12 +7,12 @@ import pytest
 
 from tests.swarmbench.drawn import drawn, known, play
 from waggle.core.errors import WaggleError
-from waggle.substrates.swarmbench.config import TASKS, Task, WorldConfig
-from waggle.substrates.swarmbench.errors import LevelError, StateError
-from waggle.substrates.swarmbench.levels import generate
-from waggle.substrates.swarmbench.pursuit import Pursuit
-from waggle.substrates.swarmbench.stored import Initial, StoredBodies, level_of_state
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.sim.config import TASKS, Task, WorldConfig
+from waggle.substrates.swarmbench.sim.errors import LevelError, StateError
+from waggle.substrates.swarmbench.sim.levels import generate
+from waggle.substrates.swarmbench.sim.pursuit import Pursuit
+from waggle.substrates.swarmbench.sim.stored import Initial, StoredBodies, level_of_state
+from waggle.substrates.swarmbench.sim.world import GridWorld
 
 
 @pytest.mark.parametrize("task", TASKS)

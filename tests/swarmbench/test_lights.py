@@ -9,7 +9,7 @@ from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.runtime import sync
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.lights import BEAT, PATIENCE, Beat, Lights
+from waggle.substrates.swarmbench.tasks.synchronization import BEAT, PATIENCE, Beat, Lights
 
 NOTHING = Local((), None)
 LONG = Case("swarmbench", "synchronization", 16, 10_005)

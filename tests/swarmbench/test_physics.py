@@ -8,10 +8,10 @@ import networkx as nx
 import pytest
 
 from tests.swarmbench.drawn import drawn, known, play
-from waggle.substrates.swarmbench.level import Box
-from waggle.substrates.swarmbench.physics import BOXED, BRACE, FIXED, FREE, IDLE, PUSH, Physics
-from waggle.substrates.swarmbench.pursuit import Pursuit
-from waggle.substrates.swarmbench.tasks import Transport
+from waggle.substrates.swarmbench.sim.level import Box
+from waggle.substrates.swarmbench.sim.physics import BOXED, BRACE, FIXED, FREE, IDLE, PUSH, Physics
+from waggle.substrates.swarmbench.sim.pursuit import Pursuit
+from waggle.substrates.swarmbench.sim.rules import Transport
 
 ROOM = """
 WWWWWWWWWW

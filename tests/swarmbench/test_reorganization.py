@@ -8,7 +8,7 @@ import pytest
 from waggle.core.protocols import Case
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate import shocks
-from waggle.laws.expert import Expert
+from waggle.laws.expert.law import Expert
 from waggle.runtime.recorder import Memory
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine

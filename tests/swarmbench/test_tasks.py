@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from tests.swarmbench.drawn import drawn, known, play
-from waggle.substrates.swarmbench.config import Action, Cell, WorldConfig
-from waggle.substrates.swarmbench.flocking import FlockDistance, outline
-from waggle.substrates.swarmbench.pursuit import Pursuit
-from waggle.substrates.swarmbench.tasks import Flocking
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.sim.config import Action, Cell, WorldConfig
+from waggle.substrates.swarmbench.sim.flocking import FlockDistance, outline
+from waggle.substrates.swarmbench.sim.pursuit import Pursuit
+from waggle.substrates.swarmbench.sim.rules import Flocking
+from waggle.substrates.swarmbench.sim.world import GridWorld
 
 
 def distance_by_definition(agents: Sequence[Cell], target: Sequence[Cell]) -> int | None:

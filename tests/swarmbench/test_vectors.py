@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.substrates.swarmbench.vectors import check_vectors
+from waggle.substrates.swarmbench.sim.vectors import check_vectors
 
 GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "golden" / "swarmbench"
 needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the recorded vectors are not here")

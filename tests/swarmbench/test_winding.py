@@ -6,12 +6,12 @@ import pytest
 
 from waggle.core.protocols import Act, Case, Local
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.config import MOVES
+from waggle.substrates.swarmbench.agent.memory import Memory, Site
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.lanes import Gap, Lanes
-from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.tasks import Foraging
-from waggle.substrates.swarmbench.winding import give_way, lies_at_mouth, take
+from waggle.substrates.swarmbench.sim.config import MOVES
+from waggle.substrates.swarmbench.sim.rules import Foraging
+from waggle.substrates.swarmbench.tasks.lanes import Gap, Lanes
+from waggle.substrates.swarmbench.tasks.winding import give_way, lies_at_mouth, take
 
 NOTHING = Local((), None)
 

@@ -31,55 +31,53 @@ EPILOGUE = "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not po
 
 
 class Command(NamedTuple):
-    """Where a command lives and what the overview says about it."""
+    """Where a command lives below `waggle.cli`, and what the overview says about it."""
 
     target: str
     about: str
 
 
 COMMANDS = {
-    "demo": Command("waggle.cli.demo:demo", "Watch a shipped law organise a swarm."),
-    "run": Command("waggle.cli.run:run", "Run one episode and keep its record."),
-    "list": Command("waggle.cli.listing:show", "List substrates, tasks, laws and metrics."),
-    "eval": Command("waggle.cli.evaluate:evaluate", "Run a recipe: many episodes, resumable."),
-    "report": Command("waggle.cli.evaluate:report", "Tables of a run, from its rows alone."),
-    "archive": Command("waggle.cli.archive:archive", "Pack the rows of a run for a repository."),
-    "corpus build": Command("waggle.cli.corpus:build", "Generate the views of a corpus."),
-    "corpus label": Command("waggle.cli.corpus:label", "Label a corpus with a teacher."),
-    "corpus transitions": Command("waggle.cli.corpus:transitions", "Collect transitions."),
-    "corpus tokenizer": Command("waggle.cli.corpus:tokenizer", "Train the tokenizer of nano."),
-    "corpus stats": Command("waggle.cli.corpus:stats", "Print the datasheet of a corpus."),
-    "train": Command("waggle.cli.train:train", "Train a law by a recipe."),
-    "tune": Command("waggle.cli.tune:tune", "Choose the learning rate and rank of a recipe."),
-    "diagnose": Command("waggle.cli.diagnose:diagnose", "Measure a law on held-out data."),
-    "replay": Command("waggle.cli.replay:replay", "Recompute a record and compare."),
-    "doctor": Command("waggle.cli.doctor:doctor", "Examine the installation."),
-    "law ranks": Command("waggle.cli.shipping:ranks", "Measure how large an adapter must be."),
-    "law pack": Command("waggle.cli.shipping:pack", "Make a trained law shippable."),
-    "law card": Command("waggle.cli.shipping:card", "Write the model card of a shippable law."),
-    "models fetch": Command("waggle.cli.models:fetch", "Make a model ready on this machine."),
-    "models list": Command("waggle.cli.models:show", "List named models and the laws that ship."),
-    "models path": Command("waggle.cli.models:path", "Print the folder of a model."),
-    "serve": Command("waggle.cli.serve:serve", "Offer a law as an OpenAI-compatible server."),
-    "check substrate": Command("waggle.cli.check:substrate", "Prove that a substrate is sound."),
-    "check law": Command("waggle.cli.check:law", "Prove that a law is sound."),
-    "check record": Command("waggle.cli.check:record", "Check that a record file is whole."),
-    "check rows": Command("waggle.cli.recheck:rows", "Play some rows of rules again."),
-    "check vectors": Command("waggle.cli.vectors:vectors", "Compare with recorded vectors."),
-    "check graphs": Command("waggle.cli.vectors:graphs", "Check AgentsNet graph files."),
-    "bound silo": Command("waggle.cli.bound:silo", "What information flow allows on Silo."),
+    "demo": Command("play.demo:demo", "Watch a shipped law organise a swarm."),
+    "run": Command("play.run:run", "Run one episode and keep its record."),
+    "list": Command("listing:show", "List substrates, tasks, laws and metrics."),
+    "eval": Command("measure.evaluate:evaluate", "Run a recipe: many episodes, resumable."),
+    "report": Command("measure.evaluate:report", "Tables of a run, from its rows alone."),
+    "archive": Command("measure.archive:archive", "Pack the rows of a run for a repository."),
+    "corpus build": Command("training.corpus:build", "Generate the views of a corpus."),
+    "corpus label": Command("training.corpus:label", "Label a corpus with a teacher."),
+    "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),
+    "corpus tokenizer": Command("training.corpus:tokenizer", "Train the tokenizer of nano."),
+    "corpus stats": Command("training.corpus:stats", "Print the datasheet of a corpus."),
+    "train": Command("training.train:train", "Train a law by a recipe."),
+    "tune": Command("training.tune:tune", "Choose the learning rate and rank of a recipe."),
+    "diagnose": Command("training.diagnose:diagnose", "Measure a law on held-out data."),
+    "replay": Command("play.replay:replay", "Recompute a record and compare."),
+    "doctor": Command("doctor:doctor", "Examine the installation."),
+    "law ranks": Command("training.shipping:ranks", "Measure how large an adapter must be."),
+    "law pack": Command("training.shipping:pack", "Make a trained law shippable."),
+    "law card": Command("training.shipping:card", "Write the model card of a shippable law."),
+    "models fetch": Command("models:fetch", "Make a model ready on this machine."),
+    "models list": Command("models:show", "List named models and the laws that ship."),
+    "models path": Command("models:path", "Print the folder of a model."),
+    "serve": Command("play.serve:serve", "Offer a law as an OpenAI-compatible server."),
+    "check substrate": Command("measure.check:substrate", "Prove that a substrate is sound."),
+    "check law": Command("measure.check:law", "Prove that a law is sound."),
+    "check record": Command("measure.check:record", "Check that a record file is whole."),
+    "check rows": Command("measure.recheck:rows", "Play some rows of rules again."),
+    "check vectors": Command("measure.vectors:vectors", "Compare with recorded vectors."),
+    "check graphs": Command("measure.vectors:graphs", "Check AgentsNet graph files."),
+    "bound silo": Command("measure.bound:silo", "What information flow allows on Silo."),
     "bound swarmbench": Command(
-        "waggle.cli.bound:swarmbench", "What free telling brings on SwarmBench."
+        "measure.bound:swarmbench", "What free telling brings on SwarmBench."
     ),
-    "bench runtime": Command("waggle.cli.bench:runtime", "Cost of the runtime per local update."),
-    "bench silo": Command("waggle.cli.bench:silo", "Seconds of a whole Silo episode."),
+    "bench runtime": Command("bench.bench:runtime", "Cost of the runtime per local update."),
+    "bench silo": Command("bench.bench:silo", "Seconds of a whole Silo episode."),
     "bench swarmbench": Command(
-        "waggle.cli.bench_swarmbench:swarmbench", "Rounds per second of the SwarmBench worlds."
+        "bench.swarmbench:swarmbench", "Rounds per second of the SwarmBench worlds."
     ),
-    "bench train": Command("waggle.cli.bench_train:train", "Cost of an update of training."),
-    "bench engine": Command(
-        "waggle.cli.bench_engine:engine", "Decisions per second of the LLM engine."
-    ),
+    "bench train": Command("bench.train:train", "Cost of an update of training."),
+    "bench engine": Command("bench.engine:engine", "Decisions per second of the LLM engine."),
 }
 GROUPS = {
     "corpus": "Make what a law is trained on.",
@@ -114,7 +112,7 @@ def build(tokens: Sequence[str] = ()) -> App:
         group, _, last = name.rpartition(" ")
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
-        target = _run(tokens) if called and name == "run" else command.target
+        target = _run(tokens) if called and name == "run" else f"waggle.cli.{command.target}"
         (groups[group] if group else app).command(target, name=last, help=about)
     for group_app in groups.values():
         app.command(group_app)
@@ -150,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(tokens: Sequence[str]) -> Callable[..., int]:
     """Return `run` with the options of the substrates that the command line is about."""
-    from waggle.cli.run import command
+    from waggle.cli.play.run import command
 
     return command(tokens)
 

@@ -18,7 +18,7 @@ def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False)
         name: A name of `waggle models list`, or a Hugging Face id.
         accept_terms: Accept the model's licence terms, where it has such.
     """
-    from waggle.engine import weights
+    from waggle.models import weights
 
     console.say(str(weights.fetch(name, accept_terms, console.note)))
 
@@ -29,7 +29,7 @@ def show(*, json: Flag = False) -> None:
     Args:
         json: Print one JSON object instead of text.
     """
-    from waggle.engine import weights
+    from waggle.models import weights
 
     found = weights.listing()
     if json:
@@ -73,7 +73,7 @@ def _law(name: str) -> dict[str, str]:
 
 def _readiness(kind: str, backbone: str) -> str:
     """A whole model is ready as it is; an adapter once its backbone has been fetched."""
-    from waggle.engine import weights
+    from waggle.models import weights
 
     ready = {source.name for source, here in weights.listing() if here}
     return "yes" if kind == "full" or backbone in ready else "after fetch"
@@ -87,7 +87,7 @@ def path(name: str, /, *, law: Flag = False) -> None:
         law: Take the name for a law that ships: `nano` is a backbone as well, before training.
     """
     from waggle import shipped
-    from waggle.engine import catalog, weights
+    from waggle.models import catalog, weights
 
     if law or (name in shipped.NAMES and name not in catalog.SOURCES):
         place = shipped.folder(name)

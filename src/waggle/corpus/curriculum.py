@@ -19,13 +19,13 @@ from waggle.core.canon import check_view, decode_view, encode_view
 from waggle.core.errors import ConfigError
 from waggle.core.schema import View
 from waggle.core.seeds import derive
-from waggle.corpus import made
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import Frame, Shape, made_up_frame, native_frame
-from waggle.corpus.native import Sight, gather, training_tasks
 from waggle.corpus.settings import CorpusSettings
-from waggle.corpus.situations import SITUATIONS, make
 from waggle.corpus.store import SPLITS, Example
+from waggle.corpus.views import made
+from waggle.corpus.views.frames import Frame, Shape, made_up_frame, native_frame
+from waggle.corpus.views.native import Sight, gather, training_tasks
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import SITUATIONS, make
 from waggle.crew import crew
 
 SEEDS: Mapping[str, range] = {

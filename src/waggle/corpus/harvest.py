@@ -24,11 +24,12 @@ from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Decision, View
 from waggle.core.seeds import Split, derive, mix, require
-from waggle.corpus import disguise, made
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import Shape, made_up_contract, made_up_frame, native_frame
-from waggle.corpus.native import open_case, training_tasks
 from waggle.corpus.settings import HarvestSettings
+from waggle.corpus.views import disguised as disguise
+from waggle.corpus.views import made
+from waggle.corpus.views.frames import Shape, made_up_contract, made_up_frame, native_frame
+from waggle.corpus.views.native import open_case, training_tasks
+from waggle.corpus.views.rng import Draw
 from waggle.runtime.sync import Engine
 
 SEEDS = {"train": range(6_000), "validation": range(6_000, 7_000)}

@@ -15,7 +15,7 @@ from pydantic import (
 
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
-from waggle.corpus.native import TRAINING
+from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 _LATER = frozenset(("close", "ports", "crowded", "poised", "eased", "relays", "agreed"))
@@ -92,7 +92,7 @@ class HarvestSettings(BaseModel):
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
     """Percent of synthetic views with made-up task and action vocabularies, half of them of
-    every spelling (see `waggle.corpus.vocabulary`)."""
+    every spelling (see `waggle.corpus.views.words`)."""
     laws: tuple[str, ...] = ("expert", "noisy-expert", "noisy-expert", "heuristic", "random-legal")
     """Laws that steer episodes; `noisy-expert` replaces some of the expert's choices."""
     n: tuple[Annotated[int, Field(ge=2, le=1024)], ...] = (8, 16, 32, 64)

@@ -15,10 +15,10 @@ from waggle.core.canon import encode_decision
 from waggle.core.order import canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Contract, Decision, View
-from waggle.corpus.draw import Draw
-from waggle.corpus.frames import made_up_frame
-from waggle.corpus.native import TRAINING, open_case, training_tasks
-from waggle.corpus.situations import SITUATIONS, make
+from waggle.corpus.views.frames import made_up_frame
+from waggle.corpus.views.native import TRAINING, open_case, training_tasks
+from waggle.corpus.views.rng import Draw
+from waggle.corpus.views.situations import SITUATIONS, make
 from waggle.runtime.sync import Engine
 
 SEED = 3

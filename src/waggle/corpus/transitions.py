@@ -23,9 +23,9 @@ from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.core.schema import View
 from waggle.core.seeds import Split, derive, require
 from waggle.corpus.curriculum import Progress, quiet
-from waggle.corpus.native import open_case, training_tasks, view_head, whole_view
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import CorpusError, Store, Transition
+from waggle.corpus.views.native import open_case, training_tasks, view_head, whole_view
 from waggle.crew import crew
 from waggle.runtime.lockstep import play_together
 from waggle.runtime.recorder import Memory

@@ -107,7 +107,7 @@ def bench_asks(model: str, tokenizer: Any, asks: list[Ask], batch: int) -> HostR
     Where nothing is expected, answers are drawn from their grammars. Two batches warm up. Prompts
     are in tokens already; grammars and expectations are made in time.
     """
-    from waggle.engine.nano import tiny_random
+    from waggle.models.nano import tiny_random
 
     tiny, _ = tiny_random()
     tiny.config.max_position_embeddings = 1 << 20
@@ -173,9 +173,9 @@ ASKED: dict[str, tuple[bench_modes.Decode, bool]] = {
 
 def _tokenizer(model: str) -> tuple[Any, Any]:
     """Return a model that only gives the engine its settings, and the tokenizer asked for."""
-    from waggle.engine import weights
-    from waggle.engine.nano import byte_tokenizer, tiny_random
-    from waggle.engine.shapes import SHAPES
+    from waggle.models import weights
+    from waggle.models.nano import byte_tokenizer, tiny_random
+    from waggle.models.shapes import SHAPES
 
     tiny, _ = tiny_random()
     if model in SHAPES:

@@ -11,7 +11,7 @@ from typing import Any
 from waggle.engine import workload
 from waggle.engine.grammar import Common, Grammar
 from waggle.engine.request import Expectation
-from waggle.engine.shapes import SHAPES, shaped
+from waggle.models.shapes import SHAPES, shaped
 
 WARM_UP = 9_999
 """Seed of the prompts that only warm up."""
@@ -62,7 +62,7 @@ class Setup:
 
 def place(device: str, dtype: str) -> tuple[str, str]:
     """Return the device and the dtype by name."""
-    from waggle.engine import weights
+    from waggle.models import weights
 
     where = weights.pick_device(device)
     return where, str(weights.pick_dtype(dtype, where)).removeprefix("torch.")
@@ -78,7 +78,7 @@ def prepare(
     new_tokens: int,
 ) -> Setup:
     """Load a model and draw prompts; `sizes` are rows per batch and batches."""
-    from waggle.engine import weights
+    from waggle.models import weights
 
     where, kind = place(device, dtype)
     if name in SHAPES:

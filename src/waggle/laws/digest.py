@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeAlias
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Law
-from waggle.engine import hub
-from waggle.engine.catalog import source
+from waggle.models import hub
+from waggle.models.catalog import source
 from waggle.shipped import Manifest
 
 DIGITS = 12

@@ -122,7 +122,7 @@ class LocalLaw:
         """Load the weights at the first decision, so that naming a law costs nothing."""
         with self._lock:
             if self._loaded is None:
-                from waggle.engine import weights
+                from waggle.models import weights
 
                 name, device, dtype, adapter, merge = self._weights
                 self._seen = self._look()

@@ -14,8 +14,8 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from waggle.core.errors import ConfigError
-from waggle.engine.adapters import CONFIG
-from waggle.engine.catalog import source
+from waggle.models.adapters import CONFIG
+from waggle.models.catalog import source
 
 FILES = ("law.json", "waggle.json")
 """Where a folder describes its law, the shipped form first."""

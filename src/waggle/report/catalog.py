@@ -46,14 +46,14 @@ TABLES: Mapping[str, str] = {
     "agentsnet-paired": "waggle.report.transfer:agentsnet_paired",
     "agentsnet-priority": "waggle.report.transfer:agentsnet_priority",
     "agentsnet-protocols": "waggle.report.transfer:agentsnet_protocols",
-    "reorganization": "waggle.report.reorganization:cells",
-    "reorganization-misses": "waggle.report.reorganization:misses",
-    "reorganization-process": "waggle.report.reorganization:process",
-    "reorganization-effects": "waggle.report.reorganization:effects",
-    "trajectory": "waggle.report.story:trajectory",
-    "components": "waggle.report.reorganization:components",
-    "perturbations": "waggle.report.reorganization_runtime:perturbations",
-    "sensitivity": "waggle.report.reorganization_runtime:sensitivity",
+    "reorganization": "waggle.report.reorganization.tables:cells",
+    "reorganization-misses": "waggle.report.reorganization.tables:misses",
+    "reorganization-process": "waggle.report.reorganization.tables:process",
+    "reorganization-effects": "waggle.report.reorganization.tables:effects",
+    "trajectory": "waggle.report.reorganization.trajectory:trajectory",
+    "components": "waggle.report.reorganization.tables:components",
+    "perturbations": "waggle.report.reorganization.runtime:perturbations",
+    "sensitivity": "waggle.report.reorganization.runtime:sensitivity",
 }
 """Table name -> module:function."""
 
@@ -61,13 +61,13 @@ FIGURES: Mapping[str, str] = {
     "scaling": "waggle.report.curves:scaling",
     "tradeoff": "waggle.report.curves:tradeoff",
     "horizon": "waggle.report.curves:horizon",
-    "reorganization-course": "waggle.report.reorganization_figures:course",
-    "reorganization-activity": "waggle.report.reorganization_figures:activity",
-    "trajectory": "waggle.report.reorganization_figures:trajectory",
-    "attribution-sources": "waggle.report.reorganization_bars:sources",
-    "attribution-components": "waggle.report.reorganization_bars:components",
-    "perturbations": "waggle.report.reorganization_bars:perturbations",
-    "sensitivity": "waggle.report.reorganization_bars:sensitivity",
+    "reorganization-course": "waggle.report.reorganization.figures:course",
+    "reorganization-activity": "waggle.report.reorganization.figures:activity",
+    "trajectory": "waggle.report.reorganization.figures:trajectory",
+    "attribution-sources": "waggle.report.reorganization.bars:sources",
+    "attribution-components": "waggle.report.reorganization.bars:components",
+    "perturbations": "waggle.report.reorganization.bars:perturbations",
+    "sensitivity": "waggle.report.reorganization.bars:sensitivity",
 }
 """Figure name -> module:function."""
 

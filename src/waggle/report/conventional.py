@@ -13,7 +13,7 @@ from waggle.evaluate.factorial import behavioural
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report.reading import Value, metric
-from waggle.report.settings import cell_of
+from waggle.report.reorganization.settings import cell_of
 from waggle.report.tables import Table, number
 
 

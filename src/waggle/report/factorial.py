@@ -29,7 +29,6 @@ from waggle.evaluate.factorial import (
 )
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report import reorganization
 from waggle.report.conventional import conventional
 from waggle.report.factorial_laws import (
     TITLES,
@@ -45,7 +44,8 @@ from waggle.report.factorial_laws import (
 )
 from waggle.report.matching import weighed
 from waggle.report.reading import metric, provenance
-from waggle.report.settings import cell_of, macro
+from waggle.report.reorganization import tables as reorganization
+from waggle.report.reorganization.settings import cell_of, macro
 from waggle.report.tables import Span, Table, number
 
 FEW = (

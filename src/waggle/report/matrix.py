@@ -23,7 +23,7 @@ from waggle.report.reading import (
     provenance,
     reference,
 )
-from waggle.report.settings import RECOVERIES
+from waggle.report.reorganization.settings import RECOVERIES
 from waggle.report.tables import Table, interval, number
 
 __all__ = ["contrasts", "family", "labels", "mechanism", "ranks", "recovery", "scores"]

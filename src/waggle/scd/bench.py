@@ -22,18 +22,18 @@ import torch
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
 from waggle.scd.bench_host import Host, watched
-from waggle.scd.checkpoint import TrainError
 from waggle.scd.config import Recipe, Run, weights
+from waggle.scd.data.arrays import Rows
+from waggle.scd.data.lessons import Lessons, lessons
+from waggle.scd.data.prepare import Prepared
+from waggle.scd.data.speller import Tokens
+from waggle.scd.data.stored import Stored
 from waggle.scd.heads import Heads
-from waggle.scd.lessons import Lessons, lessons
 from waggle.scd.model import Student
-from waggle.scd.prepare import Prepared
-from waggle.scd.rows import Rows
-from waggle.scd.speller import Tokens
-from waggle.scd.sprint import Sprint
-from waggle.scd.stages import second
-from waggle.scd.stored import Stored
-from waggle.scd.trainer import Plan, Trainer, Watch, nobody
+from waggle.scd.run.stages import second
+from waggle.scd.train.checkpoint import TrainError
+from waggle.scd.train.sprint import Sprint
+from waggle.scd.train.trainer import Plan, Trainer, Watch, nobody
 
 WARM = 8
 """First updates, which compile and record, and are not counted."""

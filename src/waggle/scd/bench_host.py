@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from waggle.scd.trainer import Trainer
+from waggle.scd.train.trainer import Trainer
 
 UPDATES = 5
 """Updates that are looked at, each way."""

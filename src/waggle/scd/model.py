@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from waggle.core.errors import ConfigError
-from waggle.engine import weights
-from waggle.engine.nano import nano, nano_tokenizer
-from waggle.scd import lean, packing
+from waggle.models import weights
+from waggle.models.nano import nano, nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe
+from waggle.scd.forward import lean, packing
 
 SHAPES: dict[str, dict[str, Any]] = {
     "qwen3-4b-shape": {

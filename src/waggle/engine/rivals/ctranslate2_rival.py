@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from waggle.engine.bench_setup import Ask
-from waggle.engine.quiet import quiet
 from waggle.engine.rivals.job import Answers, Decode, Job, Rival, Variant
+from waggle.models.quiet import quiet
 
 PRECISIONS = ("float32", "int8")
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from waggle.engine.quiet import quiet
+from waggle.models.quiet import quiet
 
 FILE = "openvino_model.xml"
 

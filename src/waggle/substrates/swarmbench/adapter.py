@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Case
 from waggle.core.world import read_options
-from waggle.substrates.swarmbench.config import MAX_SIDE, MIN_SIDE, TASKS, WorldConfig
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.sim.config import MAX_SIDE, MIN_SIDE, TASKS, WorldConfig
+from waggle.substrates.swarmbench.sim.world import GridWorld
 
 ROUNDS = 100
 _TASK_KEYS = {task.lower(): task for task in TASKS}

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from waggle.core import seeds
-from waggle.substrates.swarmbench.config import TASKS, Task, WorldConfig
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.sim.config import TASKS, Task, WorldConfig
+from waggle.substrates.swarmbench.sim.world import GridWorld
 
 SIDES: Mapping[int, int] = {8: 10, 16: 12, 32: 16, 64: 20}
 """Map side per number of agents."""

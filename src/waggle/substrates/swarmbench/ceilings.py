@@ -22,12 +22,12 @@ from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Act, Case, Local, Write
 from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.compass import reach
-from waggle.substrates.swarmbench.config import MOVES
+from waggle.substrates.swarmbench.agent.compass import reach
+from waggle.substrates.swarmbench.agent.memory import Memory, Site
 from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.level import EMPTY, FOOD, NEST
-from waggle.substrates.swarmbench.memory import Memory, Site
-from waggle.substrates.swarmbench.sites import Sites
+from waggle.substrates.swarmbench.sim.config import MOVES
+from waggle.substrates.swarmbench.sim.level import EMPTY, FOOD, NEST
+from waggle.substrates.swarmbench.tasks.sites import Sites
 
 Audience = Callable[[SwarmEpisode, int], Iterable[int]]
 """Whom a node tells in the present state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waggle.core.schema import WAIT, Contract
-from waggle.substrates.swarmbench.compass import ACTION_NAMES
+from waggle.substrates.swarmbench.agent.compass import ACTION_NAMES
 
 _SHARED = (
     " You see the cells around you: Y is you, A and a are others, W is wall, * is outside. "

@@ -13,16 +13,16 @@ from typing import Literal
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
 from waggle.core.schema import WAIT, Json
 from waggle.core.world import WorldBase
-from waggle.substrates.swarmbench.answer import render_map
-from waggle.substrates.swarmbench.behaviour import Behaviour, Plan
-from waggle.substrates.swarmbench.compass import reach
+from waggle.substrates.swarmbench.agent.compass import reach
 from waggle.substrates.swarmbench.contracts import CONTRACTS
-from waggle.substrates.swarmbench.lights import Lights
-from waggle.substrates.swarmbench.quarry import PursuitSites
 from waggle.substrates.swarmbench.scene import Scene
-from waggle.substrates.swarmbench.shapes import Flock, Haul
-from waggle.substrates.swarmbench.stores import ForagingSites
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.sim.answer import render_map
+from waggle.substrates.swarmbench.sim.world import GridWorld
+from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan
+from waggle.substrates.swarmbench.tasks.foraging import ForagingSites
+from waggle.substrates.swarmbench.tasks.pursuit import PursuitSites
+from waggle.substrates.swarmbench.tasks.shapes import Flock, Haul
+from waggle.substrates.swarmbench.tasks.synchronization import Lights
 
 BEHAVIOURS: Mapping[str, Callable[[Scene], Behaviour]] = {
     "pursuit": PursuitSites,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from waggle.core import seeds
-from waggle.substrates.swarmbench.compass import OUTSIDE, SELF, add, sub
-from waggle.substrates.swarmbench.config import Action, Cell
-from waggle.substrates.swarmbench.memory import Memory
-from waggle.substrates.swarmbench.world import GridWorld
+from waggle.substrates.swarmbench.agent.compass import OUTSIDE, SELF, add, sub
+from waggle.substrates.swarmbench.agent.memory import Memory
+from waggle.substrates.swarmbench.sim.config import Action, Cell
+from waggle.substrates.swarmbench.sim.world import GridWorld
 
 
 class Scene:

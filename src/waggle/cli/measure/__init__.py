@@ -1,0 +1,1 @@
+"""Commands that evaluate and check: `waggle eval`, `report`, `check`, `bound`."""

@@ -1,0 +1,1 @@
+"""Commands that play episodes: `waggle run`, `demo`, `replay`, `serve`."""

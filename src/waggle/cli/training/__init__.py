@@ -1,0 +1,1 @@
+"""Commands that make laws: `waggle corpus`, `train`, `tune`, `diagnose`, `law`."""

@@ -1,0 +1,111 @@
+"""`waggle diagnose LAW`: decisions and structure of a law on held-out data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from waggle.cli import console
+from waggle.cli.flags import Flag
+from waggle.cli.options import make_law
+from waggle.core.errors import ConfigError
+from waggle.core.seeds import Split
+from waggle.corpus.store import Store
+from waggle.evaluate.sessions import command_line
+from waggle.runtime.sync import native_order
+
+
+def diagnose(
+    law: str,
+    /,
+    *,
+    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
+    corpus: Path = Path("corpus"),
+    order: Literal["shuffled", "canonical"] | None = None,
+    views: int = 800,
+    native: int = 0,
+    transitions: int = 4752,
+    seed: int = 0,
+    baseline: Path | None = None,
+    out: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Measure a law's decisions and structure on held-out data.
+
+    Held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact match),
+    deployed equivariance in both canon orders with free decoding, and for a trained folder the
+    held-out token loss, the frozen-probe field loss and the training-head columns. The result names
+    the weights by their digest. Files and JSON also hold one value per view and transition, for
+    paired comparisons. Example:
+
+    `waggle diagnose runs/tiny/seed-0/scd/law --corpus runs/tiny/corpus --views 16`
+
+    Args:
+        law: The folder of a trained law (`.../scd/law`), or a law's name. Its own options follow as
+            `--law.KEY VALUE`.
+        law_options: Options of the law, as `--law.KEY VALUE`.
+        corpus: Folder of the corpus, for its test split and transitions.
+        order: Canon order of the decisions; by default the one the law was trained in.
+        views: Held-out synthetic views.
+        native: Native views of evaluation seeds besides, labelled by the expert.
+        transitions: Of a trained folder: at most so many transitions to fit the probe on, and as
+            many to evaluate it on.
+        seed: Names the orbit elements and the probe's draws.
+        baseline: Result of Decision only (a JSON file of this command); probe losses are then
+            also shown relative to it.
+        out: Also write the result as JSON here.
+        json: Print one JSON object instead of text.
+    """
+    from json import dumps
+
+    from waggle.scd.diagnose.findings import (
+        Findings,
+        diagnose_folder,
+        diagnose_law,
+        joined,
+        numbers,
+    )
+
+    if views < 1:
+        raise ConfigError("--views must be at least 1")
+    store, folder = Store(corpus), Path(law)
+    player = make_law(law, law_options or {})
+    trained = (folder / "waggle.json").exists()
+    findings = Findings(store, views=views, native=native, seed=seed,
+                        evaluation_seed=Split.EVALUATION.value.start)  # fmt: skip
+    result: dict[str, Any] = diagnose_law(findings, player, order or native_order(player))
+    if trained:
+        result = joined(result, diagnose_folder(findings, folder, transitions))
+    _relative(result, baseline)
+    shown = numbers(result)
+    result |= {
+        "teacher": str(getattr(player, "teacher", "none")),
+        "backbone": str(getattr(player, "backbone", "none")),
+        "command": command_line(),
+    }
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(dumps(result), encoding="utf-8")
+    if json:
+        console.dump(result)
+        return
+    console.table(f"Diagnosis of {law}", ("measure", "value"), list(shown.items()))
+
+
+def _relative(result: dict[str, Any], baseline: Path | None) -> None:
+    """Add probe losses divided by those of Decision only."""
+    if baseline is None:
+        return
+    import json
+
+    try:
+        base = json.loads(baseline.read_text(encoding="utf-8"))
+        for name in ("probe all", "probe eventful"):
+            if name in result:
+                result[f"{name}, relative"] = result[name] / base[name]
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        raise ConfigError(
+            f"{baseline} is no result of `waggle diagnose --out`; diagnose the decision arm first"
+        ) from None

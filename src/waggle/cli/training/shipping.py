@@ -1,0 +1,186 @@
+"""`waggle law ranks | pack | card`: from a trained law to one that ships, with its model card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from waggle import shipped
+from waggle.cli import console
+from waggle.cli.flags import Flag
+from waggle.cli.training.results import Results, gather, read_json, run_of
+from waggle.core.errors import ConfigError
+from waggle.shipped import SOURCE
+
+if TYPE_CHECKING:
+    from waggle.shipped import Manifest
+
+MAX_RANK = 4096
+
+Given = Annotated[Results, Parameter(name="*")]
+_NOTHING = Results()
+
+
+def ranks(
+    source: Path,
+    /,
+    *,
+    corpus: Path | None = None,
+    ranks: str = "16,32,64,128",
+    records: int = 200,
+    device: str = "auto",
+    out: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Measure how large the adapter of a trained law has to be.
+
+    For every rank: bytes, the share of the squared norm of what training changed that is kept, what
+    rounding to bfloat16 takes from it, and the held-out loss per token; for factors that are best
+    in the matrices (plain) and in what the matrices make of training inputs (fitted). Pack the one
+    that is large enough with `waggle law pack --rank`.
+
+    Args:
+        source: The `law` folder of a training run.
+        corpus: Folder of its corpus; by default RUN/corpus.
+        ranks: The ranks.
+        records: Validation records, and as many training records for the fit.
+        device: auto, cpu or cuda.
+        out: Also write the rows as JSON here.
+        json: Print one JSON object instead of text.
+    """
+    from json import dumps
+
+    from waggle.scd.ship.ranks import Row, measure
+
+    place = corpus or run_of(source) / "corpus"
+    sizes = ranks_of(ranks)
+    found = []
+    for row in measure(source, place, sizes, records, device):
+        found.append(row._asdict())
+        console.note(f"{row.factors} {row.rank or ''}: loss {row.nll:.5f}")
+    if out is not None:
+        said = {"source": str(source), "records": records, "rows": found}
+        out.write_text(dumps(said, indent=1) + "\n", encoding="utf-8")
+    if json:
+        console.dump({"rows": found})
+        return
+    table = [
+        (r["factors"], r["rank"] or "", f"{r['bytes'] / 1e6:.1f}", f"{r['kept']:.4f}",
+         f"{r['rounding']:.1e}", f"{r['nll']:.5f}") for r in found
+    ]  # fmt: skip
+    console.table(f"Ranks of {source}", Row._fields, table, right=1)
+
+
+def ranks_of(text: str) -> list[int]:
+    """Read ranks as they are typed."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not 1 <= found[0] <= found[-1] <= MAX_RANK:
+        raise ConfigError(f"--ranks takes ranks from 1 to {MAX_RANK} such as 16,32, not {text!r}")
+    return found
+
+
+def pack(
+    source: Path,
+    name: str,
+    /,
+    *,
+    out: Path | None = None,
+    rank: int | None = None,
+    corpus: Path | None = None,
+    plain: Flag = False,
+    records: int = 200,
+    device: str = "auto",
+    results: Given = _NOTHING,
+) -> None:
+    """Make a trained law shippable: bfloat16 shards, digests, results, model card.
+
+    The folder replaces one of the same name only when it is complete. Results that training left
+    beside the law are taken; others can be given now or later with `waggle law card`.
+
+    Args:
+        source: The `law` folder of a training run.
+        name: Name of the shipped law, such as nano.
+        out: Make the folder NAME in this one; NAME may then be any. By default it is made beside
+            the laws that ship.
+        rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
+        corpus: With --rank: corpus whose training inputs say what counts; by default RUN/corpus
+            where that is there.
+        plain: With --rank: all inputs count alike.
+        records: With --rank: so many training records are read for it.
+        device: With --rank: auto, cpu or cuda.
+        results: Measured results.
+    """
+    from waggle.shipped.pack import pack as write
+
+    if name not in shipped.NAMES and out is None:
+        known = " or ".join(shipped.NAMES)
+        raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
+    if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
+        raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
+    found = gather({}, results.beside(source, same=rank is None))
+    place = (out or shipped.ROOT) / name
+    if rank is None:
+        from waggle.laws.shipped import of_folder
+
+        made = write(source, place, found)
+        if not made.rounded:
+            found[SOURCE] = of_folder(source).digest
+        _finish(made.folder, made.manifest, found)
+        return
+    from waggle.scd.ship.ranks import refactor
+
+    fit = None if plain else corpus or _there_folder(run_of(source) / "corpus")
+    with TemporaryDirectory() as scratch:
+        again = refactor(source, Path(scratch) / "law", rank, fit, records, device)
+        made = write(again, place, found)
+        _finish(made.folder, made.manifest, found)
+    if not results.diagnosis:
+        console.note(f"not diagnosed at this rank; waggle diagnose {place} --out FILE, then "
+                     f"waggle law card {place} --diagnosis FILE")  # fmt: skip
+
+
+def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
+    """Write the card and say what was packed, and what of the results is of another law."""
+    from waggle.report.model_card import card
+    from waggle.report.shortfalls import misplaced, strangers
+    from waggle.shipped.pack import rewrite
+
+    told = rewrite(folder, law, found, card(law, found))
+    console.say(
+        f"{told.name}: {told.parameters:,} weights, {told.bytes:,} bytes in {len(told.files)} "
+        f"files, order {told.order}, teacher {told.teacher}; card: {folder / shipped.CARD}"
+    )
+    for line in misplaced(told, found):
+        console.note(f"{line}; waggle diagnose {folder} --out FILE measures this one")
+    for run in found.get("runs", ()):
+        for line in strangers(told, run):
+            console.note(f"{run['title']}: {line}")
+
+
+def _there_folder(path: Path) -> Path | None:
+    return path if path.is_dir() else None
+
+
+def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
+    """Write the model card of a shippable law again, with further results.
+
+    Results of the same name are replaced, the others stay; no number is typed by hand. What is not
+    known to be of the weights that ship is named, on the card and here.
+
+    Args:
+        folder: The folder of the law, or the name of one that ships.
+        results: Measured results.
+    """
+    place = shipped.folder(str(folder)) if str(folder) in shipped.NAMES else folder
+    if place == folder and not (place / shipped.LAW).is_file():
+        names = " or ".join(shipped.NAMES)
+        raise ConfigError(f"{folder} holds no packed law; name the folder of one, or {names}")
+    law = shipped.manifest(place)
+    known = place / shipped.RESULTS
+    _finish(place, law, gather(read_json(known) if known.exists() else {}, results))

@@ -1,0 +1,183 @@
+"""`waggle train RECIPE`: Swarm-Consistent Distillation in one command."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from waggle.cli import console
+from waggle.cli.options import make_law
+from waggle.cli.training.common import Ahead, Phases, beside, play_transitions, watching
+from waggle.cli.training.corpus import telling
+from waggle.core.errors import ConfigError
+from waggle.core.seeds import Split
+from waggle.corpus.curriculum import Progress as Tell
+
+if TYPE_CHECKING:
+    from waggle.scd.config import Arm
+    from waggle.scd.run.factorial import Cell
+    from waggle.scd.run.stages import Stages
+    from waggle.scd.run.workers import Team
+
+
+def train(
+    recipe: Path,
+    /,
+    *,
+    arm: Literal["decision", "orbit", "field", "scd", "warm-start", "all"] = "scd",
+    seed: int = 0,
+    seeds: int = 1,
+    jobs: int = 1,
+    corpus: Path | None = None,
+    out: Path = Path("runs/train"),
+    workers: int = 1,
+    views: int = 0,
+    native: int = 0,
+    harvest: Path | None = None,
+    start: Path | None = None,
+    arms: Path | None = None,
+) -> int:
+    """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
+
+    What is there already is not made again. A recipe with [harvest] first makes its token corpus
+    with all workers; the decision corpus of stage two, and transitions that a law other than the
+    warm start plays, are made and encoded beside stage one. Stage one (the decision-supervised warm
+    start) is trained once per seed and shared by the four arms; stage two follows. The same command
+    resumes an interrupted run from its newest checkpoint, to the same trajectory; a finished one
+    keeps laws and selected weights alone. For several GPUs: `accelerate launch --no-python waggle
+    train ...`. Example, of a minute or two:
+
+    `waggle train recipes/tiny.toml --out runs/tiny`
+
+    Args:
+        recipe: A recipe file, such as recipes/tiny.toml.
+        arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one; `all`
+            trains and diagnoses the four arms (OUT/factorial.json).
+        seed: Training seed; arms of one seed share everything but the weights of the losses.
+        seeds: With `--arm all`: so many paired seeds from one warm start.
+        jobs: With `--arm all`: processes that train and diagnose arms side by side.
+        corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
+        out: Folder of the run.
+        workers: Processes that make and encode the corpus.
+        views: Diagnose the law on so many held-out synthetic views; with `--arm all` 200 if unset.
+        native: And on so many native views of evaluation seeds.
+        harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
+        start: Folder of a warm start to begin with, such as runs/tune/full/seed-1000/warm-start
+            of `waggle tune`; stage one is left out then. It must be of this recipe.
+        arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
+    """
+    from waggle.scd.config import read_recipe
+    from waggle.scd.run import factorial, starts
+    from waggle.scd.run.stages import Stages
+    from waggle.scd.run.workers import hired
+
+    settings = read_recipe(recipe)
+    if start is not None:  # before anything is made that takes long
+        if arm == "warm-start" or harvest is not None:
+            raise ConfigError("--start leaves stage one out: name another --arm, and no --harvest")
+        starts.given(start, settings)
+    phases = Phases()
+    folder = corpus or out / "corpus"
+    chosen = range(seed, seed + seeds) if arm == "all" else range(seed, seed + 1)
+    planned = factorial.cells(
+        settings, folder, out, chosen, views=views or 200, native=native, start=start
+    )
+    if arm == "warm-start":
+        planned = []
+    ahead = Ahead(settings, folder, planned, workers, arm == "all")
+    with hired(planned if arm == "all" else [], jobs) as team:
+        with watching() as watch, telling() as tell:
+            stages = Stages(
+                settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest,
+                start=start,
+            )  # fmt: skip
+            law = _both_stages(stages, arm, ahead, phases, tell)
+        lost = 0
+        if arm == "all":
+            stages.release()
+            with phases("factorial"):
+                lost = _factorial(planned, jobs, arms or out / "arms", team)
+    if arm != "all" and (views or native):
+        with phases("diagnosis"):
+            _diagnosed(law, stages, views, native)
+    stages.tidy(law)
+    phases.show(out)
+    console.say(f"law: {law}")
+    return 1 if lost else 0
+
+
+def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: Tell) -> Path:
+    """Train what comes before the arms of a factorial, or one arm; return its law."""
+    if stages.harvested and not stages.warm:
+        with phases("tokens"):
+            stages.tokens(tell)
+    with beside(ahead, stages.harvested, phases), phases("stage one"):
+        law = stages.warm_start()
+    if arm == "warm-start":
+        return law
+    with phases("transitions"):
+        play_transitions(stages.store, stages.recipe, str(law), tell=tell)
+    with phases("preparation"):
+        ahead.encode()
+    if arm == "all":
+        return law
+    with phases("stage two"):
+        return stages.arm(cast("Arm", arm))
+
+
+def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) -> int:
+    """Train and diagnose the four arms of every seed; write each result when it comes.
+
+    Returns:
+        how many arms could not be trained or diagnosed.
+    """
+    from waggle.scd.run import factorial
+    from waggle.scd.run.workers import run_all
+
+    lost: list[str] = []
+
+    def tell(cell: Cell, reason: str) -> None:
+        lost.append(f"{cell.name}: {reason}")
+        console.note(f"lost: {lost[-1]}")
+
+    found: list[dict[str, Any]] = []
+    began = time.perf_counter()
+    for result in run_all(planned, jobs, tell, team):
+        factorial.write_arm(arms, result)
+        found.append(result)
+        _summary(planned[0].out, found)
+        seconds = time.perf_counter() - began
+        done = f"{len(found)}/{len(planned)}"
+        console.note(f"seed {result['seed']} {result['arm']}: {done} after {seconds:.0f} s")
+    shown = ("seed", "arm", "nll", "synthetic exact", "equivariance shuffled decoded",
+             "probe eventful", "train head orbit_accuracy")  # fmt: skip
+    rows = _summary(planned[0].out, found)
+    console.table("Factorial", shown, [tuple(row.get(name, "") for name in shown) for row in rows])
+    for line in lost:
+        console.say(f"lost: {line}")
+    return len(lost)
+
+
+def _summary(out: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the numbers of the arms that are there as one table."""
+    from waggle.scd.diagnose.findings import numbers
+    from waggle.scd.run import factorial
+
+    rows = [numbers(row) for row in factorial.relative(found)]
+    (out / "factorial.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return rows
+
+
+def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
+    """Measure the law on held-out decisions and write the result beside it."""
+    from waggle.scd.diagnose.findings import Findings, diagnose_law, numbers
+
+    findings = Findings(
+        stages.store, views=views, native=native, seed=0,
+        evaluation_seed=Split.EVALUATION.value.start,
+    )  # fmt: skip
+    result = numbers(diagnose_law(findings, make_law(str(law), {}), stages.recipe.order))
+    (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))

@@ -1,0 +1,1 @@
+"""Generators of local views: what a law is shown in training."""

@@ -1,0 +1,230 @@
+"""Disguises: spatial views whose task the teacher has no special rule for, under made-up words.
+
+A law that knows two spatial tasks by heart must still act well in a third. So views of the training
+tasks, and situations in spatial frames, get another contract: another name and goal, renamed or
+further actions, other observation keys, symbols and kinds of claims. The contract says what the
+intents mean, hence the expert plays them by its rule for spatial tasks it has no rule for, and the
+label follows from the new view alone. Invariant: references, bins, lots and the proposal's place in
+the action list are the view's own; no word of a transfer task is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from waggle.core.schema import (
+    DIRECTIONS,
+    MAX_FACT,
+    WAIT,
+    ClaimRow,
+    Contract,
+    Fact,
+    Json,
+    Port,
+    View,
+)
+from waggle.corpus.views import words as vocabulary
+from waggle.corpus.views.frames import Frame
+from waggle.corpus.views.rng import Draw
+
+_MOVES = ("UP", "DOWN", "LEFT", "RIGHT", "STAY")
+"""The actions of the spatial training tasks."""
+_EXPLAINED = (
+    "Intent PRIVATE takes the action; FIELD walks towards the claim you hold or were told of.",
+    "PRIVATE does what is proposed, FIELD goes after what was told.",
+    "With intent PRIVATE you act alone. With FIELD you follow the claim.",
+    "Say PRIVATE to use the proposal or FIELD to use the traces.",
+    "FIELD: go by the claim. PRIVATE: go by your own eyes.",
+)
+_SHARED = 3
+"""Sentences at the end of a spatial training contract that say nothing of its goal."""
+_SYMBOLS = "CDEGHIJKLMOQRSTUVXZ#+%=o"
+
+
+class Look(NamedTuple):
+    """A made-up spatial task: its contract, and what it calls the moves of another one."""
+
+    contract: Contract
+    called: Mapping[str, str]
+
+
+def look(draw: Draw, known: Contract | None = None) -> Look:
+    """Make up a spatial task.
+
+    Args:
+        draw: names every choice.
+        known: a training task, whose moves are called something else or kept, as may be what its
+            goal has in common with others.
+    """
+    moves = _MOVES if known is None else tuple(a for a in known.actions if a != WAIT)
+    if known is None and draw.chance(30):
+        moves = tuple(vocabulary.actions(draw, draw.between(1, 8)))
+    kept = draw.chance(45)
+    style = str.upper if kept else vocabulary.case(draw)
+    called = list(moves) if kept else vocabulary.actions(draw, len(moves), style)
+    further = vocabulary.actions(draw, draw.choice((0, 0, 1, 1, 2, 3)), style)
+    listed = called if kept or draw.chance(60) else draw.some(called, len(called))
+    listed = list(listed)
+    for word in (*(a for a in further if a not in called), WAIT):
+        listed.insert(len(listed) if draw.chance(60) else draw.below(len(listed) + 1), word)
+    task = vocabulary.task(draw)
+    if draw.chance(40):
+        task = f"swarmbench/{task.partition('/')[2]}"[:MAX_FACT]
+    goal = f"{vocabulary.goal(draw)} {_explanation(draw, known)}"
+    contract = Contract(task, goal, tuple(listed), broadcast=True)
+    return Look(contract, dict(zip(moves, called, strict=True)))
+
+
+def _explanation(draw: Draw, known: Contract | None) -> str:
+    """Say what the intents mean, as the training tasks do or in other words."""
+    if known is None or draw.chance(40):
+        told = draw.choice(_EXPLAINED)
+        return told if draw.chance(60) else f"{told} {vocabulary.sentence(draw)}"
+    return ". ".join(known.goal.split(". ")[-_SHARED:])
+
+
+def disguise(view: View, look: Look, draw: Draw) -> View:
+    """Return a spatial view as another task would show it."""
+    contract = look.contract
+    action = look.called.get(view.proposal.action, WAIT)
+    if action != WAIT and draw.chance(20):
+        action = draw.choice([a for a in contract.actions if a != WAIT])
+    rows = Rows(draw)
+    private = msgspec.structs.replace(
+        view.private,
+        observation=_observation(view.private.observation, draw),
+        evidence=tuple(map(rows.record, view.private.evidence)),
+        channels=tuple(map(rows.port, view.private.channels)),
+        claims=tuple(map(rows.claim, view.private.claims)) if rows.listed else (),
+    )
+    return msgspec.structs.replace(
+        view,
+        contract=contract,
+        private=private,
+        proposal=msgspec.structs.replace(view.proposal, action=action),
+        traces=tuple(map(rows.record, view.traces)),
+    )
+
+
+class Rows:
+    """One way of rewriting the tables of a view; the same for all its rows."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self.listed = not draw.chance(12)
+        self._pointed = not draw.chance(30)
+        self._sourced = self._pointed and not draw.chance(15)
+        aged = draw.below(5)
+        self._aged = ("", "", "", "age")[aged] if aged < 4 else vocabulary.key(draw)
+        self._port_key = vocabulary.key(draw) if draw.chance(33) else ""
+        self._kinds: dict[Fact, str] = {}
+
+    def record(self, row: Any) -> Any:
+        """Rewrite a trace or a piece of evidence."""
+        return row if self._pointed else msgspec.structs.replace(row, direction=None)
+
+    def port(self, port: Port) -> Port:
+        """Rewrite the facts of a port."""
+        values = [v for v in port.facts.values() if isinstance(v, int)]
+        facts = {self._port_key: values[0]} if self._port_key and values else {}
+        return Port(port.channel, port.lot, facts)
+
+    def claim(self, row: ClaimRow) -> ClaimRow:
+        """Rewrite the facts of a claim."""
+        facts: dict[str, Fact] = {}
+        for key, value in row.facts.items():
+            if key == "kind":
+                facts["kind"] = self._kinds.setdefault(value, vocabulary.name(self._draw)[:40])
+            elif key == "age":
+                facts |= {self._aged: value} if self._aged else {}
+            elif key == "way":
+                facts |= {"way": value} if self._pointed else {}
+            elif key != "source" or self._sourced:
+                facts[key] = value
+        return ClaimRow(row.claim, dict(sorted(facts.items())))
+
+
+def _observation(seen: Mapping[str, Json], draw: Draw) -> dict[str, Json]:
+    """Rewrite private content: other symbols in the window, other things beside it."""
+    made: dict[str, Json] = {}
+    window = seen.get("window")
+    if isinstance(window, list | tuple) and not draw.chance(8):
+        name = "window" if draw.chance(65) else vocabulary.key(draw)
+        made[name] = _window([str(line) for line in window], draw)
+    for _ in range(draw.choice((0, 0, 1, 1, 2))):
+        made[vocabulary.key(draw)] = _value(draw)
+    return made
+
+
+def _window(lines: list[str], draw: Draw) -> list[Json]:
+    """Rewrite the symbols that belong to a task; bodies, walls and the outside stay."""
+    swap = {letter: draw.choice(_SYMBOLS) if draw.chance(70) else "." for letter in "PFN"}
+    if draw.chance(30):
+        swap |= {"A": "a"} if draw.chance(50) else {"A": "a", "a": "A"}
+    table = str.maketrans(swap)
+    return [line.translate(table) for line in lines]
+
+
+def _value(draw: Draw) -> Json:
+    kind = draw.below(6)
+    if kind == 0:
+        return draw.chance(50)
+    if kind == 1:
+        return draw.choice(DIRECTIONS) if draw.chance(60) else None
+    if kind == 2:
+        return draw.below(draw.choice((5, 20, 1000)))
+    if kind == 3:
+        return [draw.below(20) for _ in range(draw.between(1, 5))]
+    return vocabulary.name(draw)
+
+
+def frame(draw: Draw, look: Look) -> Frame:
+    """Make up a spatial frame under a disguise, for situations of every class."""
+    contract = look.contract
+    free = [a for a in contract.actions if a != WAIT]
+    pointed = draw.chance(65)
+    kinds = [vocabulary.name(draw)[:40] for _ in range(draw.between(1, 3))]
+    sourced = pointed and draw.chance(85)
+    port_key = vocabulary.key(draw) if draw.chance(33) else ""
+    observation: dict[str, Json] = {}
+    if draw.chance(75):
+        observation["window" if draw.chance(65) else vocabulary.key(draw)] = _view_of(draw)
+    for _ in range(draw.choice((0, 1, 1, 2))):
+        observation[vocabulary.key(draw)] = _value(draw)
+    return Frame(
+        contract,
+        observation,
+        draw.choice(list(look.called.values()) if draw.chance(60) else free),
+        None,
+        False,
+        pointed,
+        [{port_key: draw.below(3)} if port_key else {} for _ in range(6)],
+        [] if draw.chance(10) else [_facts(draw, kinds, pointed, sourced) for _ in range(4)],
+    )
+
+
+def _facts(draw: Draw, kinds: list[str], pointed: bool, sourced: bool) -> dict[str, Fact]:
+    """Make up what a claim row says: its kind, whether it was seen or told, and where it lies."""
+    facts: dict[str, Fact] = {"kind": draw.choice(kinds)}
+    if sourced and not draw.chance(15):
+        facts["source"] = draw.choice(("told", "seen"))
+    if pointed and not draw.chance(15):
+        facts["way"] = draw.choice(DIRECTIONS)
+    return facts
+
+
+def _view_of(draw: Draw) -> list[Json]:
+    """Make up a window: five by five cells, mostly empty, the node itself in the middle."""
+    few = "." * draw.between(10, 40) + draw.choice(("A", "Aa", "a", "")) + draw.choice(_SYMBOLS)
+    wall = draw.below(12)
+    lines = [["." if draw.chance(60) else draw.choice(few) for _ in range(5)] for _ in range(5)]
+    if wall < 2:
+        lines[wall] = ["W"] * 5
+    elif wall < 4:
+        for line in lines:
+            line[wall] = "W"
+    lines[2][2] = "Y"
+    return ["".join(line) for line in lines]

@@ -1,0 +1,1 @@
+"""The rule-based teacher, one module of rules per substrate."""

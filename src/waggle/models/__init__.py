@@ -1,0 +1,1 @@
+"""Weights by name: catalogue, download, load. Knows nothing of the decoding engine."""

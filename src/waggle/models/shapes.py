@@ -1,0 +1,68 @@
+"""Models with the shape of known ones and random weights, for measuring speed without downloads."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from waggle.core.errors import ConfigError, suggest
+from waggle.engine import workload
+from waggle.models.nano import byte_tokenizer
+
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "smollm2-135m-shape": (
+        "Llama",
+        {
+            "vocab_size": 49_152,
+            "hidden_size": 576,
+            "intermediate_size": 1536,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+        },
+    ),
+    "qwen3-4b-shape": (
+        "Qwen3",
+        {
+            "vocab_size": 151_936,
+            "hidden_size": 2560,
+            "intermediate_size": 9728,
+            "num_hidden_layers": 36,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+        },
+    ),
+}
+
+
+def shaped(name: str, device: str, dtype: Any, seed: int = 0) -> tuple[Any, Any]:
+    """Return a random model of a known shape and a tokenizer trained on the bench workload."""
+    if name not in SHAPES:
+        raise ConfigError(f"shape {name!r} is unknown{suggest(name, list(SHAPES))}")
+    family, sizes = SHAPES[name]
+    torch: Any = import_module("torch")
+    library: Any = import_module("transformers")
+    tokenizer = byte_tokenizer(workload.texts(), 2048)
+    config = getattr(library, f"{family}Config")(
+        **sizes,
+        tie_word_embeddings=True,
+        max_position_embeddings=8192,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.device("meta"):
+        model = getattr(library, f"{family}ForCausalLM")(config)
+    model = model.to(dtype).to_empty(device=device)
+    generator = torch.Generator(device).manual_seed(seed)
+    with torch.no_grad():
+        for key, weight in sorted(model.named_parameters()):
+            if "norm" in key:
+                weight.fill_(1.0)
+            else:
+                weight.normal_(0.0, 0.05, generator=generator)
+    model.tie_weights()
+    rotary = type(model.model.rotary_emb)(config).to(device)
+    model.model.rotary_emb = rotary
+    return model.eval(), tokenizer

@@ -1,0 +1,1 @@
+"""Tables and figures of reorganization after late counterevidence."""

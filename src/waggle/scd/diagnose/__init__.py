@@ -1,0 +1,1 @@
+"""Diagnostics of a trained law on held-out data."""

@@ -1,0 +1,1 @@
+"""Forward passes of the backbone over ragged batches."""

@@ -1,0 +1,1 @@
+"""Runs: stages, factorial arms, worker processes, tuning."""

@@ -1,0 +1,1 @@
+"""From a trained law to one that ships: export, low-rank factors."""

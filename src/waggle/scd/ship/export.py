@@ -1,0 +1,134 @@
+"""Shipping a trained law: heads removed, weights selected, PEFT format, model card.
+
+`lora` ships the adapter, `dense` a low-rank factorisation of what training changed, `full` the
+weights. Invariant: what is shipped holds nothing of the training heads.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from waggle.laws.origin import origin
+from waggle.models import weights
+from waggle.scd.config import Recipe
+from waggle.scd.forward import packing
+from waggle.scd.model import Student
+from waggle.scd.ship import factors
+from waggle.scd.train.checkpoint import publishing
+
+SHARD = "14MB"
+"""Largest file of a law that is shipped as weights."""
+FOLDER = "law"
+"""Name of the folder a stage ships its law in."""
+
+
+def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
+    """Write the deployable law of a student into a folder."""
+    recipe = student.recipe
+    with publishing(target) as folder:
+        if recipe.adaptation.kind == "lora":
+            student.model.peft_config["default"].base_model_name_or_path = recipe.backbone
+            with warnings.catch_warnings():
+                # PEFT looks for the backbone's vocabulary online; it was not changed.
+                warnings.simplefilter("ignore")
+                student.model.save_pretrained(str(folder), save_embedding_layers=False)
+        elif recipe.adaptation.kind == "dense":
+            _factorised(student, folder)
+        else:
+            _whole(student, folder)
+        about: dict[str, Any] = {
+            "backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind,
+        }  # fmt: skip
+        about |= {"card": dict(card), "recipe": recipe.model_dump(mode="json")}
+        (folder / "waggle.json").write_text(
+            json.dumps(about | _lineage(recipe, card), indent=1), encoding="utf-8"
+        )
+        (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
+    return target
+
+
+def trained_by(law: Path) -> str | None:
+    """Return the name of the recipe that a law was trained by, or None where it does not say."""
+    try:
+        about = json.loads((law / "waggle.json").read_text(encoding="utf-8"))
+        return str(about["recipe"]["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what changes for weights that go on from a law: its backbone is theirs."""
+    first = origin(recipe.backbone)
+    if recipe.adaptation.kind != "full" or first.backbone == "none":
+        return {}
+    return {"backbone": first.backbone, "card": {**card, "goes on from": recipe.backbone}}
+
+
+def _whole(student: Student, folder: Path) -> None:
+    """Write all weights in bfloat16, in files small enough to be kept anywhere."""
+    model = _plain(student.model).to("cpu", torch.bfloat16)
+    packing.uninstall(model)
+    import_module("transformers").utils.logging.disable_progress_bar()
+    model.save_pretrained(str(folder), max_shard_size=SHARD)
+    student.tokenizer.save_pretrained(str(folder))
+
+
+def _plain(model: Any) -> Any:
+    """Rebuild a model without what training put on it (compiled layers, fused norms)."""
+    with torch.device("meta"):
+        plain = type(model)(copy.deepcopy(model.config))
+    plain = plain.to_empty(device="cpu")
+    weights_now = {k.replace("._orig_mod", ""): v for k, v in model.state_dict().items()}
+    plain.load_state_dict(weights_now)
+    plain.tie_weights()
+    return plain
+
+
+def _factorised(student: Student, folder: Path) -> None:
+    """Write the change of every target matrix as a LoRA adapter of the recipe's rank."""
+    adaptation = student.recipe.adaptation
+    base, _ = weights.load(student.recipe.backbone, "cpu", "float32")
+    before = dict(base.named_parameters())
+    pairs = {}
+    for name, parameter in student.trainable().items():
+        change = parameter.detach().float() - before[name].detach().to(parameter.device)
+        made = factors.exact if adaptation.rank >= min(change.shape) else factors.low_rank
+        pairs[name] = made(change, adaptation.rank)
+    factors.write(folder, pairs, student.recipe.backbone, adaptation)
+
+
+def model_card(recipe: Recipe, card: Mapping[str, Any]) -> str:
+    """Return the README of a shipped law: how it was trained and what was measured."""
+    adaptation, two = recipe.adaptation, recipe.stage_two
+    rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
+    return f"""---
+base_model: {recipe.backbone}
+library_name: peft
+tags: [waggle, swarm]
+---
+# A Waggle law: {recipe.name}
+
+One anonymous local law for self-organizing swarms, trained by Swarm-Consistent Distillation.
+It reads one bounded local view and answers with one canonical JSON decision. The training heads
+are not part of it.
+
+| | |
+|---|---|
+| backbone | {recipe.backbone} |
+| canon order | {recipe.order} |
+| adaptation | {adaptation.kind}, rank {adaptation.rank}, alpha {adaptation.alpha} |
+| stage two | {two.updates} updates of {two.batch} records and {two.transition_batch} transitions |
+| corpus | {recipe.corpus.bundles} bundles x {recipe.corpus.scale}, {recipe.corpus.native} native |
+{rows}
+
+Never trained on: Synchronization, Flocking, Transport, AgentsNet. Scores on tasks belong to the
+command that measured them and are not repeated here unless they stand in the table above.
+"""

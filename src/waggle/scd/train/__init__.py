@@ -1,0 +1,1 @@
+"""The training loop: trainer, objective, optimizer, checkpoints."""

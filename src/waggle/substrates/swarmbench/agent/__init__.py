@@ -1,0 +1,1 @@
+"""What one agent knows: compass, memory, navigation."""

@@ -1,0 +1,1 @@
+"""The official SwarmBench simulator: levels, physics, rules, stored states."""

@@ -1,0 +1,207 @@
+"""One SwarmBench episode: bodies, rounds, messages and official observations (spec sections 5-9).
+
+Built from a seed (`from_seed`) or from a stored state (`stored.level_of_state`). Invariant: an
+agent's observation and what it hears depend on the state after the last round alone, never on
+actions of the same round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from waggle.substrates.swarmbench.sim.config import Action, Cell, WorldConfig
+from waggle.substrates.swarmbench.sim.errors import LevelError, StateError
+from waggle.substrates.swarmbench.sim.level import BOX, EMPTY, PREY, Level
+from waggle.substrates.swarmbench.sim.levels import generate
+from waggle.substrates.swarmbench.sim.physics import FREE, PAD, Physics
+from waggle.substrates.swarmbench.sim.pursuit import Pursuit
+from waggle.substrates.swarmbench.sim.rules import Foraging, Rules, Transport, rules
+
+OUTSIDE = "*"
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """The official observation of one agent."""
+
+    round: int
+    pos: Cell
+    view: list[list[str]]
+    """k rows of k tokens; agents appear with their ids, as upstream."""
+    heard: list[tuple[int, str]]
+    """(sender, text) in sender order."""
+    extra: Mapping[str, object]
+
+
+class GridWorld:
+    """A running episode of one task."""
+
+    def __init__(self, config: WorldConfig, level: Level) -> None:
+        self.config = config
+        self.n = config.num_agents
+        self.round = level.round
+        self.terrain = list(level.terrain)
+        walls = [
+            (i, j)
+            for i, row in enumerate(level.terrain)
+            for j, symbol in enumerate(row)
+            if symbol != EMPTY
+        ]
+        self.physics = Physics(config.height, config.width, walls, level.agents)
+        if level.box is not None:
+            self.physics.add_box(level.box)
+        self.rules: Rules = rules(config, level, self.physics)
+        self.escaped = [not self.physics.inside[c] for c in self.physics.pos[: self.n]]
+        self._spoken: list[tuple[int, str]] = []
+        self._tokens: list[list[str]] | None = None
+
+    @classmethod
+    def from_seed(cls, config: WorldConfig) -> GridWorld:
+        """Generate the level of a configuration and open it."""
+        return cls(config, generate(config))
+
+    @property
+    def score(self) -> float:
+        """The task's score so far."""
+        return self.rules.score
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode is over: the task says done, or the rounds are used up."""
+        return self.rules.done or self.round >= self.config.max_round
+
+    @property
+    def agents(self) -> list[Cell]:
+        """Positions by id; an escaped agent keeps its last cell outside the map."""
+        return [self.physics.cell(c) for c in self.physics.pos[: self.n]]
+
+    def state(self) -> dict[str, object]:
+        """Return the task state in the words of the stored vectors."""
+        return self.rules.state()
+
+    def step(self, actions: Sequence[int], messages: Mapping[int, str] | None = None) -> None:
+        """Play one round: physics in the order UP, DOWN, LEFT, RIGHT, then the task's rules."""
+        if len(actions) != self.n:
+            raise LevelError(f"{len(actions)} actions for {self.n} agents; give one per agent")
+        movers: tuple[list[int], ...] = ([], [], [], [])
+        for agent, action in enumerate(actions):
+            if action < Action.STAY and not self.escaped[agent]:
+                movers[action].append(agent)
+        for direction in range(4):
+            if movers[direction]:
+                self.physics.push(direction, movers[direction], movers[direction ^ 1])
+        said = messages or {}
+        self._spoken = [(a, said[a]) for a in sorted(said) if said[a] and not self.escaped[a]]
+        self.rules.update(actions, self.round)
+        self._mark_escaped()
+        self.round += 1
+        self._tokens = None
+
+    def _mark_escaped(self) -> None:
+        if isinstance(self.rules, Transport):
+            inside, pos = self.physics.inside, self.physics.pos
+            self.escaped = [not inside[c] for c in pos]
+
+    def relocate_prey(self, cell: Cell) -> None:
+        """Teleport the prey to an empty cell between two rounds; it stays as pushable as it was.
+
+        Raises:
+            StateError: if there is no prey or the cell is not an empty cell of the map.
+        """
+        if not isinstance(self.rules, Pursuit):
+            raise StateError(f"{self.config.task} has no prey to relocate; use Pursuit")
+        if cell == self.rules.prey:
+            return
+        if not self.is_empty(cell):
+            raise StateError(f"cannot relocate the prey to {cell}: choose an empty cell of the map")
+        self.rules.place(cell)
+        self._tokens = None
+
+    def relocate_food(self, terrain: Sequence[str]) -> None:
+        """Replace the Foraging terrain between two rounds; every new solid cell must be empty."""
+        if not isinstance(self.rules, Foraging):
+            raise StateError(f"{self.config.task} has no food to relocate; use Foraging")
+        fixed = [
+            (self.physics.index((i, j)), symbol != EMPTY)
+            for i, row in enumerate(terrain)
+            for j, symbol in enumerate(row)
+        ]
+        if any(solid and self.physics.cells[c] > 0 for c, solid in fixed):
+            raise StateError("cannot move food onto an agent; choose empty cells")
+        for c, solid in fixed:
+            if self.physics.cells[c] <= 0:
+                self.physics.cells[c] = -1 if solid else FREE
+        self.terrain = list(terrain)
+        self.rules.place(self.terrain)
+        self._tokens = None
+
+    def is_empty(self, cell: Cell) -> bool:
+        """Whether a cell of the map holds nothing."""
+        i, j = cell
+        if not (0 <= i < self.config.height and 0 <= j < self.config.width):
+            return False
+        return self.physics.cells[self.physics.index(cell)] == FREE
+
+    def grid(self) -> list[str]:
+        """Return the symbol grid: terrain, P, B, and agents as A or a."""
+        symbols = [list(row) for row in self.terrain]
+        for agent, (i, j) in enumerate(self.agents):
+            if not self.escaped[agent]:
+                symbols[i][j] = "a" if self.rules.dimmed(agent) else "A"
+        self._draw_bodies(symbols, 0)
+        return ["".join(row) for row in symbols]
+
+    def _draw_bodies(self, rows: list[list[str]], shift: int) -> None:
+        if isinstance(self.rules, Pursuit):
+            i, j = self.rules.prey
+            rows[i + shift][j + shift] = PREY
+        for c in self.physics.box:
+            if self.physics.inside[c]:
+                i, j = self.physics.cell(c)
+                rows[i + shift][j + shift] = BOX
+
+    def view(self, agent: int) -> list[list[str]]:
+        """Return the k x k token window around an agent, with ids as upstream shows them."""
+        k = self.config.view_size
+        i, j = self.physics.cell(self.physics.pos[agent])
+        top, left = i - k // 2 + self._margin, j - k // 2 + self._margin
+        return [row[left : left + k] for row in self._token_rows()[top : top + k]]
+
+    @property
+    def _margin(self) -> int:
+        return self.config.view_size + PAD
+
+    def _token_rows(self) -> list[list[str]]:
+        """Tokens of the map with a margin of outside marks; built once per state."""
+        if self._tokens is None:
+            margin = self._margin
+            side = [OUTSIDE] * margin
+            blank = [OUTSIDE] * (self.config.width + 2 * margin)
+            rows = [side + list(row) + side for row in self.terrain]
+            rows = [blank] * margin + rows + [blank] * margin
+            for agent, (i, j) in enumerate(self.agents):
+                if not self.escaped[agent]:
+                    token = f"${agent}" if self.rules.dimmed(agent) else str(agent)
+                    rows[i + margin][j + margin] = token
+            self._draw_bodies(rows, margin)
+            self._tokens = rows
+        return self._tokens
+
+    def heard(self, agent: int) -> list[tuple[int, str]]:
+        """Messages of the last round within reach, in sender order; the sender hears itself."""
+        reach = self.config.view_size // 2
+        cell, pos = self.physics.cell, self.physics.pos
+        i, j = cell(pos[agent])
+        heard = []
+        for sender, text in self._spoken:
+            a, b = cell(pos[sender])
+            if abs(a - i) <= reach and abs(b - j) <= reach:
+                heard.append((sender, text))
+        return heard
+
+    def observe(self, agent: int) -> Observation:
+        """Return the official observation of one agent."""
+        pos = self.physics.cell(self.physics.pos[agent])
+        extra = self.rules.extra(agent)
+        return Observation(self.round, pos, self.view(agent), self.heard(agent), extra)

@@ -20,7 +20,7 @@ from waggle.core.grammar import longest
 from waggle.core.options import actions, channels, writes
 from waggle.core.schema import WAIT, Decision, Trace, View
 from waggle.core.templates import contains, grammar, sample, templates
-from waggle.engine.form_making import measured
+from waggle.engine.constraint.form_making import measured
 
 SPARE = 64
 """Bytes: of a commitment that a view does not allow, of names that may not go where they fit."""

@@ -20,8 +20,8 @@ from waggle.corpus.views.frames import made_up_frame
 from waggle.corpus.views.native import open_case
 from waggle.corpus.views.rng import Draw
 from waggle.corpus.views.situations import SITUATIONS, make
-from waggle.engine.constraint import Constraint
-from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.laws.spelling import view_grammar
 from waggle.models.nano import nano_tokenizer
 from waggle.runtime.sync import Engine

@@ -10,8 +10,8 @@ pytest.importorskip("torch", reason="the engine needs the llm extra")
 import torch
 
 from waggle.core.forms import IntRange
-from waggle.engine.form_making import chain, choice
-from waggle.engine.grammar import Grammar
+from waggle.engine.constraint.form_making import chain, choice
+from waggle.engine.constraint.grammar import Grammar
 from waggle.models.nano import tiny_random
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 import transformers
 
-from waggle.engine.backend import LeanBackend
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.backends.transformers import PlainBackend
+from waggle.engine.constraint.grammar import Grammar
 from waggle.engine.engine import Engine
-from waggle.engine.grammar import Grammar
-from waggle.engine.plain import PlainBackend
 from waggle.engine.request import Prompt
 from waggle.models.nano import byte_tokenizer
 from waggle.models.weights import load
@@ -127,7 +127,7 @@ def test_bfloat16_on_a_cpu_is_as_close_as_transformers(tiny: Any) -> None:
     """Fused products and norms round elsewhere, not worse."""
     import copy
 
-    from waggle.engine.stores import Piece, PrefixKV
+    from waggle.engine.model.kv_cache import Piece, PrefixKV
 
     model, tokenizer = tiny
     tokens = tokenizer.encode("Views differ in handles and claims, records hardly. " * 2)

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests.engine.test_mixing import spin
-from waggle.engine import flash, fused, fused_trial
-from waggle.engine.mixing import Spans
+from waggle.engine.cuda import flash, fused
+from waggle.engine.cuda import selfcheck as fused_trial
+from waggle.engine.model.mixing import Spans
 
 CAPACITY = 250
 COUNTS = (0, 1, 2, 20, 21, 22, 63, 64, 65, 100)

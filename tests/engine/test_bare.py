@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from waggle import shipped
-from waggle.engine.decoder import Decoder
 from waggle.engine.engine import Engine
+from waggle.engine.model.decoder import Decoder
 from waggle.engine.request import Prompt
 from waggle.models.bare import open_bare
 from waggle.models.weights import load, load_to_decode

@@ -12,7 +12,7 @@ from waggle.engine import workload
 from waggle.engine.bench import bench
 from waggle.engine.bench_host import bench_host, host_lines
 from waggle.engine.bench_report import lines
-from waggle.engine.form_making import measured
+from waggle.engine.constraint.form_making import measured
 from waggle.models.nano import byte_tokenizer
 
 

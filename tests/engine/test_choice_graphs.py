@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.engine.test_output import Watched, offers, states
-from waggle.engine import choice_graphs
-from waggle.engine.choice_graphs import ChoiceGraphs
-from waggle.engine.offers import lists
-from waggle.engine.output import Output
-from waggle.engine.shelf import LATER, OFTEN
+from waggle.engine.backends.lm_head import Output
+from waggle.engine.backends.offers import lists
+from waggle.engine.cuda import choice_graphs
+from waggle.engine.cuda.choice_graphs import ChoiceGraphs
+from waggle.engine.cuda.shelf import LATER, OFTEN
 
 HERE = torch.device("cpu")
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.engine.test_exactness import prompts
 from waggle.engine import collector, workload
+from waggle.engine.constraint.grammar import Grammar
+from waggle.engine.constraint.states import State
 from waggle.engine.engine import Engine
-from waggle.engine.grammar import Grammar
 from waggle.engine.request import Prompt
-from waggle.engine.states import State
 
 
 def test_collection_is_off_within_and_as_before_after() -> None:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from waggle.engine import workload
-from waggle.engine.constraint import Constraint
+from waggle.engine.constraint.grammar import Grammar
+from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.engine.engine import Engine
-from waggle.engine.grammar import Grammar
 from waggle.engine.request import Prompt
-from waggle.engine.vocabulary import Vocabulary
 from waggle.models.nano import byte_tokenizer, random_llama
 
 PREFIX = "Answer with one JSON record. " * 4

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from waggle.core.errors import ConfigError
-from waggle.engine.backend import LeanBackend
+from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.engine import Engine
-from waggle.engine.lanes import Lanes
+from waggle.engine.model.lanes import Lanes
 from waggle.engine.request import Prompt
 
 NEW = 16
@@ -148,7 +148,7 @@ def test_drafts_that_are_never_right_are_given_up(
 
 
 def test_right_drafts_save_steps(tiny: Any, expected: Any) -> None:
-    from waggle.engine.grammar import Grammar
+    from waggle.engine.constraint.grammar import Grammar
 
     model, tokenizer = tiny
     engine = Engine(model, tokenizer, max_rows=8)

@@ -7,10 +7,10 @@ import pytest
 from tests.engine.test_constrained import masked_greedy
 from tests.engine.test_exactness import NEW, prompts, reference
 from tests.engine.test_graphs import row_engine
-from waggle.engine.draft import Habits
 from waggle.engine.engine import Engine
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.request import Prompt
+from waggle.engine.speculation import Habits
 
 LIMIT = 200
 

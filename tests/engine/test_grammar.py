@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from waggle.core.errors import ConfigError
 from waggle.core.forms import IntRange, Literal, Text
-from waggle.engine.constraint import Constraint
-from waggle.engine.form_making import chain, choice, measured
-from waggle.engine.grammar import Common, Grammar
-from waggle.engine.states import State
-from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.constraint.form_making import chain, choice, measured
+from waggle.engine.constraint.grammar import Common, Grammar
+from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.states import State
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.models.nano import byte_tokenizer
 
 WORDS = st.lists(st.text(alphabet='ab{"1,', min_size=0, max_size=6), min_size=1, max_size=12)
@@ -143,7 +143,7 @@ def test_what_views_share_is_unfolded_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert {w.replace("UP", "STAY") for w in words} <= set(language(second))
     assert len(second._own.rests) < 6 < len(second._common.rests)
     assert second._common is first._common
-    monkeypatch.setattr("waggle.engine.grammar.MAX_COMMON", 0)
+    monkeypatch.setattr("waggle.engine.constraint.grammar.MAX_COMMON", 0)
     pieces._single.cache_clear()
     assert made("UP")._common is not first._common
     assert set(language(made("UP", "DOWN"))) == set(words) == set(language(first))

@@ -12,16 +12,17 @@ import pytest
 import torch
 
 from tests.engine.test_exactness import PREFIX, ids, prompts, reference
-from waggle.engine import flash, pairs
-from waggle.engine.backend import LeanBackend
-from waggle.engine.choice_graphs import ChoiceGraphs
+from waggle.engine.backends.base import Running
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.cuda import flash
+from waggle.engine.cuda.choice_graphs import ChoiceGraphs
+from waggle.engine.cuda.graphs import PassGraphs
+from waggle.engine.cuda.greedy_loop import STRETCH, GreedyLoop
 from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
-from waggle.engine.graphs import PassGraphs
-from waggle.engine.loop import STRETCH, GreedyLoop
-from waggle.engine.passes import Running
+from waggle.engine.model import pairs
+from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.request import Prompt
-from waggle.engine.row_store import RowStore
 
 
 def warmed(step: Any) -> Any:

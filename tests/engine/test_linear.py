@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.linear import Linear
+from waggle.engine.model.linear import Linear
 
 
 def wave(*shape: int) -> Tensor:

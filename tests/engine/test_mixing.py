@@ -12,10 +12,12 @@ from torch import Tensor
 from tests.engine.test_exactness import prompts, reference
 from tests.engine.test_graphs import row_engine
 from waggle.core.errors import ConfigError
-from waggle.engine import choice, flash, fused, fused_trial, mixing
-from waggle.engine.backend import LeanBackend
-from waggle.engine.mixing import Spans, Spin
-from waggle.engine.row_store import RowStore
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.cuda import choice, flash, fused
+from waggle.engine.cuda import selfcheck as fused_trial
+from waggle.engine.model import mixing
+from waggle.engine.model.kv_rows import RowStore
+from waggle.engine.model.mixing import Spans, Spin
 
 
 class Plainly:

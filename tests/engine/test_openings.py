@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.laws_llm.conftest import played
 from waggle.core.forms import GrammarNode, Literal, Sequence
 from waggle.core.schema import View
-from waggle.engine.constraint import Constraint
-from waggle.engine.form_making import choice
-from waggle.engine.grammar import Common, Grammar
-from waggle.engine.states import State
-from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.constraint.form_making import choice
+from waggle.engine.constraint.grammar import Common, Grammar
+from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.states import State
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.laws.spelling import view_grammar
 from waggle.models.nano import byte_tokenizer
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from waggle.engine import output
-from waggle.engine.graphs import bucket, buckets
-from waggle.engine.linear import Linear
-from waggle.engine.output import Output
+from waggle.engine.backends import lm_head as output
+from waggle.engine.backends.lm_head import Output
+from waggle.engine.cuda.graphs import bucket, buckets
+from waggle.engine.model.linear import Linear
 
 
 class Watched(Linear):

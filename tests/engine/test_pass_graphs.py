@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from tests.engine.test_graphs import row_engine
-from waggle.engine.backend import LeanBackend
-from waggle.engine.graphs import FINE, MAX_TOKENS, PassGraphs, Size, bucket, reach
-from waggle.engine.passes import Running
-from waggle.engine.shelf import OFTEN
-from waggle.engine.stores import Piece
+from waggle.engine.backends.base import Running
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, PassGraphs, Size, bucket, reach
+from waggle.engine.cuda.shelf import OFTEN
+from waggle.engine.model.kv_cache import Piece
 
 
 def captured(tiny: Any, lengths: Sequence[int], rows: int = 8) -> PassGraphs:

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from waggle.engine import attention, flash, linear, pairs, pointwise
-from waggle.engine.attention import BAND, attend_row
-from waggle.engine.linear import GateUp, Linear
-from waggle.engine.stores import round_up
+from waggle.engine.cuda import flash
+from waggle.engine.model import attention, linear, pairs, pointwise
+from waggle.engine.model.attention import BAND, attend_row
+from waggle.engine.model.kv_cache import round_up
+from waggle.engine.model.linear import GateUp, Linear
 
 
 def wave(*shape: int, step: float = 0.37) -> Tensor:

@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 
 from tests.engine.test_exactness import PREFIX, ids, prompts, reference
 from tests.engine.test_graphs import row_engine
-from waggle.engine import fused, fused_trial, judge, loop
+from waggle.engine import judge
 from waggle.engine.answers import NOTHING, ROOM, Answers
-from waggle.engine.backend import LeanBackend
+from waggle.engine.backends.base import Rolled
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.cuda import fused
+from waggle.engine.cuda import greedy_loop as loop
+from waggle.engine.cuda import selfcheck as fused_trial
+from waggle.engine.cuda.recall import ORDER, recalled
 from waggle.engine.engine import Engine
-from waggle.engine.passes import Rolled
-from waggle.engine.recall import ORDER, recalled
+from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.request import Prompt
-from waggle.engine.row_store import RowStore
 
 
 def alike(text: list[int], end: int, recent: list[int]) -> tuple[int, ...]:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from waggle.engine import row_store
-from waggle.engine.row_store import RowStore
-from waggle.engine.stores import Piece, PrefixKV, Shape
+from waggle.engine.model import kv_rows as row_store
+from waggle.engine.model.kv_cache import Piece, PrefixKV, Shape
+from waggle.engine.model.kv_rows import RowStore
 
 LAYERS = 5
 SHAPE = Shape(LAYERS, 8, 2, 1, 4, 100, 1e-5)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from waggle.engine import attention
-from waggle.engine.shared_store import SharedStore
-from waggle.engine.stores import Piece, PrefixKV, Shape
+from waggle.engine.model import attention
+from waggle.engine.model.kv_cache import Piece, PrefixKV, Shape
+from waggle.engine.model.kv_shared import SharedStore
 
 SHAPE = Shape(
     layers=2, hidden=32, heads=4, kv_heads=2, head_dim=8, vocabulary=9, epsilon=1e-5

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from waggle.core.errors import ConfigError
-from waggle.engine import sharing
-from waggle.engine.stores import memory_limit
+from waggle.engine import memory as sharing
+from waggle.engine.model.kv_cache import memory_limit
 from waggle.models import weights
 
 TOTAL = 100 << 30

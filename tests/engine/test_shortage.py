@@ -9,15 +9,16 @@ import torch
 from tests.engine.test_exactness import prompts
 from tests.engine.test_failures import long_prompts
 from tests.engine.test_graphs import row_engine
-from waggle.engine import row_store, shortage
-from waggle.engine.backend import LeanBackend
-from waggle.engine.decoder import Decoder
+from waggle.engine import shortage
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.cuda.greedy_loop import GreedyLoop
 from waggle.engine.engine import Engine
-from waggle.engine.lanes import Lanes
-from waggle.engine.loop import GreedyLoop
+from waggle.engine.model import kv_rows as row_store
+from waggle.engine.model.decoder import Decoder
+from waggle.engine.model.kv_cache import Shape
+from waggle.engine.model.kv_rows import RowStore
+from waggle.engine.model.lanes import Lanes
 from waggle.engine.request import Prompt
-from waggle.engine.row_store import RowStore
-from waggle.engine.stores import Shape
 
 
 class Short:

@@ -8,7 +8,7 @@ import torch
 
 from waggle.engine import tempo
 from waggle.engine.effort import Effort
-from waggle.engine.stores import SLACK, Shape
+from waggle.engine.model.kv_cache import SLACK, Shape
 
 CAPACITY = 896
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.models.nano import nano_tokenizer
 
 ANSWER = '{"task_action":"WAIT , now","response":null}<|im_end|>'

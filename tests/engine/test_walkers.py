@@ -11,8 +11,8 @@ from tests.engine.test_exactness import PREFIX, ids
 from tests.engine.test_graphs import row_engine
 from waggle.core.errors import ConfigError, WaggleError
 from waggle.engine import walked_rows, walkers, wire, workload
+from waggle.engine.constraint.grammar import Common, Grammar
 from waggle.engine.engine import Engine
-from waggle.engine.grammar import Common, Grammar
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.walker import Setting, Walker
 from waggle.engine.walkers import Walkers

@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from waggle.engine import workload
-from waggle.engine.vocabulary import Vocabulary
-from waggle.engine.wordwise import SAMPLE, Words, Wordwise
+from waggle.engine.constraint.vocabulary import Vocabulary
+from waggle.engine.constraint.wordwise import SAMPLE, Words, Wordwise
 from waggle.models.nano import SPECIAL, byte_tokenizer, nano_tokenizer
 
 PARTS = (

@@ -14,7 +14,7 @@ import pytest
 from tests.evaluate.test_runner import numbers, plan
 from waggle import plugins
 from waggle.core.errors import ConfigError
-from waggle.engine import sharing
+from waggle.engine import memory as sharing
 from waggle.evaluate import lanes
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.rows import read_rows

@@ -12,8 +12,8 @@ from waggle.core.admit import violations
 from waggle.core.decode import parse
 from waggle.core.protocols import Request
 from waggle.core.schema import Decision, View
-from waggle.engine.constraint import Constraint
-from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.laws.local import LocalLaw
 from waggle.laws.spelling import view_grammar
 from waggle.models.nano import tiny_random

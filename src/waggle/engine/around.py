@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from waggle.engine.backends.base import Backend, Pace
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Backend, Pace
 
 
 class Around:

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.engine import bench_modes, workload
+from waggle.engine.backends.base import Pace
 from waggle.engine.bench_setup import Ask, Setup
-from waggle.engine.constraint import Constraint
+from waggle.engine.constraint.matcher import Constraint
 from waggle.engine.delayed import Delayed
 from waggle.engine.engine import Engine
 from waggle.engine.oracle import Oracle, recite
-from waggle.engine.passes import Pace
 from waggle.engine.request import Completion, Prompt
 
 HABIT = 0.7

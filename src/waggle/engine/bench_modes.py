@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from waggle.engine.bench_setup import Ask, Setup
-from waggle.engine.constraint import Constraint
+from waggle.engine.constraint.matcher import Constraint
 from waggle.engine.engine import Engine
 from waggle.engine.request import Completion, Prompt
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from waggle.engine import workload
-from waggle.engine.grammar import Common, Grammar
+from waggle.engine.constraint.grammar import Common, Grammar
 from waggle.engine.request import Expectation
 from waggle.models.shapes import SHAPES, shaped
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from waggle.engine.draft import ORDER, Habits
+from waggle.engine.backends.base import Pace
+from waggle.engine.constraint.states import State
 from waggle.engine.echoes import Context, Trail
-from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
-from waggle.engine.rows import Row
-from waggle.engine.states import State
+from waggle.engine.sequence import Row
+from waggle.engine.speculation import ORDER, Habits
 
 _Point: TypeAlias = tuple[State, Context, int, int | None, tuple[int, ...]]
 """A choice on the way: its state, the tokens before it, what was guessed (-1: nothing), what the

@@ -8,7 +8,7 @@ from typing import Any
 
 from waggle.engine.answers import Answers
 from waggle.engine.around import Around
-from waggle.engine.passes import Backend, Rolled, Rolling, Running, Said
+from waggle.engine.backends.base import Backend, Rolled, Rolling, Running, Said
 
 
 class Clocked(Around):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from waggle.engine.answers import Answers
 from waggle.engine.around import Around
-from waggle.engine.passes import Backend, Rolled, Rolling, Running, Said
+from waggle.engine.backends.base import Backend, Rolled, Rolling, Running, Said
 
 
 class Costs(NamedTuple):

@@ -18,23 +18,23 @@ from typing import Any
 from waggle.core.errors import ConfigError
 from waggle.engine import collector, flights, walkers
 from waggle.engine.answers import Answers
-from waggle.engine.backend import LeanBackend
+from waggle.engine.backends.base import Backend, Pace
+from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.backends.transformers import PlainBackend
 from waggle.engine.beginnings import Beginnings
-from waggle.engine.constraint import Constraint, Make
-from waggle.engine.decoder import supports
-from waggle.engine.draft import ORDER, Habits
+from waggle.engine.constraint.grammar import Common, Grammar
+from waggle.engine.constraint.matcher import Constraint, Make
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.engine.echoes import Echoes
 from waggle.engine.ends import end_tokens
 from waggle.engine.expected_rows import ExpectedRow
-from waggle.engine.grammar import Common, Grammar
-from waggle.engine.passes import Backend, Pace
-from waggle.engine.plain import PlainBackend
+from waggle.engine.model.decoder import supports
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.rows import FreeRow, Row
-from waggle.engine.seats import Seat, Seats, Ticket
+from waggle.engine.scheduler import Seat, Seats, Ticket
+from waggle.engine.sequence import FreeRow, Row
 from waggle.engine.shortage import is_short
+from waggle.engine.speculation import ORDER, Habits
 from waggle.engine.trial import Trial, standing
-from waggle.engine.vocabulary import Vocabulary
 from waggle.engine.walked_rows import WalkedRow
 
 

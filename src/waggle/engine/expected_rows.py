@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from waggle.engine.backends.base import Pace
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.draft import Habits
-from waggle.engine.passes import Pace
+from waggle.engine.constraint.states import State
 from waggle.engine.request import Prompt
-from waggle.engine.states import State
+from waggle.engine.speculation import Habits
 
 
 class _Turn(NamedTuple):

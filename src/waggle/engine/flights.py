@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from waggle.core.errors import WaggleError
+from waggle.engine.backends.base import Backend, Rolling, Running, Said
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.passes import Backend, Rolling, Running, Said
-from waggle.engine.rows import Row
+from waggle.engine.sequence import Row
 
 PORTIONS = 4
 """Parts in which a device's rows enter: while one is run, the host makes the next one ready."""

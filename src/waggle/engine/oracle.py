@@ -12,9 +12,9 @@ from random import Random
 import numpy as np
 
 from waggle.engine.answers import Answers
-from waggle.engine.constraint import Constraint
+from waggle.engine.backends.base import Pace, Rolled, Rolling, Running, Said
+from waggle.engine.constraint.matcher import Constraint
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Pace, Rolled, Rolling, Running, Said
 
 STRETCH = 16
 """Steps of one roll, as on a GPU."""

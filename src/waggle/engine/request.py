@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint import Constraint
+from waggle.engine.constraint.matcher import Constraint
 
 
 class Expectation(Protocol):

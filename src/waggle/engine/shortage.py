@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from waggle.engine.sharing import spare
-from waggle.engine.stores import Shape
+from waggle.engine.memory import spare
+from waggle.engine.model.kv_cache import Shape
 
 LEAST_TOKENS = 2048
 """A pass of so many tokens is never cut before it has failed."""

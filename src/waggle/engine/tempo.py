@@ -6,10 +6,10 @@ answer.
 
 from __future__ import annotations
 
-from waggle.engine.decoder import Decoder
+from waggle.engine.backends.base import Pace
 from waggle.engine.effort import Effort
-from waggle.engine.passes import Pace
-from waggle.engine.stores import position_bytes
+from waggle.engine.model.decoder import Decoder
+from waggle.engine.model.kv_cache import position_bytes
 
 LAYER_SECONDS = 30e-6
 """Time of one layer's short kernels in a step, on a large GPU."""

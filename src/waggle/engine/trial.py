@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from waggle.engine.backends.base import Rolled
 from waggle.engine.effort import Effort
 from waggle.engine.judge import Judge
-from waggle.engine.passes import Rolled
-from waggle.engine.rows import FreeRow, Row
+from waggle.engine.sequence import FreeRow, Row
 
 EXPECTED = 0.25
 """Part of its answers that a caller must foretell: an expected answer makes a prompt longer."""

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from waggle.engine import wire
+from waggle.engine.backends.base import Pace
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.constraint import Make
-from waggle.engine.draft import Habits
-from waggle.engine.passes import Pace
+from waggle.engine.constraint.matcher import Make
 from waggle.engine.request import Prompt
+from waggle.engine.speculation import Habits
 from waggle.engine.walkers import Walkers
 from waggle.engine.wire import Plan
 

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from waggle.engine import wire
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.constraint import Constraint
-from waggle.engine.draft import Habits
-from waggle.engine.grammar import Common
+from waggle.engine.constraint.grammar import Common
+from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.engine.line import Line
 from waggle.engine.request import Prompt
-from waggle.engine.vocabulary import Vocabulary
+from waggle.engine.speculation import Habits
 from waggle.engine.wire import Opening, Plan, Task
 
 
@@ -146,7 +146,9 @@ def main() -> None:
     line = Line.of(int(sys.argv[1]))
     walker = Walker(pickle.load(sys.stdin.buffer))
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)  # rows leave little behind: see `waggle.engine.looks.Memo`
+    gc.set_threshold(
+        100_000, 20, 20
+    )  # rows leave little behind: see `waggle.engine.constraint.lookahead.Memo`
     line.send(b"ready")
     with suppress(EOFError, OSError):  # the engine is gone
         while True:

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 from waggle.core.errors import ConfigError, WaggleError
 from waggle.engine import wire
+from waggle.engine.backends.base import Pace
 from waggle.engine.line import Line
-from waggle.engine.passes import Pace
 from waggle.engine.request import Prompt
 from waggle.engine.walker import Setting
 from waggle.engine.wire import Opening, Plan, Task

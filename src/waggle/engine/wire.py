@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waggle.core.errors import WaggleError
-from waggle.engine.constraint import Make
-from waggle.engine.passes import Pace
+from waggle.engine.backends.base import Pace
+from waggle.engine.constraint.matcher import Make
 
 PLAIN = 2
 """The last version of the format that does not look whether it has met a value before."""

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from waggle.core.forms import GrammarNode, IntRange
-from waggle.engine.form_making import chain, choice
-from waggle.engine.grammar import Common, Grammar
+from waggle.engine.constraint.form_making import chain, choice
+from waggle.engine.constraint.grammar import Common, Grammar
 
 INSTRUCTION = (
     "You are one anonymous member of a changing local network. Use only the private proposal, "

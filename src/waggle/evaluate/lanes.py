@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
 from waggle.crew import end_with_parent
-from waggle.engine import sharing
+from waggle.engine import memory as sharing
 from waggle.evaluate.costs import deal_laws
 from waggle.evaluate.episodes import law_of, measured, open_engine, play_alone, reason_of
 from waggle.evaluate.plan import Cell

@@ -13,7 +13,7 @@ from typing import Any
 from waggle.core import prompt
 from waggle.core.protocols import Request
 from waggle.core.schema import Contract
-from waggle.engine.wordwise import Wordwise
+from waggle.engine.constraint.wordwise import Wordwise
 
 MAX_CONTRACTS = 64
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from waggle.core.schema import View
 from waggle.core.templates import grammar
-from waggle.engine.grammar import Common, Grammar
+from waggle.engine.constraint.grammar import Common, Grammar
 
 
 def view_grammar(view: View, common: Common | None = None) -> Grammar:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from waggle.core.errors import ConfigError
-from waggle.engine.decoder import supports
+from waggle.engine.model.decoder import supports
 from waggle.models import adapters
 
 MAX_JSON = 64 << 20

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine.sharing import require_all_processors
+from waggle.engine.memory import require_all_processors
 from waggle.models import hub
 from waggle.models.adapters import adapt
 from waggle.models.catalog import SOURCES, Source, source

@@ -1,0 +1,127 @@
+"""The fallback for architectures the lean decoder does not know: transformers' own forward.
+
+One cache per row, one row per pass: slow, but any causal language model works, prefix reuse
+included. Drafts are not used because some caches cannot be rolled back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from waggle.engine.answers import Answers
+from waggle.engine.backends.base import Rolled, Rolling, Running, Said
+from waggle.engine.effort import Effort
+
+MAX_PREFIXES = 4
+
+
+class PlainBackend:
+    """Runs rows one by one through a transformers model."""
+
+    asynchronous = False
+    rolls = False
+
+    def __init__(self, model: Any, max_rows: int) -> None:
+        self.model = model
+        self.device = model.device
+        self._caches: dict[int, Any] = {}
+        self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+
+    def pace(self, rows: int) -> None:
+        """No drafts: some caches cannot be rolled back."""
+
+    def least(self, rows: int, effort: Effort) -> float:
+        """All of it: see `pace`."""
+        return 1.0
+
+    def foretells(self, rows: int, effort: Effort) -> bool:
+        """Whatever comes: nothing is tried, see `pace`."""
+        return True
+
+    def recalls(self, rows: int) -> float:
+        """All of it: see `roll`."""
+        return 1.0
+
+    def roll(
+        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+    ) -> list[Rolled]:
+        """Not offered: rows are run one by one."""
+        raise NotImplementedError("rows of this model are not rolled")
+
+    def prime(self, most: int, prompt: int) -> None:
+        """Nothing to do: no pass is made ready."""
+
+    def describe(self) -> str:
+        """Say how this backend computes, for reports."""
+        return "transformers, row by row"
+
+    def room(self, prefix: int, own: int) -> int:
+        """Any number: nothing is kept side by side."""
+        return 1 << 30
+
+    def reserve(self, prefix: int, own: int) -> None:
+        """Nothing to do: these caches grow by themselves."""
+
+    def forget(self) -> None:
+        """Drop every cache."""
+        self._caches.clear()
+        self._prefixes.clear()
+
+    def release(self, slot: int) -> None:
+        """Drop the cache of a finished row."""
+        self._caches.pop(slot, None)
+
+    def _prefix(self, tokens: tuple[int, ...]) -> Any:
+        from transformers import DynamicCache
+
+        if tokens not in self._prefixes:
+            cache = DynamicCache(config=self.model.config)
+            if tokens:
+                self._forward(tokens, cache, 1)
+            self._prefixes[tokens] = cache
+            while len(self._prefixes) > MAX_PREFIXES:
+                self._prefixes.popitem(last=False)
+        self._prefixes.move_to_end(tokens)
+        return copy.deepcopy(self._prefixes[tokens])
+
+    def _forward(self, tokens: Sequence[int], cache: Any, wanted: int) -> Tensor:
+        ids = torch.tensor([list(tokens)], device=self.device)
+        found = self.model(
+            input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=wanted
+        )
+        logits: Tensor = found.logits[0]
+        return logits
+
+    def run(self, rows: Sequence[Running]) -> Tensor:
+        """Run tokens of each row; return the logits at the asked offsets of each."""
+        found = []
+        with torch.inference_mode():
+            for slot, chunk, start, offsets, prefix in rows:
+                if start == 0:
+                    self._caches[slot] = self._prefix(prefix)
+                kept = len(chunk) - offsets[0]
+                logits = self._forward(chunk, self._caches[slot], kept)
+                found.append(logits[[offset - offsets[0] for offset in offsets]])
+            return torch.cat(found)
+
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
+        """Ask for the most likely next token of each row of logits, banned tokens aside."""
+        if banned:
+            hidden = hidden.clone()
+            hidden[:, list(banned)] = float("-inf")
+        best = hidden.argmax(-1)
+        return lambda: best.tolist()
+
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+        """Ask for each row's most likely token among those allowed to it."""
+        mask = torch.full_like(hidden, float("-inf"))
+        for row, tokens in enumerate(allowed):
+            mask[row, list(tokens)] = 0.0
+        best = (hidden + mask).argmax(-1)
+        return lambda: best.tolist()

@@ -1,0 +1,1 @@
+"""What only a GPU needs: kernels, their self-check, CUDA graphs, decoding on the device."""

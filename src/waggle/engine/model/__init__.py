@@ -1,0 +1,1 @@
+"""The decoder: forward pass, attention, KV caches."""

@@ -1,0 +1,289 @@
+"""Caches in which a prefix is kept once for all rows: the store for CPUs.
+
+Queries of every row meet the shared prefix in one product; each row's own keys are attended apart
+and the two results merged (see `model.attention`). A prefix is attended in whole vectors of
+the processor: what is left of it stands before each row's own keys. Rows are packed; only the
+attention over own keys is padded, and it reads the caches where they lie.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from waggle.engine.model import attention
+from waggle.engine.model.kv_cache import (
+    SLACK,
+    Chunk,
+    Piece,
+    PrefixKV,
+    Shape,
+    indices,
+    memory_limit,
+    position_bytes,
+    round_up,
+)
+
+LONG = 32
+"""Tokens of a row that are worth attending for it alone."""
+
+
+class Stretch(NamedTuple):
+    """Tokens of one row, which is long enough to be alone."""
+
+    tokens: slice
+    slot: int
+    first: int
+    """Cache position of the first of them."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Short rows whose cache slots lie side by side, so that nothing is copied to attend."""
+
+    tokens: slice
+    slots: slice
+    steps: int
+    grid: tuple[Tensor, Tensor] | None
+    """Where each token is among `steps` places per row; None where all places are taken."""
+    span: int
+    """Cache positions that are looked at."""
+    mask: Tensor
+    """Which of them each place sees."""
+    cells: tuple[Tensor, Tensor]
+    """Slot and cache position of each token."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return int(self.slots.stop - self.slots.start)
+
+
+@dataclass(slots=True)
+class SharedChunk(Chunk):
+    """Where each token belongs, behind the vectors of its prefix."""
+
+    stretches: list[Stretch]
+    blocks: list[Block]
+    spans: list[tuple[PrefixKV, slice]]
+    """The tokens behind each prefix."""
+    begins: list[tuple[PrefixKV, int]]
+    """Slots of rows that begin behind a prefix which does not end with a vector."""
+
+
+class SharedStore:
+    """Per-row caches behind shared prefixes."""
+
+    def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.capacity = 0
+        self.limit: int | None = None
+        """Bytes for all rows; by default what the device can spare."""
+        self._planned = 0, 0
+        self._shape = shape
+        self._rows = self._most = rows
+        self._dtype = dtype
+        self._device = device
+        self._scale = shape.head_dim**-0.5
+        self._cache: list[tuple[Tensor, Tensor]] = []
+
+    def room(self, prefix: int, own: int) -> int:
+        """Return how many rows the memory holds when one of this size is among them."""
+        capacity = _capacity(own)
+        if capacity <= self.capacity:
+            return self._rows
+        each = position_bytes(self._shape, self._dtype)
+        limit = self.limit or memory_limit(self._device, each * self._rows * self.capacity)
+        self._planned = capacity, max(1, min(self._most, limit // (each * capacity)))
+        return self._planned[1]
+
+    def reserve(self, prefix: int, own: int) -> bool:
+        """Make room for rows of this many own positions; prefixes are kept elsewhere."""
+        capacity = max(self.capacity, _capacity(own))
+        if capacity == self.capacity:
+            return False
+        # What was said to fit is what there will be, though memory may have gone since.
+        known = self._planned[0] == capacity
+        self._rows = self._planned[1] if known else self.room(prefix, own)
+        self.capacity = capacity
+        stale, self._cache = self._cache, []
+        for _ in range(self._shape.layers):
+            pair = self._empty()
+            if stale:  # layer by layer, so that both never lie in memory whole
+                for fresh, old in zip(pair, stale.pop(0), strict=True):
+                    kept = min(len(fresh), len(old))
+                    fresh[:kept, :, : old.shape[2]] = old[:kept]
+            self._cache.append(pair)
+        return True
+
+    def _empty(self) -> tuple[Tensor, Tensor]:
+        size = (self._rows, self._shape.kv_heads, self.capacity, self._shape.head_dim)
+        first, second = (
+            torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2)
+        )
+        return first, second
+
+    def forget(self) -> None:
+        """Give all memory back; what rows held is lost."""
+        self.capacity, self._rows, self._planned = 0, self._most, (0, 0)
+        self._cache = []
+
+    def single(self, length: int) -> SharedStore:
+        """Return a store of one row."""
+        store = SharedStore(self._shape, 1, self._dtype, self._device)
+        store.reserve(0, length)
+        return store
+
+    def prefix(self, length: int) -> PrefixKV:
+        """Return the first row as [2, K, P, D] per layer."""
+        rows = [(keys[0, :, :length], values[0, :, :length]) for keys, values in self._cache]
+        return PrefixKV([torch.stack(pair) for pair in rows], length)
+
+    def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
+        """Return the beginning of a prefix, as one of its own."""
+        return PrefixKV([layer[:, :, :length].clone() for layer in prefix.layers], length)
+
+    def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> SharedChunk:
+        """Lay out a batch of rows."""
+        sizes = [len(piece.tokens) for piece in pieces]
+        ahead = [_left(prefix) for prefix in prefixes]
+        firsts = [piece.start + left for piece, left in zip(pieces, ahead, strict=True)]
+        edges = [0, *itertools.accumulate(sizes)]
+        angles = [
+            range(piece.start + prefix.length, piece.start + prefix.length + size)
+            for piece, prefix, size in zip(pieces, prefixes, sizes, strict=True)
+        ]
+        return SharedChunk(
+            tokens=self._index([*itertools.chain.from_iterable(p.tokens for p in pieces)]),
+            angles=self._index([*itertools.chain.from_iterable(angles)]),
+            stretches=[
+                Stretch(slice(edges[row], edges[row + 1]), piece.slot, firsts[row])
+                for row, piece in enumerate(pieces)
+                if sizes[row] >= LONG
+            ],
+            blocks=[self._block(pieces, firsts, edges, *run) for run in _runs(pieces)],
+            spans=_spans(prefixes, sizes),
+            begins=[
+                (prefix, piece.slot)
+                for prefix, piece, left in zip(prefixes, pieces, ahead, strict=True)
+                if left and not piece.start
+            ],
+        )
+
+    def _block(
+        self, pieces: Sequence[Piece], firsts: list[int], edges: list[int], begin: int, end: int
+    ) -> Block:
+        """Lay out short rows side by side."""
+        sizes, firsts = [len(piece.tokens) for piece in pieces[begin:end]], firsts[begin:end]
+        steps, slot = max(sizes), pieces[begin].slot
+        span = round_up(max(map(sum, zip(firsts, sizes, strict=True))), attention.WIDTH)
+        rows = self._index([row for row, size in enumerate(sizes) for _ in range(size)])
+        places = self._index([place for size in sizes for place in range(size)])
+        starts = self._index(firsts)
+        seen = starts[:, None] + torch.arange(steps, device=self._device)
+        return Block(
+            tokens=slice(edges[begin], edges[end]),
+            slots=slice(slot, slot + end - begin),
+            steps=steps,
+            grid=None if min(sizes) == steps else (rows, places),
+            span=span,
+            mask=attention.visibility(seen, span, self._shape.groups, self._dtype),
+            cells=(rows + slot, starts[rows] + places),
+        )
+
+    def _index(self, values: Sequence[int]) -> Tensor:
+        return indices(values, self._device)
+
+    def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
+        """Keep new keys and values, and attend over the prefix and what each row owns."""
+        assert isinstance(chunk, SharedChunk)
+        cache = self._cache[index]
+        for prefix, slot in chunk.begins:
+            left = _left(prefix)
+            for kept, part in zip(cache, prefix.layers[index], strict=True):
+                kept[slot, :, :left] = part[:, -left:]
+        out, lse = torch.empty_like(q), q.new_empty(q.shape[:2], dtype=torch.float32)
+        fresh = kv.chunk(2, dim=1)
+        for tokens, slot, first in chunk.stretches:
+            last = first + tokens.stop - tokens.start
+            for kept, part in zip(cache, fresh, strict=True):
+                kept[slot, :, first:last] = part[tokens].transpose(0, 1)
+            keys, values = (kept[slot] for kept in cache)
+            into = out[tokens], lse[tokens]
+            attention.attend_row(q[tokens], keys, values, self._scale, first, into)
+        for block in chunk.blocks:
+            slots, places = block.cells
+            for kept, part in zip(cache, fresh, strict=True):
+                kept[slots, :, places] = part[block.tokens]
+            out[block.tokens], lse[block.tokens] = self._own(index, q[block.tokens], block)
+        for prefix, span in chunk.spans:
+            vectors = prefix.length - _left(prefix)
+            if vectors:
+                keys, values = prefix.layers[index][:, :, :vectors]
+                seen = attention.attend_prefix(q[span], keys, values, self._scale)
+                merged = attention.merge(seen, (out[span], lse[span]))
+                if len(chunk.spans) == 1:
+                    return merged
+                out[span] = merged
+        return out
+
+    def _own(self, index: int, q: Tensor, block: Block) -> tuple[Tensor, Tensor]:
+        """Attend over what each row owns; flat in, flat out."""
+        keys, values = (cache[block.slots, :, : block.span] for cache in self._cache[index])
+        padded = _pad(q, block)
+        out, lse = attention.attend_cached(padded, keys, values, self._scale, block.mask)
+        return _flatten(out, block), _flatten(lse, block)
+
+
+def _left(prefix: PrefixKV) -> int:
+    """Return how many keys of a prefix fill no vector."""
+    return prefix.length % attention.WIDTH
+
+
+def _capacity(own: int) -> int:
+    """Return the positions of a row that has this many of its own."""
+    return round_up(own + SLACK + attention.WIDTH, 128)
+
+
+def _runs(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """Return from where to where short rows follow one another, in their slots, too."""
+    found: list[tuple[int, int]] = []
+    for row, piece in enumerate(pieces):
+        if len(piece.tokens) >= LONG:
+            continue
+        if found and found[-1][1] == row and pieces[row - 1].slot + 1 == piece.slot:
+            found[-1] = found[-1][0], row + 1
+        else:
+            found.append((row, row + 1))
+    return found
+
+
+def _spans(prefixes: Sequence[PrefixKV], sizes: Sequence[int]) -> list[tuple[PrefixKV, slice]]:
+    """Return which tokens lie behind which prefix, for rows side by side."""
+    found: list[tuple[PrefixKV, slice]] = []
+    first = 0
+    for prefix, size in zip(prefixes, sizes, strict=True):
+        if found and found[-1][0] is prefix:
+            found[-1] = (prefix, slice(found[-1][1].start, first + size))
+        else:
+            found.append((prefix, slice(first, first + size)))
+        first += size
+    return found
+
+
+def _pad(flat: Tensor, block: Block) -> Tensor:
+    if block.grid is None:
+        return flat.reshape(block.rows, block.steps, *flat.shape[1:])
+    padded = flat.new_zeros(block.rows, block.steps, *flat.shape[1:])
+    padded[block.grid] = flat
+    return padded
+
+
+def _flatten(padded: Tensor, block: Block) -> Tensor:
+    if block.grid is None:
+        return padded.reshape(-1, *padded.shape[2:])
+    return padded[block.grid]

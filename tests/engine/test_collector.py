@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks import workload
 from tests.engine.test_exactness import prompts
-from waggle.engine import collector, workload
+from waggle.engine import collector
 from waggle.engine.constraint.grammar import Grammar
 from waggle.engine.constraint.states import State
 from waggle.engine.engine import Engine

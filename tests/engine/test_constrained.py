@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from waggle.engine import workload
+from benchmarks import workload
 from waggle.engine.constraint.grammar import Grammar
 from waggle.engine.constraint.matcher import Constraint
 from waggle.engine.constraint.vocabulary import Vocabulary

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from benchmarks import workload
+from benchmarks.delayed import Costs, Delayed
+from benchmarks.oracle import Oracle, recite
 from tests.engine.test_exactness import prompts
 from tests.engine.test_expected import given, spoiled
 from tests.engine.test_graphs import row_engine
-from waggle.engine import flights, workload
+from waggle.engine import flights
 from waggle.engine.answers import Answers
 from waggle.engine.backends.base import Pace, Rolled, Rolling, Running
 from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.delayed import Costs, Delayed
 from waggle.engine.engine import Engine
-from waggle.engine.oracle import Oracle, recite
 from waggle.engine.request import Prompt
 
 OPEN, FOLLOW = 0.5e-3, 0.1e-3

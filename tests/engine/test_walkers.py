@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks import workload
 from tests.engine.test_exactness import PREFIX, ids
 from tests.engine.test_graphs import row_engine
 from waggle.core.errors import ConfigError, WaggleError
-from waggle.engine import walked_rows, walkers, wire, workload
+from waggle.engine import walked_rows, walkers, wire
 from waggle.engine.constraint.grammar import Common, Grammar
 from waggle.engine.engine import Engine
 from waggle.engine.request import Completion, Prompt

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
-from waggle.engine import workload
+from benchmarks import workload
 from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.engine.constraint.wordwise import SAMPLE, Words, Wordwise
 from waggle.models.nano import SPECIAL, byte_tokenizer, nano_tokenizer

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from benchmarks.train import bench_stage
 from tests.scd import doomed
 from waggle.core.errors import ConfigError, WaggleError
 from waggle.corpus.settings import TransitionSettings
@@ -20,7 +21,6 @@ from waggle.evaluate.factorial import read_arms, structural
 from waggle.laws.shipped import of_folder
 from waggle.models.nano import nano_tokenizer
 from waggle.plugins import get_law
-from waggle.scd.bench import bench_stage
 from waggle.scd.config import ARMS, Adaptation, Recipe, Run, StageOne, StageTwo
 from waggle.scd.data.prepare import Prepared
 from waggle.scd.data.records import encode_moves

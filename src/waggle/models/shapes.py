@@ -6,8 +6,6 @@ from importlib import import_module
 from typing import Any
 
 from waggle.core.errors import ConfigError, suggest
-from waggle.engine import workload
-from waggle.models.nano import byte_tokenizer
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "smollm2-135m-shape": (
@@ -36,14 +34,13 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def shaped(name: str, device: str, dtype: Any, seed: int = 0) -> tuple[Any, Any]:
-    """Return a random model of a known shape and a tokenizer trained on the bench workload."""
+def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) -> Any:
+    """Return a random model of a known shape, with the markers of a tokenizer."""
     if name not in SHAPES:
         raise ConfigError(f"shape {name!r} is unknown{suggest(name, list(SHAPES))}")
     family, sizes = SHAPES[name]
     torch: Any = import_module("torch")
     library: Any = import_module("transformers")
-    tokenizer = byte_tokenizer(workload.texts(), 2048)
     config = getattr(library, f"{family}Config")(
         **sizes,
         tie_word_embeddings=True,
@@ -65,4 +62,4 @@ def shaped(name: str, device: str, dtype: Any, seed: int = 0) -> tuple[Any, Any]
     model.tie_weights()
     rotary = type(model.model.rotary_emb)(config).to(device)
     model.model.rotary_emb = rotary
-    return model.eval(), tokenizer
+    return model.eval()

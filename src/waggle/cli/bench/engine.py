@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.cli import console
+from waggle.cli.bench.checkout import benchmark
 from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
 
@@ -68,48 +69,45 @@ def engine(
         raise ConfigError("batch, token counts, repeats and rounds must be at least 1")
     # `generate` is measured as it runs by itself: with threads that spin while they wait.
     os.environ.pop("OMP_WAIT_POLICY", None)
-    from waggle.cli.bench import views as bench_views
-
+    bench_views = benchmark("views")
     sizes = (batch, repeats)
     law = bench_views.find(model, adapter) or (bench_views.untaught(model) if views else None)
     if host_only:
         _host(model, law, sizes, tail_tokens, json)
         return
-    from waggle.engine import bench, bench_rivals
-    from waggle.engine.bench_report import lines
-    from waggle.engine.bench_setup import place, prepare
-
-    names = bench_rivals.chosen(rivals, place(device, dtype)[0] if rivals else "")
+    setups = benchmark("setup")
+    place, prepare = setups.place, setups.prepare
+    names = benchmark("rivals_rows").chosen(rivals, place(device, dtype)[0] if rivals else "")
     with _among(turns) as turn:
         if law is None:
             setup = prepare(model, device, dtype, sizes, prefix_tokens, tail_tokens, new_tokens)
         else:
             setup = bench_views.prepare(law, device, dtype, sizes, tail_tokens, new_tokens)
         kind = place(device, dtype)[1]
-        report = bench.compare(setup, model, kind, console.note, fastest, turn, names, rounds)
+        report = benchmark("engine").compare(
+            setup, model, kind, console.note, fastest, turn, names, rounds
+        )
     if json:
         console.dump(report.as_dict())
         return
-    for line in lines(report):
+    for line in benchmark("report").lines(report):
         console.say(line)
 
 
 def _host(model: str, law: Any, sizes: tuple[int, int], tail: int, json: bool) -> None:
-    from waggle.engine.bench_host import bench_asks, bench_host, host_lines
-
+    host = benchmark("host")
     if law is None:
-        found = bench_host(model, sizes[0], tail, sizes[1])
+        found = host.bench_host(model, sizes[0], tail, sizes[1])
     else:
-        from waggle.cli.bench import views as bench_views
         from waggle.models import weights
 
         tokenizer = weights.load_tokenizer(law.model)
-        asks = bench_views.gather(tokenizer, law, (sizes[1] + 4) * sizes[0], tail)
-        found = bench_asks(model, tokenizer, asks, sizes[0])
+        asks = benchmark("views").gather(tokenizer, law, (sizes[1] + 4) * sizes[0], tail)
+        found = host.bench_asks(model, tokenizer, asks, sizes[0])
     if json:
         console.dump(found.as_dict())
         return
-    for line in host_lines(found):
+    for line in host.host_lines(found):
         console.say(line)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from waggle.cli import console
+from waggle.cli.bench.checkout import benchmark
 from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
 
@@ -55,9 +56,9 @@ def train(
         until: With `--stage`: end this call after so many updates of the stage.
         json: Print one JSON object instead of text.
     """
-    from waggle.scd.bench import bench_stage, bench_train
     from waggle.scd.config import Recipe, read_recipe
 
+    bench = benchmark("train")
     if updates < 1:
         raise ConfigError("--updates must be at least 1")
     data = read_recipe(recipe).model_dump()
@@ -67,12 +68,12 @@ def train(
     chosen = Recipe.model_validate(data)
     if stage is not None:
         lines = _Lines()
-        spent = bench_stage(
+        spent = bench.bench_stage(
             chosen, corpus, stage, until, watch=lines.update, tell=lines.tell
         )._asdict()
     else:
         number: Literal[1, 2] = 1 if first else 2
-        spent = bench_train(chosen, corpus, updates, stage=number, profile=profile)._asdict()
+        spent = bench.bench_train(chosen, corpus, updates, stage=number, profile=profile)._asdict()
     if json:
         console.dump(spent)
         return

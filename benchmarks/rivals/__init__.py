@@ -1,0 +1,1 @@
+"""Other libraries that decode the same prompts with the same weights."""

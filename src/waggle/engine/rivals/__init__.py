@@ -1,1 +1,0 @@
-"""Other libraries that decode the same prompts on a CPU, for `waggle bench engine --rivals`."""

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks, on models of a few layers."""

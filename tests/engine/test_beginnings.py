@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_exactness import PREFIX, ids, prompts, reference
+from tests.engine.helpers import PREFIX, ids, prompts, reference
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.beginnings import ENOUGH, LEAST, MOST, Beginnings
 from waggle.engine.engine import Engine

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import workload
-from tests.engine.test_exactness import prompts
+from tests.engine.helpers import prompts
 from waggle.engine import collector
 from waggle.engine.constraint.grammar import Grammar
 from waggle.engine.constraint.states import State

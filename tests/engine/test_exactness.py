@@ -1,68 +1,17 @@
 """Free decoding is greedy decoding, however it is batched, split, drafted or interleaved."""
 
 import threading
-from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pytest
 import torch
 
+from tests.engine.helpers import NEW, PREFIX, answers, ids, prompts, reference, row_engine
 from waggle.core.errors import ConfigError
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.engine import Engine
 from waggle.engine.model.lanes import Lanes
 from waggle.engine.request import Prompt
-
-NEW = 16
-PREFIX = "You are one node of a swarm. Answer with one JSON record. " * 3
-KNOWN: WeakKeyDictionary[Any, dict[Any, tuple[int, tuple[int, ...]]]] = WeakKeyDictionary()
-"""Greedy answers and their limits, by model and text: many tests ask one tiny model the same."""
-
-
-def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
-    return tuple(tokenizer.encode(text, add_special_tokens=False))
-
-
-def tails(tokenizer: Any, count: int) -> list[tuple[int, ...]]:
-    return [ids(tokenizer, f"view {i}: " + "ab{" * (i % 7) + str(i * i)) for i in range(count)]
-
-
-def prompts(tokenizer: Any, count: int, new: int = NEW, **options: Any) -> list[Prompt]:
-    prefix = ids(tokenizer, PREFIX)
-    return [
-        Prompt(tail=tail, prefix=prefix, max_new_tokens=new, **options)
-        for tail in tails(tokenizer, count)
-    ]
-
-
-def reference(model: Any, tokenizer: Any, prompt: Prompt) -> tuple[int, ...]:
-    """Greedy tokens of transformers' generate for one prompt, end token dropped; made once."""
-    known = KNOWN.setdefault(model, {})
-    text, limit = (*prompt.prefix, *prompt.tail), prompt.max_new_tokens
-    if known.get(text, (0, ()))[0] < limit:
-        known[text] = limit, generated(model, tokenizer, prompt)
-    return known[text][1][:limit]
-
-
-def generated(model: Any, tokenizer: Any, prompt: Prompt) -> tuple[int, ...]:
-    whole = torch.tensor([[*prompt.prefix, *prompt.tail]])
-    found = model.generate(
-        whole,
-        attention_mask=torch.ones_like(whole),
-        max_new_tokens=prompt.max_new_tokens,
-        do_sample=False,
-    )
-    answer = found[0, whole.shape[1] :].tolist()
-    return tuple(
-        answer[: answer.index(tokenizer.eos_token_id)]
-        if tokenizer.eos_token_id in answer
-        else answer
-    )
-
-
-def answers(engine: Engine, batch: Sequence[Prompt]) -> list[tuple[int, ...]]:
-    return [completion.tokens for completion in engine.generate(batch)]
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +168,6 @@ def test_a_prompt_that_does_not_fit_is_refused_with_the_fix(tiny: Any) -> None:
 @pytest.mark.parametrize("on_gpu", [False, True])
 def test_rows_that_do_not_fit_into_memory_wait(tiny: Any, on_gpu: bool) -> None:
     """Long prompts leave room for few rows; short ones before and after are not hurt."""
-    from tests.engine.test_graphs import row_engine
-
     engine = row_engine(tiny, 8, rolls=True) if on_gpu else Engine(*tiny, max_rows=8)
     assert isinstance(engine.backend, LeanBackend)
     engine.backend.store.limit = 6 * 1024 * 700  # type: ignore[attr-defined]

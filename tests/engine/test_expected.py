@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.helpers import NEW, prompts, reference, row_engine
 from tests.engine.test_constrained import masked_greedy
-from tests.engine.test_exactness import NEW, prompts, reference
-from tests.engine.test_graphs import row_engine
 from waggle.engine.engine import Engine
 from waggle.engine.expected_rows import ExpectedRow
 from waggle.engine.request import Prompt

@@ -7,18 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.test_exactness import PREFIX, ids, prompts, reference
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import long_prompts, prompts, reference, row_engine
 from waggle.engine.engine import Engine
 from waggle.engine.request import Prompt
-
-
-def long_prompts(tokenizer: Any, number: int, new: int = 24) -> list[Prompt]:
-    """Prompts for which the caches have to grow."""
-    prefix = ids(tokenizer, PREFIX * 2)
-    return [
-        Prompt(ids(tokenizer, f"node {i} " * 20), prefix, max_new_tokens=new) for i in range(number)
-    ]
 
 
 def failing(number: int) -> Callable[..., Any]:

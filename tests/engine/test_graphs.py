@@ -6,50 +6,19 @@ attention and a replay that is eager.
 
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
 
-from tests.engine.test_exactness import PREFIX, ids, prompts, reference
+from tests.engine.helpers import PREFIX, ids, prompts, reference, row_engine
 from waggle.engine.backends.base import Running
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda import flash
-from waggle.engine.cuda.choice_graphs import ChoiceGraphs
-from waggle.engine.cuda.graphs import PassGraphs
-from waggle.engine.cuda.greedy_loop import STRETCH, GreedyLoop
+from waggle.engine.cuda.greedy_loop import STRETCH
 from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
-from waggle.engine.model import pairs
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.request import Prompt
-
-
-def warmed(step: Any) -> Any:
-    """Run a step once before it is replayed, as recording a CUDA graph does."""
-    step()
-    return step
-
-
-def row_engine(
-    tiny: Any, rows: int, static: bool = True, rolls: bool = False, **options: Any
-) -> Engine:
-    """An engine that decodes as on a GPU."""
-    with patch.object(pairs, "suits", return_value=False):
-        engine = Engine(*tiny, max_rows=rows, **options)
-    backend = engine.backend
-    assert isinstance(backend, LeanBackend)
-    decoder = backend.decoder
-    store = RowStore(decoder.shape, rows, decoder.dtype, decoder.device, flash.reference)
-    backend.store = store
-    backend.asynchronous = True
-    backend.lanes = None
-    backend._output.rounds = True
-    backend._output.graphs = ChoiceGraphs(decoder.head, capture=warmed) if static else None
-    backend.budget = 700
-    backend.graphs = PassGraphs(decoder, store, capture=warmed) if static else None
-    backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None
-    return engine
 
 
 @pytest.mark.parametrize("rows", [1, 3, 24])

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_exactness import prompts, reference
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import prompts, reference, row_engine
 from waggle.engine import judge
 from waggle.engine.judge import Judge
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.engine.test_exactness import prompts, reference
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import prompts, reference, row_engine
 from waggle.core.errors import ConfigError
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda import choice, flash, fused

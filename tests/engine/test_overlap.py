@@ -9,9 +9,8 @@ import pytest
 from benchmarks import workload
 from benchmarks.delayed import Costs, Delayed
 from benchmarks.oracle import Oracle, recite
-from tests.engine.test_exactness import prompts
+from tests.engine.helpers import prompts, row_engine
 from tests.engine.test_expected import given, spoiled
-from tests.engine.test_graphs import row_engine
 from waggle.engine import flights
 from waggle.engine.answers import Answers
 from waggle.engine.backends.base import Pace, Rolled, Rolling, Running

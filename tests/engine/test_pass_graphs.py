@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import row_engine
 from waggle.engine.backends.base import Running
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, PassGraphs, Size, bucket, reach

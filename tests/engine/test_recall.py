@@ -10,8 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.test_exactness import PREFIX, ids, prompts, reference
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import PREFIX, ids, prompts, reference, row_engine
 from waggle.engine import judge
 from waggle.engine.answers import NOTHING, ROOM, Answers
 from waggle.engine.backends.base import Rolled

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.test_exactness import prompts
-from tests.engine.test_failures import long_prompts
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import long_prompts, prompts, row_engine
 from waggle.engine import shortage
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.greedy_loop import GreedyLoop

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.test_exactness import prompts
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import prompts, row_engine
 from waggle.engine.engine import Engine
 from waggle.engine.flights import NoNumbers
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import workload
-from tests.engine.test_exactness import PREFIX, ids
-from tests.engine.test_graphs import row_engine
+from tests.engine.helpers import PREFIX, ids, row_engine
 from waggle.core.errors import ConfigError, WaggleError
 from waggle.engine import walked_rows, walkers, wire
 from waggle.engine.constraint.grammar import Common, Grammar

@@ -10,7 +10,7 @@ WORKERS ?= 2
 # One thread per worker: workers that each take every core only wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo test test-all suite lint style types format bench clean
+.PHONY: help demo test test-all suite lint style types format docs bench clean
 
 help:
 	@echo "make demo      set up and watch the shipped law organise a swarm of 16"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-all  the same with the slow tests"
 	@echo "make lint      ruff, mypy --strict (sources and tests), import-linter"
 	@echo "make format    let ruff rewrite what it can"
+	@echo "make docs      build the documentation into build/site, strict"
 	@echo "make bench     cost of the runtime per local update"
 	@echo "make clean     remove caches and runs/, keep $(VENV)"
 
@@ -64,6 +65,12 @@ types: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+# The suite builds the site, too, and compares docs/cli.md with what the program says.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python docs/tools/cli.py docs/cli.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 bench: $(VENV)/.installed
 	$(BIN)/waggle bench runtime

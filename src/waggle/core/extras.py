@@ -1,7 +1,8 @@
-"""The optional parts of the installation: which extra brings a library, and how to install it.
+"""Optional parts of the installation: which extra brings a library, and how to install it.
 
-Every message about a missing library takes its command from here. The command works from any
-folder: where the package is installed already, an installer adds only what the extra brings.
+The one place where the names of the extras stand beside the libraries that are imported late, so
+that every line about a missing library names the same command. It works from anywhere: where the
+package is installed, an installer adds only what the extra brings.
 """
 
 from __future__ import annotations

@@ -1,0 +1,19 @@
+"""Put the generated pages of `docs/results` into the navigation, behind the written ones.
+
+mkdocs calls `on_config` (see `hooks` in mkdocs.yml). Titles are the first headings of the pages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def on_config(config: Any) -> Any:
+    """Append every page of results/ to the section Results."""
+    docs = Path(config["docs_dir"])
+    pages = sorted(path.relative_to(docs).as_posix() for path in docs.glob("results/**/*.md"))
+    first = [page for page in pages if page.endswith("index.md")]
+    (section,) = (entry["Results"] for entry in config["nav"] if "Results" in entry)
+    section[1:1] = [page for page in first + pages if page not in section]
+    return config

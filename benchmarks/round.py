@@ -56,7 +56,7 @@ def play(setup: Setup, name: str, dtype: str, field: Field, say: Say) -> BenchRe
             continue
         last = report.cells[-1]
         say(f"{mode.name}: {last.decisions_per_s:.1f} decisions/s, {last.speedup:.2f}x")
-    report.engine = engine.backend.describe() + engine.walkers.describe()
+    report.engine = engine.backend.describe()
     bench_rivals.measure(setup, field.rivals, baseline, report, field.fastest, field.folder, say)
     return report
 

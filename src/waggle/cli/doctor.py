@@ -15,7 +15,7 @@ from waggle import __version__, plugins
 from waggle.built_in import BUILT_IN
 from waggle.cli import console
 from waggle.cli.flags import Flag
-from waggle.core.extras import EXTRAS, install
+from waggle.extras import EXTRAS, install
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
 

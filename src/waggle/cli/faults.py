@@ -6,7 +6,7 @@ from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 from pydantic import ValidationError
 
 from waggle.core.errors import WaggleError
-from waggle.core.extras import extra_of, install
+from waggle.extras import extra_of, install
 
 
 def describe(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from waggle import __version__
 from waggle.cli.argv import spell_out
 from waggle.cli.faults import describe
 from waggle.core.errors import ConfigError, WaggleError, suggest
-from waggle.core.extras import extra_of
+from waggle.extras import extra_of
 
 HELP = """One anonymous local law for self-organizing LLM swarms.
 

@@ -16,12 +16,13 @@ from functools import partial
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine import collector, flights, walkers
+from waggle.engine import collector, flights
 from waggle.engine.answers import Answers
 from waggle.engine.backends.base import Backend, Pace
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.backends.transformers import PlainBackend
 from waggle.engine.beginnings import Beginnings
+from waggle.engine.bound_rows import ConstrainedRow
 from waggle.engine.constraint.grammar import Common, Grammar
 from waggle.engine.constraint.matcher import Constraint, Make
 from waggle.engine.constraint.vocabulary import Vocabulary
@@ -35,7 +36,6 @@ from waggle.engine.sequence import FreeRow, Row
 from waggle.engine.shortage import is_short
 from waggle.engine.speculation import ORDER, Habits
 from waggle.engine.trial import Trial, standing
-from waggle.engine.walked_rows import WalkedRow
 
 
 class Engine:
@@ -71,8 +71,6 @@ class Engine:
         self.backend: Backend = (
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )
-        processes = walkers.fitting(max_rows) if self.backend.asynchronous else 0
-        self.walkers = walkers.Walkers(tokenizer, self.ends, processes)
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
         self.batches = 0
@@ -93,7 +91,6 @@ class Engine:
         self._trial = Trial()
         self._beginnings = Beginnings()
         self._echoes = Echoes()
-        self.walkers.unlearn()
 
     def constraint(self, grammar: Grammar | Make) -> Constraint:
         """Bind a grammar, or what will make it when it is needed, to this engine's tokenizer."""
@@ -143,15 +140,10 @@ class Engine:
         self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
 
     def _foretold(self, prompts: Sequence[Prompt]) -> bool:
-        """Whether constrained answers are tried as they came with prompts, if any did.
-
-        Not where they do not pay, if other processes can find them; those are begun then.
-        """
-        if not any(prompt.draft and prompt.grammar is not None for prompt in prompts):
-            return False
-        pays = self.backend.foretells(self._rows, self._trial.effort)
-        self.walkers.wanted = self.walkers.wanted or not pays
-        return self.expects and (pays or not self.walkers.ready)
+        """Whether constrained answers are tried as they came with prompts, if any did."""
+        return self.expects and any(
+            prompt.draft and prompt.grammar is not None for prompt in prompts
+        )
 
     def _row(self, prompt: Prompt, pace: Pace | None, foretold: bool) -> Row:
         prompt = prompt if self.reuse_prefix else prompt.unsplit()
@@ -159,7 +151,7 @@ class Engine:
         if prompt.grammar is not None:
             if prompt.draft and foretold:
                 return ExpectedRow(prompt, self.ends, self._habits, pace)
-            return WalkedRow(prompt, self.ends, self._habits, pace, self.walkers)
+            return ConstrainedRow(prompt, self.ends, self._habits, pace)
         return FreeRow(prompt, self.ends, self._habits, pace)
 
     def _turn(self) -> None:
@@ -170,11 +162,10 @@ class Engine:
             self._advance()
             return
         except Exception as error:
-            failure, short = error, is_short(error) or isinstance(error, walkers.Lost)
+            failure, short = error, is_short(error)
         if short:  # what the failed work held hangs on its tracebacks
             failure.__traceback__ = failure.__context__ = None
         self._aloft.clear()
-        self.walkers.forget()
         if not (short and self._seats.again(self.backend, self._renewed)):
             # The batch is lost, not the engine: every caller in it gets the same error.
             for ticket in self._seats.clear(self.backend):
@@ -187,15 +178,12 @@ class Engine:
         Where a device works by itself, one flight is read while the next one is run.
         """
         most = flights.portion(self._rows, self.backend.asynchronous)
-        if self.walkers.fetch(self._seats.rows()):
-            self._seats.leave(self.backend, self._close)
         self._seats.admit(self.backend, most, flights.LEAST)
         sent = self._launch()
         if self._aloft:  # what is not known yet is not needed for those who wait
             self._open(self._seats.next(most))
         if len(self._aloft) > 1 or (self._aloft and not sent):
             self._land(self._aloft.popleft())
-        self.walkers.flush()
         self._seats.leave(self.backend, self._close)
 
     def _renewed(self, row: Row) -> Row:
@@ -241,7 +229,6 @@ class Engine:
         sent: list[Row] = []
         for group in flights.groups(ready, self.backend.asynchronous):
             self._open(group)
-            self.walkers.fetch(group)
             rows = [row for row in group if not row.done]
             if not rows:
                 continue

@@ -27,9 +27,6 @@ class Row:
     walks = False
     """Whether it takes many passes, each of which the host lays out."""
 
-    away = False
-    """Whether another process is asked how it goes on."""
-
     plain = False
     """Whether every next token is the model's argmax after the last one, and nothing is drafted."""
 

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from waggle.core.errors import ConfigError
-from waggle.core.extras import install
+from waggle.extras import install
 from waggle.laws.replies import Reply
 
 MAX_BODY = 256 * 1024

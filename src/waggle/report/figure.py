@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from waggle.core.errors import ConfigError
-from waggle.core.extras import install
+from waggle.extras import install
 
 FOLDER = "figures"
 """Folder of the figure files of a run."""

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from waggle.cli import console, options
 from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError
-from waggle.core.extras import install
+from waggle.extras import install
 
 
 def serve(

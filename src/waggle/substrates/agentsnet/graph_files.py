@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from waggle.core.extras import install
+from waggle.extras import install
 from waggle.substrates.agentsnet.families import benchmark_graph
 from waggle.substrates.agentsnet.graphs import (
     FAMILIES,

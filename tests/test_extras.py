@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from waggle.core.extras import EXTRAS, extra_of, install
+from waggle.extras import EXTRAS, extra_of, install
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -1,8 +1,7 @@
-"""Optional parts of the installation: which extra brings a library, and how to install it.
+"""The optional parts of the installation: which extra brings a library, and how to install it.
 
-The one place where the names of the extras stand beside the libraries that are imported late, so
-that every line about a missing library names the same command. It works from anywhere: where the
-package is installed, an installer adds only what the extra brings.
+Every message about a missing library takes its command from here. The command works from any
+folder: where the package is installed already, an installer adds only what the extra brings.
 """
 
 from __future__ import annotations

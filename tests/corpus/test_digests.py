@@ -1,0 +1,90 @@
+"""The same seeds give the same corpus, byte for byte: recorded digests of every kind of view.
+
+A digest covers views and labels in their order, so a renamed draw, a draw more or less, or another
+label anywhere changes it. Whoever changes the corpus on purpose records the new digests here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from itertools import islice
+
+import pytest
+
+from waggle import plugins
+from waggle.core.canon import encode_decision, encode_view
+from waggle.corpus import harvest, transitions
+from waggle.corpus.curriculum import Curriculum
+from waggle.corpus.settings import CorpusSettings, HarvestSettings, TransitionSettings
+from waggle.corpus.specimens import specimens
+
+TASKS = ("swarmbench/pursuit", "silo/I-05")
+COUNT = 100
+"""Labelled views of each kind that are compared."""
+HARVEST = {
+    "native": "4442966afc3da2ec",
+    "synthetic": "6ad4b3a92b5d7596",
+    "disguised": "902618fcc02cbede",
+    "linked": "a42a33bc7a3d647f",
+    "close": "abd3eefd96cb2543",
+    "ports": "b9af10ee44eca97e",
+    "crowded": "d91b8bd958c05618",
+    "poised": "6ea1e2b49f727273",
+    "eased": "3eafc37ed3cc8ce5",
+    "relays": "af23a8bd78ee6612",
+    "agreed": "cd7aaf1d45baa5dc",
+}
+CORPUS = "8b1ba6ab450d99ad"
+TRANSITIONS = "7d566e9cbbb81783"
+TOKENIZER_TEXTS = "ae59cb590cde90fb"
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Name a sequence of byte strings."""
+    found = sha256()
+    for part in parts:
+        found.update(part + b"\n")
+    return found.hexdigest()[:16]
+
+
+def harvested(kind: str, order: harvest.Order) -> Iterable[bytes]:
+    """Yield the first views of the jobs of one kind, each with its label."""
+    settings = HarvestSettings(tasks=TASKS, n=(8,), rounds=6, **{kind: 200})
+    for job in harvest.plan(settings, "train")[:3]:
+        for view, decision in harvest.gather(job, settings, order)[:COUNT]:
+            yield encode_view(view) + encode_decision(decision)
+
+
+@pytest.mark.parametrize("kind", HARVEST)
+def test_every_kind_of_harvested_view_is_as_recorded(kind: str) -> None:
+    order = "canonical" if len(kind) % 2 else "shuffled"
+    assert digest(harvested(kind, order)) == HARVEST[kind]
+
+
+def test_the_decision_corpus_is_as_recorded() -> None:
+    settings = CorpusSettings(
+        tasks=TASKS, bundles=4, validation=1, test=1, native=6, native_held_out=2, disguised=20,
+        linked=20, n=(8,), rounds=4,
+    )  # fmt: skip
+    splits = Curriculum(settings).examples()
+    rows = [row for some in splits.values() for row in some]
+    found = digest(f"{r.key} {r.family} {r.source}".encode() + bytes(r.view) for r in rows)
+    assert found == CORPUS
+
+
+def test_transitions_are_as_recorded() -> None:
+    settings = TransitionSettings(
+        tasks=TASKS, train=30, validation=8, probe=0, test=0, n=(8,), rounds=5, episodes=4
+    )
+    splits = transitions.collect(settings, plugins.get_law("heuristic"))
+    rows = [row for some in splits.values() for row in some]
+    found = digest(
+        f"{r.key} {r.events}".encode() + bytes(r.view) + encode_decision(r.decision) + bytes(r.next)
+        for r in rows
+    )
+    assert found == TRANSITIONS
+
+
+def test_the_texts_of_the_tokenizer_are_as_recorded() -> None:
+    assert digest(text.encode() for text in islice(specimens(), 300)) == TOKENIZER_TEXTS

@@ -20,7 +20,7 @@ def swarmbench(*, seconds: float = 1.0, json: Flag = False) -> None:
     """
     import msgspec
 
-    from waggle.substrates.swarmbench.bench import measure
+    from waggle.testing.bench_swarmbench import measure
 
     if not 0 < seconds <= 60:
         raise ConfigError("--seconds must be above 0 and at most 60")

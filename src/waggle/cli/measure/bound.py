@@ -59,12 +59,12 @@ def swarmbench(
     seeds: int = 20,
     json: Flag = False,
 ) -> None:
-    """What free telling brings on SwarmBench.
+    """What free communication brings on SwarmBench.
 
-    The same episodes and private proposals as `waggle run swarmbench/…`, but whoever knows a site
-    tells it every round at no cost: to nobody (private-only), to contacts (late: heard after the
-    round, as messages are), from contact to contact, within 6 or 12 cells, to everyone. For
-    foraging also what shortest ways allow agents that are never in each other's way. Gains are
+    The same episodes and private proposals as `waggle run swarmbench/…`, but an agent that knows a
+    site reports it every round at no cost: to nobody (private-only), to contacts (late: heard after
+    the round, as messages are), from contact to contact, within 6 or 12 cells, to everyone. For
+    foraging also what shortest paths allow agents that are never in each other's way. Gains are
     paired with nobody. Example:
 
     `waggle bound swarmbench pursuit -n 16 --seeds 100`
@@ -77,19 +77,19 @@ def swarmbench(
         json: Print one JSON object instead of text.
     """
     from waggle.substrates.swarmbench.ceilings import TASKS
-    from waggle.testing.bound_swarmbench import told_table
+    from waggle.testing.bound_swarmbench import sharing_table
 
     if min(seeds, *n) < 1:
         raise ConfigError("-n and --seeds must be at least 1")
     chosen = [task.removeprefix("swarmbench/") for task in tasks] or list(TASKS)
     for task in chosen:
         if task not in TASKS:
-            raise ConfigError(f"{task!r} has no sites to tell of; use {' or '.join(TASKS)}")
-    rows = told_table(chosen, n, range(seed, seed + seeds))
+            raise ConfigError(f"{task!r} has no sites to report; use {' or '.join(TASKS)}")
+    rows = sharing_table(chosen, n, range(seed, seed + seeds))
     if json:
         named = [{**r._asdict(), "above_private": r.above_private._asdict()} for r in rows]
         console.dump({"rows": named})
         return
     console.say(f"{seeds} seeds from {seed}; gain over private-only with its paired 95 % interval")
-    cells = [(r.task, r.told, r.n, r.score, *r.above_private[:3]) for r in rows]
-    console.table(None, ("task", "told", "N", "score", "gain", "low", "high"), cells, right=2)
+    cells = [(r.task, r.reach, r.n, r.score, *r.above_private[:3]) for r in rows]
+    console.table(None, ("task", "reach", "N", "score", "gain", "low", "high"), cells, right=2)

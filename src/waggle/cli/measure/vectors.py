@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
 from waggle.cli.flags import Flag
 from waggle.core.errors import ConfigError, suggest
 
-_SUBSTRATES = ("agentsnet", "silo", "swarmbench")
+if TYPE_CHECKING:
+    from waggle.substrates.vectors import VectorReport
 
-
-class Report(Protocol):
-    """What every vector check returns."""
-
-    passed: int
-    failed: int
-    skipped: int | Sequence[str]
-    """How many were not checked, or which."""
-    first_difference: str | None
+_CHECKS = {
+    "agentsnet": "waggle.substrates.agentsnet.vectors",
+    "silo": "waggle.substrates.silo.vectors",
+    "swarmbench": "waggle.substrates.swarmbench.sim.vectors",
+}
+"""Substrate -> the module whose `check_vectors` compares recorded files."""
 
 
 def vectors(
@@ -43,13 +40,13 @@ def vectors(
         graphs: For agentsnet: where graph ids resolve (the folder `graphs` beside FOLDER if unset).
         json: Print one JSON object instead of text.
     """
-    if substrate not in _SUBSTRATES:
-        known = ", ".join(_SUBSTRATES)
-        hint = suggest(substrate, list(_SUBSTRATES))
+    if substrate not in _CHECKS:
+        known = ", ".join(_CHECKS)
+        hint = suggest(substrate, list(_CHECKS))
         raise ConfigError(f"no vectors are known for {substrate!r}; use one of {known}{hint}")
     if graphs is not None and substrate != "agentsnet":
         raise ConfigError("--graphs belongs to agentsnet; leave it out here")
-    check = _function(f"waggle.substrates.{substrate}.vectors", "check_vectors")
+    check = _function(_CHECKS[substrate], "check_vectors")
     where = _folder(folder)
     report = check(where, _folder(graphs)) if graphs is not None else check(where)
     return _tell(f"{substrate} vectors", where, report, json)
@@ -65,7 +62,7 @@ def graphs(folder: Path, /, *, json: Flag = False) -> int:
         folder: Folder with graph JSON files.
         json: Print one JSON object instead of text.
     """
-    check = _function("waggle.substrates.agentsnet.vectors", "check_graphs")
+    check = _function(_CHECKS["agentsnet"], "check_graphs")
     where = _folder(folder)
     return _tell("graphs", where, check(where), json)
 
@@ -80,10 +77,9 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _tell(what: str, folder: Path, report: Report, json: bool) -> int:
-    ok = report.failed == 0 and report.passed > 0
-    skipped = report.skipped if isinstance(report.skipped, int) else len(report.skipped)
-    counts = {"passed": report.passed, "failed": report.failed, "skipped": skipped}
+def _tell(what: str, folder: Path, report: VectorReport, json: bool) -> int:
+    ok = report.ok
+    counts = {"passed": report.passed, "failed": report.failed, "skipped": report.skipped}
     if json:
         difference = {"first_difference": report.first_difference}
         console.dump({"check": what, "folder": folder, "ok": ok, **counts, **difference})

@@ -1,8 +1,8 @@
-"""Check instance files against this implementation (`waggle check vectors silo DIR`).
+"""Check of recorded instances: `waggle check vectors silo DIR`.
 
 Each file is regenerated where its random stream is known, its golds are recomputed from its shards,
 and its golds are scored as answers. Digests of the shipped instances are compared where the folder
-has them. Invariant: a malformed file is a failure with a reason, never a traceback.
+has them. A malformed file is a failure with a reason, never a traceback.
 """
 
 import hashlib
@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
-from waggle.core.errors import ConfigError, WaggleError
+from waggle.core.errors import ConfigError
 from waggle.substrates.silo.cases import (
     MAX_AGENTS,
     UPSTREAM_SIZES,
@@ -24,30 +24,11 @@ from waggle.substrates.silo.cases import (
 from waggle.substrates.silo.registry import find_task
 from waggle.substrates.silo.scoring import score_answers
 from waggle.substrates.silo.task import Setting
+from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
 DIGESTS = "UPSTREAM_DIGESTS.json"
 INDEX = "INDEX.json"
-MAX_FILE_BYTES = 64 * 2**20
 _UPSTREAM_SOURCE = "upstream-seed42-stream"
-_BROKEN = (
-    ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError,
-    TypeError, ValueError, WaggleError,
-)  # fmt: skip
-
-
-class VectorReport(NamedTuple):
-    """Counts of checks, and the first difference found."""
-
-    passed: int
-    failed: int
-    skipped: int
-    first_difference: str | None
-
-
-class _Outcome(NamedTuple):
-    name: str
-    problem: str | None = None
-    skipped: bool = False
 
 
 def check_vectors(folder: Path) -> VectorReport:
@@ -59,21 +40,19 @@ def check_vectors(folder: Path) -> VectorReport:
     outcomes = list(_outcomes(folder))
     if not outcomes:
         raise ConfigError(f"{folder} holds no .json instance; give a folder of Silo instances")
-    problems = [f"{o.name}: {o.problem}" for o in outcomes if o.problem]
-    skipped = sum(o.skipped for o in outcomes)
-    passed = len(outcomes) - len(problems) - skipped
-    return VectorReport(passed, len(problems), skipped, problems[0] if problems else None)
+    return count(outcomes)
 
 
-def _outcomes(folder: Path) -> Iterator[_Outcome]:
+def _outcomes(folder: Path) -> Iterator[Outcome]:
     upstream = _Upstream()
     for path in sorted(folder.glob("*.json")):
         if path.name == DIGESTS:
-            yield from _check_digests(path, upstream)
+            found = _check_digests(path, upstream)
         elif path.name == INDEX:
-            yield from _check_index(path)
+            found = _check_index(path)
         else:
-            yield from _check_instance(path, upstream)
+            found = _check_instance(path, upstream)
+        yield from guarded(path.name, found)
 
 
 class _Upstream:
@@ -92,22 +71,12 @@ class _Upstream:
         return self._cases.get((task_id, n))
 
 
-def _load(path: Path) -> Any:
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise ValueError(f"larger than {MAX_FILE_BYTES} bytes")
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _check_instance(path: Path, upstream: _Upstream) -> Iterator[_Outcome]:
+def _check_instance(path: Path, upstream: _Upstream) -> Iterator[Outcome]:
     """Golds and scores count as one check, the regenerated shards as another."""
-    try:
-        data = _load(path)
-        case, golds = _read_case(data)
-        yield _Outcome(path.name, _gold_problem(case, golds))
-        candidates = _candidates(data, case, upstream)
-        yield _stream_outcome(path.name, data, case, candidates)
-    except _BROKEN as error:
-        yield _Outcome(path.name, f"cannot be checked: {type(error).__name__}: {error}"[:300])
+    data = read_vector(path)
+    case, golds = _read_case(data)
+    yield Outcome(path.name, _gold_problem(case, golds))
+    yield _stream_outcome(path.name, data, case, _candidates(data, case, upstream))
 
 
 def _read_case(data: Any) -> tuple[Case, list[Any]]:
@@ -147,13 +116,13 @@ def _candidates(data: Any, case: Case, upstream: _Upstream) -> list[Case]:
     return [shipped] if shipped else []
 
 
-def _stream_outcome(name: str, data: Any, case: Case, candidates: list[Case]) -> _Outcome:
+def _stream_outcome(name: str, data: Any, case: Case, candidates: list[Case]) -> Outcome:
     """Compare with the known streams; a recorded seed of a foreign stream cannot be checked."""
     recorded = (list(case.shards), dict(case.setting.public))
     differences = [_difference(recorded, candidate) for candidate in candidates]
     if not candidates or (all(differences) and "seed" in data):
-        return _Outcome(name, skipped=True)
-    return _Outcome(name, differences[0] if all(differences) else None)
+        return Outcome(name, skipped=True)
+    return Outcome(name, differences[0] if all(differences) else None)
 
 
 def _difference(recorded: tuple[list[Any], dict[str, Any]], candidate: Case) -> str | None:
@@ -166,46 +135,38 @@ def _difference(recorded: tuple[list[Any], dict[str, Any]], candidate: Case) -> 
     return None
 
 
-def _check_digests(path: Path, upstream: _Upstream) -> Iterator[_Outcome]:
-    try:
-        digests = _load(path)
-        for key, recorded in sorted(digests.items()):
-            task_id, _, size = key.partition("_n")
-            case = upstream.case(task_id, int(size))
-            yield _Outcome(f"{path.name} {key}", _digest_problem(case, recorded), case is None)
-    except _BROKEN as error:
-        yield _Outcome(path.name, f"cannot be checked: {type(error).__name__}: {error}"[:300])
+def _check_digests(path: Path, upstream: _Upstream) -> Iterator[Outcome]:
+    for key, recorded in sorted(read_vector(path).items()):
+        task_id, _, size = key.partition("_n")
+        case = upstream.case(task_id, int(size))
+        problem = None if case is None else _digest_problem(case, recorded)
+        yield Outcome(f"{path.name} {key}", problem, skipped=case is None)
 
 
-def _digest_problem(case: Case | None, recorded: dict[str, Any]) -> str | None:
-    if case is None:
-        return None
+def _digest_problem(case: Case, recorded: dict[str, Any]) -> str | None:
     for field, values in (("shards_sha256", case.shards), ("expected_sha256", case.golds)):
-        if field in recorded and recorded[field] != digest(values):
-            return f"{field} is {_short(recorded[field])}, computed {digest(values)}"
+        if field in recorded and recorded[field] != _digest(values):
+            return f"{field} is {_short(recorded[field])}, computed {_digest(values)}"
     return None
 
 
-def digest(values: tuple[Any, ...]) -> str:
+def _digest(values: tuple[Any, ...]) -> str:
     """The first 16 hex digits of the SHA-256 of the compact JSON of a list."""
     text = json.dumps(list(values), separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _check_index(path: Path) -> Iterator[_Outcome]:
-    """Every indexed file must be there with the recorded digest."""
-    try:
-        for entry in _load(path):
-            target = path.parent / Path(entry["file"]).name
-            found = hashlib.sha256(target.read_bytes()).hexdigest() if target.is_file() else None
-            same = found == entry["sha256"]
-            yield _Outcome(
-                f"{path.name} {target.name}",
-                None if same or found is None else "sha256 of the file differs from the index",
-                skipped=found is None,
-            )
-    except _BROKEN as error:
-        yield _Outcome(path.name, f"cannot be checked: {type(error).__name__}: {error}"[:300])
+def _check_index(path: Path) -> Iterator[Outcome]:
+    """Every indexed file that is there must have the recorded digest."""
+    for entry in read_vector(path):
+        target = path.parent / Path(entry["file"]).name
+        name = f"{path.name} {target.name}"
+        if not target.is_file():
+            yield Outcome(name, skipped=True)
+        elif hashlib.sha256(target.read_bytes()).hexdigest() == entry["sha256"]:
+            yield Outcome(name)
+        else:
+            yield Outcome(name, "sha256 of the file differs from the index")
 
 
 def _short(value: Any) -> str:

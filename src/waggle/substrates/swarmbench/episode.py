@@ -1,35 +1,44 @@
 """One SwarmBench episode as a `World`: views, transport and compiler around a task's behaviour.
 
-Contacts are agents within the window's half width; a pulse written in a round reaches whoever of
-them is still that near after the update. The compiler is deterministic: WAIT stays, FIELD or a held
-commitment follows the field, everything else is the action itself.
+Contacts are agents within the window's half width; a write reaches those of them that are still
+that near after the update. The compiler is deterministic: WAIT stays, FIELD or a held commitment
+follows the field (the task's `follow`), everything else is the action itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
-from waggle.core.schema import WAIT, Json
+from waggle.core.schema import WAIT, Contract, Json
 from waggle.core.world import WorldBase
-from waggle.substrates.swarmbench.agent.compass import reach
-from waggle.substrates.swarmbench.contracts import CONTRACTS
+from waggle.substrates.swarmbench.agent.compass import chebyshev
 from waggle.substrates.swarmbench.scene import Scene
-from waggle.substrates.swarmbench.sim.answer import render_map
 from waggle.substrates.swarmbench.sim.world import GridWorld
 from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan
-from waggle.substrates.swarmbench.tasks.foraging import ForagingSites
-from waggle.substrates.swarmbench.tasks.pursuit import PursuitSites
-from waggle.substrates.swarmbench.tasks.shapes import Flock, Haul
-from waggle.substrates.swarmbench.tasks.synchronization import Lights
+from waggle.substrates.swarmbench.tasks.flocking import FlockingBehaviour
+from waggle.substrates.swarmbench.tasks.foraging import ForagingBehaviour
+from waggle.substrates.swarmbench.tasks.pursuit import PursuitBehaviour
+from waggle.substrates.swarmbench.tasks.synchronization import SynchronizationBehaviour
+from waggle.substrates.swarmbench.tasks.transport import TransportBehaviour
 
-BEHAVIOURS: Mapping[str, Callable[[Scene], Behaviour]] = {
-    "pursuit": PursuitSites,
-    "foraging": ForagingSites,
-    "synchronization": Lights,
-    "flocking": Flock,
-    "transport": Haul,
+BEHAVIOURS: Mapping[str, type[Behaviour]] = {
+    "pursuit": PursuitBehaviour,
+    "foraging": ForagingBehaviour,
+    "synchronization": SynchronizationBehaviour,
+    "flocking": FlockingBehaviour,
+    "transport": TransportBehaviour,
+}
+_GOAL = (
+    " You see the cells around you: Y is you, A and a are others, W is wall, * is outside. "
+    "The proposal is your own best move. Intent PRIVATE takes the action; FIELD walks towards "
+    "the claim you hold or were told of; leaving it out follows a held commitment if there is one."
+)
+"""What the contract of every task says after the task's own goal."""
+CONTRACTS: Mapping[str, Contract] = {
+    task: Contract(f"swarmbench/{task}", b.goal + _GOAL, (*b.actions, WAIT), broadcast=True)
+    for task, b in BEHAVIOURS.items()
 }
 
 
@@ -42,11 +51,11 @@ class SwarmEpisode(WorldBase):
     def __init__(self, case: Case, grid: GridWorld, keys: Sequence[int]) -> None:
         self.n = case.n
         self.keys = tuple(keys)
-        self.contract = CONTRACTS[case.task]
         self.rounds = grid.config.max_round
         self._shocking = case.shock
         self.scene = Scene(grid, self.keys, case.seed)
         self.behaviour = BEHAVIOURS[case.task](self.scene)
+        self.contract = CONTRACTS[case.task]
         self.refresh = self.behaviour.refresh
         self._plans: list[Plan] = []
         self._plan()
@@ -58,11 +67,11 @@ class SwarmEpisode(WorldBase):
         ]
 
     def active(self) -> Sequence[int]:
-        """Everyone still on the map."""
+        """Return the nodes that are still on the map."""
         return [node for node in range(self.n) if self.scene.is_active(node)]
 
     def neighbours(self, node: int) -> Sequence[int]:
-        """Agents in the window."""
+        """Return the agents in the window."""
         return self.scene.neighbours(node)
 
     def sense(self, node: int, local: Local) -> Sensed:
@@ -77,40 +86,37 @@ class SwarmEpisode(WorldBase):
         )
 
     def withhold(self, write: Write) -> str | None:
-        """Silence relays of a forager that follows a route of its own (route protection)."""
+        """Suppress relays of a forager that follows a route of its own (route protection)."""
         protected = self.contract.task == "swarmbench/foraging"
         if protected and not write.fresh and self._plans[write.sender].route:
             return "route"
         return None
 
     def fingerprint(self, write: Write) -> Hashable:
-        """Two writes to one receiver are the same if they say the same of a claim.
-
-        Moving evidence says something else once its direction has changed; a site that stays put
-        is told once.
-        """
-        says = self.behaviour.says(write)
-        return (write.receiver, write.claim, write.conflict > 0, says)
+        """Return what makes two writes of one sender the same: receiver, claim, sign, content."""
+        content = self.behaviour.content(write)
+        return (write.receiver, write.claim, write.conflict > 0, content)
 
     def payload(self, write: Write) -> object:
-        """Capture what the task sends along."""
+        """Return what travels with a write."""
         return self.behaviour.payload(write)
 
     def receive(self, write: Write, payload: object) -> Write | None:
         """Deliver to receivers still in reach after the update, in their own frame."""
         cells = self.scene.cells
-        if reach(cells[write.sender], cells[write.receiver]) > self.scene.half:
+        if chebyshev(cells[write.sender], cells[write.receiver]) > self.scene.half:
             return None
         return self.behaviour.receive(write, payload)
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Compile every act, play one native round, and let everyone look and plan."""
+        """Compile every act, play one native round, and let every node look and plan."""
         native = {node: self._compile(node, act) for node, act in acts.items()}
         self.scene.play(native)
         self._plan()
         return native
 
     def _compile(self, node: int, act: Act) -> str:
+        """Return the native action of an admitted decision."""
         if act.action == WAIT or act.intent == WAIT:
             return "STAY"
         committed = act.intent is None and act.local.commitment is not None
@@ -119,7 +125,7 @@ class SwarmEpisode(WorldBase):
         return act.action
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Move the target (Pursuit, Foraging); it is seen by whoever looks there."""
+        """Move the target (Pursuit, Foraging); agents see it in their windows."""
         if not self._shocking:
             return None
         shock = self.behaviour.shock(round, committed)
@@ -129,13 +135,13 @@ class SwarmEpisode(WorldBase):
         return shock
 
     def score(self) -> Mapping[str, float]:
-        """The native score."""
+        """Return the native score."""
         return {"score": self.scene.world.score}
 
     def done(self) -> bool:
-        """Flocking in shape, or everyone out."""
+        """Whether the flock is in shape, everyone is out, or the rounds are used up."""
         return self.scene.world.finished
 
     def render(self) -> str:
-        """Draw the map."""
-        return render_map(self.scene.world.grid())
+        """Draw the map, one space between cells."""
+        return "\n".join(" ".join(row) for row in self.scene.world.grid())

@@ -1,4 +1,4 @@
-"""The simulator's side of the adapter: which body a node is, where it stands, what it sees.
+"""The grid world as nodes see it: which body a node is, where it stands, what its window shows.
 
 Everything is drawn in body order and named by body, so relabelling the nodes relabels the episode.
 Invariant: windows and memories are refreshed between rounds only, never while views are formed.
@@ -16,7 +16,7 @@ from waggle.substrates.swarmbench.sim.world import GridWorld
 
 
 class Scene:
-    """A running world seen by nodes instead of bodies."""
+    """A running grid world, indexed by nodes instead of bodies."""
 
     def __init__(self, world: GridWorld, keys: Sequence[int], seed: int) -> None:
         self.world = world
@@ -26,7 +26,9 @@ class Scene:
         self._streams = [seeds.derive(seed, "swarmbench", body) for body in self.keys]
         self.half = world.config.view_size // 2
         self.cells: list[Cell] = []
+        """The cell of every node."""
         self.windows: list[list[str]] = []
+        """The window of every node."""
         self.refresh()
 
     def draw(self, node: int) -> int:
@@ -42,7 +44,7 @@ class Scene:
         return not self.world.escaped[self.keys[node]]
 
     def neighbours(self, node: int) -> list[int]:
-        """Nodes within the window's half width, in the order of their place around the node."""
+        """Return the nodes within the window's half width, in the order of their cells."""
         world, half = self.world, self.half
         physics = world.physics
         centre = physics.pos[self.keys[node]]
@@ -62,7 +64,7 @@ class Scene:
         return add(self.cells[node], sub(cell, self.memories[node].here))
 
     def refresh(self) -> None:
-        """Take positions, windows and displacements from the world; let every memory look."""
+        """Take positions, windows and displacements from the world into every memory."""
         world, half = self.world, self.half
         margin = OUTSIDE * (half + 2)
         rows = [margin + row + margin for row in world.grid()]
@@ -85,14 +87,14 @@ class Scene:
         self.windows = windows
 
     def look_again(self) -> None:
-        """Take windows anew after the map was changed between two rounds; nobody moved."""
-        before = [(memory.clock, memory.still) for memory in self.memories]
+        """Take new windows after the map was changed between two rounds; nobody moved."""
+        before = [(memory.clock, memory.blocked) for memory in self.memories]
         self.refresh()
-        for memory, (clock, still) in zip(self.memories, before, strict=True):
-            memory.clock, memory.still = clock, still
+        for memory, (clock, blocked) in zip(self.memories, before, strict=True):
+            memory.clock, memory.blocked = clock, blocked
 
     def play(self, native: Mapping[int, str]) -> None:
-        """Play one round of native actions by node and refresh what everyone sees."""
+        """Play one round of native actions by node and refresh all windows and memories."""
         actions = [int(Action.STAY)] * self.world.n
         for node, name in native.items():
             actions[self.keys[node]] = int(Action[name])

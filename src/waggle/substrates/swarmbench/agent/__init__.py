@@ -1,1 +1,1 @@
-"""What one agent knows: compass, memory, navigation."""
+"""What one agent knows: `compass` (offsets and windows), `memory` (its map), `navigate` (paths)."""

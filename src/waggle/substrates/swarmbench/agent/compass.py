@@ -1,4 +1,4 @@
-"""Steps, octants and windows in an agent's own frame.
+"""Offsets, compass points and windows in an agent's own frame.
 
 Offsets are (rows down, columns right) relative to the agent. Pure functions; nothing here knows a
 global coordinate or an id.
@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waggle.substrates.swarmbench.sim.config import MOVES, Cell
+from waggle.substrates.swarmbench.sim.config import STEP, Cell
 
-MOVE_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
-ACTION_NAMES = (*MOVE_NAMES, "STAY")
-"""What every task lets an agent do, in the official order."""
-STEP: dict[str, Cell] = dict(zip(MOVE_NAMES, MOVES, strict=True))
 BLOCKED = frozenset("W*FNB")
-"""Symbols nobody walks into; the box is pushed, not entered."""
+"""Symbols that nobody walks into; the box is pushed, not entered."""
 SELF, OUTSIDE = "Y", "*"
 
 _OCTANTS = {
-    (-1, 0): "N",
-    (-1, 1): "NE",
-    (0, 1): "E",
-    (1, 1): "SE",
-    (1, 0): "S",
-    (1, -1): "SW",
-    (0, -1): "W",
-    (-1, -1): "NW",
-    (0, 0): "HERE",
-}
+    (-1, 0): "N", (-1, 1): "NE", (0, 1): "E", (1, 1): "SE",
+    (1, 0): "S", (1, -1): "SW", (0, -1): "W", (-1, -1): "NW",
+}  # fmt: skip
+_NAMES = {step: name for name, step in STEP.items()}
 
 
 def octant(offset: Cell) -> str:
@@ -44,7 +34,12 @@ def octant(offset: Cell) -> str:
     return _OCTANTS[di, dj]
 
 
-def found(window: Sequence[str], symbols: str) -> list[Cell]:
+def move_name(step: Cell) -> str:
+    """Return the name of the move that makes a unit step."""
+    return _NAMES[step]
+
+
+def find(window: Sequence[str], symbols: str) -> list[Cell]:
     """Return the offsets of all cells of a window that show one of some symbols."""
     half = len(window) // 2
     wanted = frozenset(symbols)
@@ -74,23 +69,28 @@ def sub(a: Cell, b: Cell) -> Cell:
     return a[0] - b[0], a[1] - b[1]
 
 
-def taxi(a: Cell, b: Cell = (0, 0)) -> int:
+def sign(x: int) -> int:
+    """Return -1, 0 or 1."""
+    return (x > 0) - (x < 0)
+
+
+def manhattan(a: Cell, b: Cell = (0, 0)) -> int:
     """Return the Manhattan distance of two offsets."""
     return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
-def reach(a: Cell, b: Cell = (0, 0)) -> int:
+def chebyshev(a: Cell, b: Cell = (0, 0)) -> int:
     """Return the Chebyshev distance of two offsets."""
     return max(abs(a[0] - b[0]), abs(a[1] - b[1]))
 
 
 def walls(window: Sequence[str], here: Cell) -> dict[str, int]:
-    """Return side -> the row or column, in the frame of `here`, of a map's wall in sight there.
+    """Return side -> the row or column, in the frame of `here`, of the map's wall in sight there.
 
     A wall cell belongs to a side if the cell before it, seen from inside, is not wall.
     """
     lines: dict[str, int] = {}
-    for offset in found(window, "W"):
+    for offset in find(window, "W"):
         for name, step in STEP.items():
             if at(window, sub(offset, step)) not in "W*?":
                 lines[name] = here[0] + offset[0] if step[0] else here[1] + offset[1]

@@ -1,9 +1,9 @@
-"""What one agent remembers: a dead-reckoned map of what it saw, and sites it saw or was told of.
+"""What one agent remembers: a map built by dead reckoning, and sites it saw or heard of.
 
-The frame is the agent's own: its first cell is (0, 0). Private memory never leaves the agent except
-as evidence its law chooses to write. Invariant: `seen` comes from own windows alone, `told` from
-delivered messages alone, so a private proposal that reads no `told` is the same with and without
-communication.
+The frame is the agent's own: its first cell is (0, 0). Private memory leaves the agent only as
+evidence that its law chooses to write. Invariant: `seen` comes from own windows alone, `heard` from
+delivered messages alone, so a private proposal that never reads `heard` is the same with and
+without communication.
 """
 
 from __future__ import annotations
@@ -12,65 +12,66 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waggle.substrates.swarmbench.agent.compass import add
-from waggle.substrates.swarmbench.sim.config import Cell
+from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, Cell
 
 _SOLID = frozenset("WFN*")
 
 
 class Site(NamedTuple):
-    """Where something was, when, and what the adapter calls it."""
+    """Where a target was, when, and the claim that names it."""
 
     cell: Cell
     round: int
     claim: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of target: prey, food or nest."""
+        return self.claim.partition(":")[0]
 
 
 class Memory:
     """The private memory of one agent."""
 
     __slots__ = (
-        "claims_gone", "clock", "denied", "field", "heading", "here", "known", "last_move",
-        "passed", "plan_key", "scent", "seen", "solid", "still", "streak", "told",
-        "trail", "walls",
+        "blocked", "clock", "denied", "distance_key", "distance_map", "heading", "heard", "here",
+        "known", "last_move", "missed", "refuted", "seen", "sent_to", "solid", "trail",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.here: Cell = (0, 0)
         self.clock = 0
-        """Rounds lived; used for ages only."""
+        """Rounds played; used for ages only."""
         self.known: set[Cell] = set()
         """Cells ever seen."""
         self.solid: set[Cell] = set()
         """Seen cells that cannot be entered."""
         self.seen: dict[str, Site] = {}
-        """Kind -> the site last seen with own eyes."""
-        self.told: dict[str, Site] = {}
-        """Claim -> the site as last told."""
-        self.claims_gone: dict[str, int] = {}
-        """Claims found wrong with own eyes, and when."""
+        """Kind -> the site last seen by this agent."""
+        self.heard: dict[str, Site] = {}
+        """Claim -> the site as last reported by others."""
+        self.refuted: dict[str, int] = {}
+        """Claim -> when this agent found it wrong."""
         self.denied: dict[str, int] = {}
         """Claim -> the last round for which others denied it."""
-        self.passed: dict[str, set[int]] = {}
-        """Claim -> contacts this agent has told of it."""
+        self.sent_to: dict[str, set[int]] = {}
+        """Claim -> contacts to which this agent sent it."""
         self.trail: Site | None = None
-        """Where a target that fled from own sight may be by now."""
-        self.scent: Site | None = None
-        """Where a target was told to be but was not found; it may still be near."""
+        """Where a target that fled out of sight may be by now."""
+        self.missed: Site | None = None
+        """Where a reported target was not found; it may still be near."""
         self.heading: Cell | None = None
         self.last_move: str | None = None
-        self.still = 0
-        """Rounds in a row in which a move was tried and nothing moved."""
-        self.streak = 0
-        """Rounds in a row in which everyone in sight agreed (Synchronization)."""
-        self.walls = 0
-        """How many solid cells are known; a plan made before is out of date."""
-        self.plan_key: object = None
-        self.field: dict[Cell, int] = {}
+        self.blocked = 0
+        """Rounds in a row in which a move was tried and the agent stayed where it was."""
+        self.distance_key: object = None
+        """The goal and the map for which `distance_map` was computed."""
+        self.distance_map: dict[Cell, int] = {}
 
     def moved(self, offset: Cell) -> None:
         """Follow the own displacement of a round."""
-        tried = self.last_move in ("UP", "DOWN", "LEFT", "RIGHT")
-        self.still = self.still + 1 if tried and offset == (0, 0) else 0
+        tried = self.last_move in MOVE_NAMES
+        self.blocked = self.blocked + 1 if tried and offset == (0, 0) else 0
         self.here = add(self.here, offset)
         self.clock += 1
 
@@ -85,8 +86,7 @@ class Memory:
             solid.difference_update(cells)
             if not _SOLID.isdisjoint(row):
                 solid.update(c for c, symbol in zip(cells, row, strict=True) if symbol in _SOLID)
-        self.walls = len(self.solid)
 
     def age(self, site: Site) -> int:
-        """Return the rounds since a site was seen or told."""
+        """Return the rounds since a site was seen or reported."""
         return self.clock - site.round

@@ -1,19 +1,105 @@
-"""Finding the way on a private map: to a cell, or to the nearest place not yet seen.
+"""Walking: straight to an offset, along a heading, or by path finding on the private map.
 
-Unknown cells count as free (optimism), so a told site can be walked to before the map is known.
-Pure functions of the map; ties fall to a draw that the caller names.
+Unknown cells count as free, so an agent can walk to a reported site before it knows the map.
+Functions of window and map; `sweep` alone changes the memory, and only its heading. Ties are broken
+by a draw that the caller gives.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 
-from waggle.substrates.swarmbench.agent.compass import MOVE_NAMES, STEP, add
+from waggle.substrates.swarmbench.agent.compass import BLOCKED, add, at
 from waggle.substrates.swarmbench.agent.memory import Memory
-from waggle.substrates.swarmbench.sim.config import Cell
+from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, STEP, Cell
 
 _MARGIN = 2
-"""How far beyond everything known a way may lead."""
+"""How far beyond everything known a path may lead."""
+_HEADINGS: tuple[Cell, ...] = tuple(
+    (i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)
+)
+
+
+def approach(window: Sequence[str], offset: Cell, draw: int) -> str:
+    """Step towards a far cell along the longer axis, around what stands in the way."""
+    i, j = offset
+    moves = []
+    if i:
+        moves.append((abs(i), "DOWN" if i > 0 else "UP"))
+    if j:
+        moves.append((abs(j), "RIGHT" if j > 0 else "LEFT"))
+    moves.sort(key=lambda entry: (-entry[0], (draw >> (len(entry[1]))) & 1))
+    for _, name in moves:
+        if at(window, STEP[name]) == ".":
+            return name
+    for _, name in moves:
+        if at(window, STEP[name]) not in BLOCKED | {"P"}:
+            return name
+    return "STAY"
+
+
+def sweep(memory: Memory, window: Sequence[str], draw: int) -> str:
+    """Keep a heading until a wall comes into the window ahead or a jam stops it, then draw one."""
+    heading = memory.heading
+    jammed = memory.blocked > 0 or (heading is not None and _jammed(window, heading))
+    if heading is None or jammed or _faces_wall(window, heading):
+        free = [h for h in _HEADINGS if not _faces_wall(window, h) and not _jammed(window, h)]
+        if heading is not None and not jammed:
+            back = (-heading[0], -heading[1])
+            free = [h for h in free if h != back] or free
+        heading = free[draw % len(free)] if free else _HEADINGS[draw % len(_HEADINGS)]
+        memory.heading = heading
+    far = (9 * heading[0], 9 * heading[1])
+    if heading[0] and heading[1]:
+        # A diagonal heading is walked as a staircase.
+        far = (far[0], 0) if memory.clock % 2 else (0, far[1])
+    return approach(window, far, draw)
+
+
+def _faces_wall(window: Sequence[str], heading: Cell) -> bool:
+    """Whether the window already shows terrain two cells ahead on an axis of the heading."""
+    ahead = [(2 * heading[0], 0), (0, 2 * heading[1])]
+    return any(at(window, offset) in BLOCKED for offset in ahead if offset != (0, 0))
+
+
+def _jammed(window: Sequence[str], heading: Cell) -> bool:
+    """Whether another agent stands in every first step of a heading."""
+    steps = [(heading[0], 0), (0, heading[1])]
+    return all(at(window, step) != "." for step in steps if step != (0, 0))
+
+
+def first_step(
+    start: Cell,
+    is_free: Callable[[Cell], bool],
+    is_goal: Callable[[Cell], bool],
+    names: Sequence[str] = MOVE_NAMES,
+    limit: int = 1 << 30,
+) -> str | None:
+    """Return the first move of a shortest path to a goal by breadth-first search, or None.
+
+    Args:
+        start: where the path begins.
+        is_free: whether a cell can be entered; a goal must be free, too.
+        is_goal: whether a cell is a goal; the start is never tested.
+        names: the moves in the order in which they are tried.
+        limit: the search stops once it has reached so many cells.
+    """
+    ring: list[tuple[Cell, str]] = [(start, "")]
+    reached = {start}
+    while ring and len(reached) < limit:
+        following: list[tuple[Cell, str]] = []
+        for cell, first in ring:
+            for name in names:
+                nxt = add(cell, STEP[name])
+                if nxt in reached or not is_free(nxt):
+                    continue
+                if is_goal(nxt):
+                    return first or name
+                reached.add(nxt)
+                following.append((nxt, first or name))
+        ring = following
+    return None
 
 
 def distances(memory: Memory, goal: Cell) -> dict[Cell, int]:
@@ -22,9 +108,9 @@ def distances(memory: Memory, goal: Cell) -> dict[Cell, int]:
     The goal itself may be solid (food, nest): it is reached by standing next to it. The search
     stops once the agent's own surroundings are settled; the result is kept until the map changes.
     """
-    key = (goal, memory.walls)
-    if memory.plan_key == key and memory.here in memory.field:
-        return memory.field
+    key = (goal, len(memory.solid))
+    if memory.distance_key == key and memory.here in memory.distance_map:
+        return memory.distance_map
     top, left, bottom, right = _bounds(memory, goal)
     solid, here = memory.solid, memory.here
     field = {goal: 0}
@@ -44,7 +130,7 @@ def distances(memory: Memory, goal: Cell) -> dict[Cell, int]:
                 queue.append(nxt)
                 if nxt == here:
                     limit = distance + 4
-    memory.plan_key, memory.field = key, field
+    memory.distance_key, memory.distance_map = key, field
     return field
 
 
@@ -60,12 +146,12 @@ def _bounds(memory: Memory, goal: Cell) -> tuple[int, int, int, int]:
 
 
 def step_to(memory: Memory, goal: Cell, crowd: frozenset[Cell], draw: int) -> str | None:
-    """Return the move that leads to the goal, or None if there is no way.
+    """Return the first move of a shortest path to the goal, or None if there is no path.
 
     Args:
         memory: the private map.
         goal: a cell of the map's frame.
-        crowd: offsets of agents in sight; a free cell is preferred among equally short ways, and
+        crowd: offsets of agents in sight; a free cell is preferred among equally short paths, and
             a blocked agent steps aside now and then.
         draw: 64 bits that break ties.
     """
@@ -82,7 +168,7 @@ def step_to(memory: Memory, goal: Cell, crowd: frozenset[Cell], draw: int) -> st
     if not ranked:
         return None
     ranked.sort()
-    if ranked[0][1] and memory.still >= 2:
+    if ranked[0][1] and memory.blocked >= 2:
         aside = [entry for entry in ranked if not entry[1] and entry[0] <= here + 1]
         if aside:
             return aside[0][3]

@@ -1,6 +1,6 @@
-"""The five tasks, the actions and the bounded configuration of one world (spec sections 1 and 5).
+"""Tasks, actions, errors and the configuration of one grid world (spec sections 1 and 5).
 
-Invariant: a `WorldConfig` that exists is within bounds, so nothing behind it checks sizes again.
+Invariant: a `WorldConfig` that exists is within bounds, so later code does not check sizes again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from waggle.core.errors import suggest
-from waggle.substrates.swarmbench.sim.errors import LevelError
+from waggle.core.errors import ConfigError, RecordError, suggest
 
 Task: TypeAlias = Literal["Pursuit", "Synchronization", "Foraging", "Flocking", "Transport"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -23,6 +22,17 @@ MIN_SIDE, MAX_SIDE = 6, 256
 MAX_AGENTS = 4096
 MAX_VIEW = 31
 MAX_ROUNDS = 100_000
+
+
+class LevelError(ConfigError):
+    """A configuration without a level, or a map without room for the next prey.
+
+    The official release loops for ever in these cases.
+    """
+
+
+class StateError(RecordError):
+    """A stored state or test vector that does not follow the schema."""
 
 
 class Action(IntEnum):
@@ -38,6 +48,10 @@ class Action(IntEnum):
 
 MOVES: tuple[Cell, ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
 """Row and column change of the four moves, in the order of the physics passes."""
+MOVE_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
+STEP: dict[str, Cell] = dict(zip(MOVE_NAMES, MOVES, strict=True))
+ACTION_NAMES = (*MOVE_NAMES, "STAY")
+"""What every task lets an agent do, in the official order."""
 LETTERS = {"U": 0, "D": 1, "L": 2, "R": 3, "S": 4, "X": 5, "-": 4}
 """Action letters of the stored vectors; no move word acts like STAY."""
 

@@ -1,20 +1,57 @@
-"""Level generation with the exact draw order of the official release (spec sections 3 and 4).
+"""Levels: their parts, and their generation with the official draw order (spec sections 3 and 4).
 
-Invariant: every draw goes through `random.Random.randint` or `choice` in the order written here,
-because the layouts are compared bit for bit. Where the release would spin for ever, this raises.
+Positions are (row, column). They lie outside the map only for agents that escaped and for box cells
+in the Transport gap. Invariant: every draw goes through `random.Random.randint` or `choice` in the
+order written here, because layouts are compared bit for bit.
 """
 
 from __future__ import annotations
 
 import random
+from typing import TypeAlias
 
-from waggle.substrates.swarmbench.sim.config import Cell, WorldConfig
-from waggle.substrates.swarmbench.sim.errors import LevelError
-from waggle.substrates.swarmbench.sim.level import EMPTY, FOOD, NEST, PREY, WALL, Box, Level, Prey
+import msgspec
 
-_Canvas = list[list[str]]
+from waggle.substrates.swarmbench.sim.config import Cell, LevelError, WorldConfig
+
+EMPTY, WALL, NEST, FOOD, PREY, BOX = ".", "W", "N", "F", "P", "B"
+Rows: TypeAlias = list[str]
+_Canvas: TypeAlias = list[list[str]]
 _SCENES = "bottom-right bottom-left right-top right-bottom left-top left-bottom top-left top-right"
 _GAP, _BLOCK = 4, 3
+
+
+class Box(msgspec.Struct, frozen=True):
+    """The Transport box: top-left of its bounding box, cell offsets, mass."""
+
+    pos: Cell
+    cells: tuple[Cell, ...]
+    mass: int = 5
+
+
+class Prey(msgspec.Struct, frozen=True):
+    """The Pursuit prey; only the first one of an episode can be pushed."""
+
+    pos: Cell
+    movable: bool = True
+    mass: int = 1
+
+
+class Level(msgspec.Struct, frozen=True):
+    """The initial state of an episode."""
+
+    terrain: Rows
+    agents: list[Cell]
+    rng: random.Random
+    """Positioned right after level generation; only Pursuit draws from it later."""
+    prey: Prey | None = None
+    box: Box | None = None
+    lit: list[bool] = []
+    """Synchronization: light on. Foraging: carrying food."""
+    last_unison: int = -1
+    initial_distance: int | None = None
+    score: float = 0
+    round: int = 0
 
 
 def generate(config: WorldConfig) -> Level:

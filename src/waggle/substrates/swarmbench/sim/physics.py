@@ -1,4 +1,4 @@
-"""Push physics: which bodies move in one directional pass (spec section 6), without a solver.
+"""Push physics: which bodies move in one directional pass (spec section 6), in closed form.
 
 With `s = force - mass` per body and prefix sums `P` over a queue from front to rear, the part that
 moves is the longest front part whose every sum taken from its rear is >= 0: it ends at the last
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waggle.substrates.swarmbench.sim.config import MOVES, Cell
-from waggle.substrates.swarmbench.sim.level import Box
+from waggle.substrates.swarmbench.sim.levels import Box
 
 FREE, FIXED, BOXED = 0, -1, -2
 PAD = 8

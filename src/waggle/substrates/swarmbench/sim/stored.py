@@ -1,7 +1,7 @@
-"""Stored states and episodes: the file schema, and the level a stored state describes.
+"""Stored states and episodes: the file schema, and the level that a stored state describes.
 
 Files are untrusted: `msgspec` checks their shape, `level_of_state` checks that they describe a
-possible world. Invariant: a level it returns can be opened and played.
+possible world. Invariant: every level it returns can be opened and played.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from waggle.substrates.swarmbench.sim.config import Cell, Task, WorldConfig
-from waggle.substrates.swarmbench.sim.errors import StateError
-from waggle.substrates.swarmbench.sim.flocking import outline
-from waggle.substrates.swarmbench.sim.level import EMPTY, FOOD, NEST, WALL, Box, Level, Prey
+from waggle.substrates.swarmbench.sim.config import Cell, StateError, Task, WorldConfig
+from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD, NEST, WALL, Box, Level, Prey
 from waggle.substrates.swarmbench.sim.physics import PAD
+from waggle.substrates.swarmbench.sim.rules import outline
 
 _OVERHANG = PAD - 3
 """How far outside the map a stored agent or box cell may lie."""

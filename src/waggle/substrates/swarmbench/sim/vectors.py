@@ -1,23 +1,26 @@
-"""Replay of recorded vectors: `waggle check vectors swarmbench DIR`.
+"""Replay of recorded episodes: `waggle check vectors swarmbench DIR`.
 
 Every episode is replayed from its seed and from its stored state; positions, grid, score, task
-state, views and heard messages are compared in every round. Invariant: a malformed file is a
-failed vector with a reason, never an exception.
+state, views and messages are compared in every round. Two text formats of the official release are
+compared as well: its rendering of a view and its parser of a model's answer (spec 8 and 10).
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 import msgspec
 
-from waggle.core.errors import ConfigError, WaggleError
-from waggle.substrates.swarmbench.sim.answer import parse_answer, render_view
-from waggle.substrates.swarmbench.sim.config import LETTERS, Cell, WorldConfig
-from waggle.substrates.swarmbench.sim.errors import StateError
+from waggle.core.errors import ConfigError
+from waggle.substrates.swarmbench.sim.config import (
+    ACTION_NAMES,
+    LETTERS,
+    Cell,
+    StateError,
+    WorldConfig,
+)
 from waggle.substrates.swarmbench.sim.levels import generate
 from waggle.substrates.swarmbench.sim.stored import (
     Episode,
@@ -28,25 +31,12 @@ from waggle.substrates.swarmbench.sim.stored import (
     level_of_state,
 )
 from waggle.substrates.swarmbench.sim.world import GridWorld
+from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
-MAX_BYTES = 256 * 1024 * 1024
-"""A vector file larger than this, unpacked, is refused."""
 TOLERANCE = 1e-9
-_T = TypeVar("_T")
-
-
-class VectorReport(msgspec.Struct, frozen=True):
-    """What a replay found; `ok` only if everything passed and there was something to pass."""
-
-    passed: int
-    failed: int
-    first_difference: str | None
-    skipped: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether all vectors passed and at least one was found."""
-        return self.failed == 0 and self.passed > 0
+MAX_MESSAGE = 120
+"""Characters of a message that the official release keeps."""
+_Differences = Iterator[str | None]
 
 
 class StoredRender(msgspec.Struct, frozen=True):
@@ -74,69 +64,28 @@ def check_vectors(folder: Path) -> VectorReport:
     """
     if not folder.is_dir():
         raise ConfigError(f"no folder {str(folder)!r}; give the folder that holds the vectors")
-    passed = failed = 0
-    first: str | None = None
-    skipped: list[str] = []
+    return count(_outcomes(folder))
+
+
+def _outcomes(folder: Path) -> Iterator[Outcome]:
     for path in sorted(folder.iterdir()):
-        if not path.name.endswith((".json", ".json.gz")) or path.name.startswith("manifest."):
-            continue
-        checker = _checker(path.name)
-        if checker is None:
-            skipped.append(path.name)
-            continue
-        for difference in _guarded(checker, path):
-            passed += difference is None
-            failed += difference is not None
-            if difference is not None and first is None:
-                first = f"{path.name}: {difference}"
-    return VectorReport(passed, failed, first, tuple(skipped))
+        if path.name.endswith((".json", ".json.gz")) and not path.name.startswith("manifest."):
+            check = _checker(path.name)
+            if check is None:
+                yield Outcome(path.name, skipped=True)
+            else:
+                found = (Outcome(path.name, difference) for difference in check(path))
+                yield from guarded(path.name, found)
 
 
-_Checker = Callable[[Path], Iterator[str | None]]
-
-
-def _checker(name: str) -> _Checker | None:
+def _checker(name: str) -> Callable[[Path], _Differences] | None:
     stem = name.removesuffix(".gz").removesuffix(".json")
-    named: dict[str, _Checker] = {
-        "layouts": _check_layouts,
-        "render": _check_renders,
-        "parser": _check_answers,
-    }
+    named = {"layouts": _check_layouts, "render": _check_renders, "parser": _check_answers}
     return named.get(stem) or (_check_episode if name.endswith(".json.gz") else None)
 
 
-def _guarded(checker: _Checker, path: Path) -> Iterator[str | None]:
-    """Turn whatever a bad file causes into one failed vector with its reason."""
-    try:
-        yield from checker(path)
-    except (WaggleError, msgspec.MsgspecError, OSError, EOFError, zlib.error) as error:
-        yield f"not a valid vector: {error}"
-    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
-        yield f"not a valid vector ({type(error).__name__}: {error})"
-
-
-def _read(path: Path, kind: type[_T]) -> _T:
-    if path.stat().st_size > MAX_BYTES:
-        raise StateError(f"larger than {MAX_BYTES} bytes; split it")
-    data = path.read_bytes()
-    if path.name.endswith(".gz"):
-        data = _unpack(data)
-    return msgspec.json.decode(data, type=kind)
-
-
-def _unpack(packed: bytes) -> bytes:
-    """Unpack gzip data, stopping at the size limit."""
-    stream = zlib.decompressobj(wbits=31)
-    data = stream.decompress(packed, MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise StateError(f"larger than {MAX_BYTES} bytes; split it")
-    if not stream.eof:
-        raise StateError("the gzip data is cut short; fetch the file again")
-    return data
-
-
-def _check_layouts(path: Path) -> Iterator[str | None]:
-    for k, layout in enumerate(_read(path, list[StoredLayout])):
+def _check_layouts(path: Path) -> _Differences:
+    for k, layout in enumerate(read_vector(path, list[StoredLayout])):
         difference = _layout_difference(layout)
         yield difference and f"layout {k} ({layout.task}, seed {layout.seed}): {difference}"
 
@@ -158,38 +107,35 @@ def _layout_difference(layout: StoredLayout) -> str | None:
     )
 
 
-def _check_renders(path: Path) -> Iterator[str | None]:
-    for k, stored in enumerate(_read(path, list[StoredRender])):
+def _check_renders(path: Path) -> _Differences:
+    for k, stored in enumerate(read_vector(path, list[StoredRender])):
         text = render_view([row.split(" ") for row in stored.view], stored.pos)
         yield _first((f"text {k}", stored.text, text))
 
 
-def _check_answers(path: Path) -> Iterator[str | None]:
-    for k, stored in enumerate(_read(path, list[StoredAnswer])):
+def _check_answers(path: Path) -> _Differences:
+    for k, stored in enumerate(read_vector(path, list[StoredAnswer])):
         answer = parse_answer(stored.text, stored.sync)
         yield _first((f"answer {k}", (stored.move, stored.speak), tuple(answer)))
 
 
-def _check_episode(path: Path) -> Iterator[str | None]:
-    episode = _read(path, Episode)
+def _check_episode(path: Path) -> _Differences:
+    episode = read_vector(path, Episode)
     config = episode.config.open()
-    for origin in ("seed", "state"):
-        if origin == "seed":
-            world = GridWorld.from_seed(config)
-        else:
-            world = GridWorld(config, level_of_state(config, episode.initial))
-        difference = _replay(world, episode, origin == "state")
-        if difference is not None:
-            yield f"from the {origin}, {difference}"
-            return
-    yield None
+    difference = _replay(GridWorld.from_seed(config), episode, drawn=True)
+    if difference is not None:
+        yield f"from the seed, {difference}"
+        return
+    world = GridWorld(config, level_of_state(config, episode.initial))
+    difference = _replay(world, episode, drawn=episode.initial.rng_state is not None)
+    yield difference and f"from the state, {difference}"
 
 
-def _replay(world: GridWorld, episode: Episode, from_state: bool) -> str | None:
+def _replay(world: GridWorld, episode: Episode, drawn: bool) -> str | None:
+    """Replay an episode; `drawn`: the world has the recorded generator."""
     difference = _initial_difference(world, episode.initial)
     if difference is not None:
         return f"initial {difference}"
-    drawn = not from_state or episode.initial.rng_state is not None
     for t, stored in enumerate(episode.rounds):
         difference = _play(world, stored, drawn)
         if difference is not None:
@@ -210,7 +156,7 @@ def _initial_difference(world: GridWorld, initial: Initial) -> str | None:
 def _play(world: GridWorld, stored: StoredRound, drawn: bool) -> str | None:
     """Play one recorded round; return the first difference before or after it.
 
-    Without a stored generator the next prey cannot be drawn, so it is put where it was recorded.
+    Without the recorded generator the next prey cannot be drawn, so it is placed where it was.
     """
     if stored.relocate_prey_before is not None:
         world.relocate_prey(stored.relocate_prey_before)
@@ -267,3 +213,49 @@ def _first(*pairs: tuple[str, object, object]) -> str | None:
         if not same:
             return f"{name}: expected {str(expected)[:200]}, found {str(found)[:200]}"
     return None
+
+
+class Answer(NamedTuple):
+    """What the official wrapper reads from a model's text."""
+
+    move: str | None
+    speak: str | None
+
+
+def parse_answer(text: str, switch: bool = False) -> Answer:
+    """Read the move word and the message of an answer; `switch` adds the SWITCH action.
+
+    A later marker that yields a word overrides an earlier one; within a line the word that comes
+    first in the action list wins, wherever it stands.
+    """
+    words = (*ACTION_NAMES, "SWITCH") if switch else ACTION_NAMES
+    move: str | None = None
+    for marker in ("ACTION:", "Action:", "action:"):
+        line = _line_after(text, marker)
+        if line is not None:
+            move = next((word for word in words if word in line), move)
+    speak: str | None = None
+    for marker in ("MSG:", "Msg:", "msg:"):
+        line = _line_after(text, marker)
+        if line is not None:
+            speak = line.strip()
+    if speak and len(speak) > MAX_MESSAGE:
+        speak = speak[:MAX_MESSAGE] + "..."
+    return Answer(move, speak or None)
+
+
+def _line_after(text: str, marker: str) -> str | None:
+    _, found, rest = text.partition(marker)
+    return rest.split("\n", 1)[0] if found else None
+
+
+def render_view(view: Sequence[Sequence[str]], pos: Cell) -> str:
+    """Return the official text of a token view: global row and column numbers, centre as Y."""
+    k = len(view)
+    top, left = pos[0] - k // 2, pos[1] - k // 2
+    columns = " ".join(f"{left + b:>3}" for b in range(k))
+    lines = [f"   {columns}"]
+    for a, tokens in enumerate(view):
+        shown = ["Y" if (a, b) == (k // 2, k // 2) else t for b, t in enumerate(tokens)]
+        lines.append(f"{top + a:>3}  " + "".join(f"{token:<4}" for token in shown))
+    return "".join(f"{line}\n" for line in lines)

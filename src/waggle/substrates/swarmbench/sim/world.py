@@ -1,8 +1,8 @@
-"""One SwarmBench episode: bodies, rounds, messages and official observations (spec sections 5-9).
+"""The grid world of one episode: bodies, rounds, messages, official observations (spec 5 to 9).
 
-Built from a seed (`from_seed`) or from a stored state (`stored.level_of_state`). Invariant: an
-agent's observation and what it hears depend on the state after the last round alone, never on
-actions of the same round.
+A world is built from a seed (`from_seed`) or from a stored state (`stored.level_of_state`).
+Invariant: an agent's observation and the messages it receives depend on the state after the last
+round alone, never on actions of the same round.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from waggle.substrates.swarmbench.sim.config import Action, Cell, WorldConfig
-from waggle.substrates.swarmbench.sim.errors import LevelError, StateError
-from waggle.substrates.swarmbench.sim.level import BOX, EMPTY, PREY, Level
-from waggle.substrates.swarmbench.sim.levels import generate
+from waggle.substrates.swarmbench.sim.config import (
+    Action,
+    Cell,
+    LevelError,
+    StateError,
+    WorldConfig,
+)
+from waggle.substrates.swarmbench.sim.levels import BOX, EMPTY, PREY, Level, generate
 from waggle.substrates.swarmbench.sim.physics import FREE, PAD, Physics
-from waggle.substrates.swarmbench.sim.pursuit import Pursuit
-from waggle.substrates.swarmbench.sim.rules import Foraging, Rules, Transport, rules
+from waggle.substrates.swarmbench.sim.rules import Foraging, Pursuit, Rules, Transport, rules
 
 OUTSIDE = "*"
 
@@ -77,7 +80,7 @@ class GridWorld:
         return [self.physics.cell(c) for c in self.physics.pos[: self.n]]
 
     def state(self) -> dict[str, object]:
-        """Return the task state in the words of the stored vectors."""
+        """Return the task state under the keys of the stored vectors."""
         return self.rules.state()
 
     def step(self, actions: Sequence[int], messages: Mapping[int, str] | None = None) -> None:
@@ -94,14 +97,10 @@ class GridWorld:
         said = messages or {}
         self._spoken = [(a, said[a]) for a in sorted(said) if said[a] and not self.escaped[a]]
         self.rules.update(actions, self.round)
-        self._mark_escaped()
+        if isinstance(self.rules, Transport):
+            self.escaped = [not self.physics.inside[c] for c in self.physics.pos]
         self.round += 1
         self._tokens = None
-
-    def _mark_escaped(self) -> None:
-        if isinstance(self.rules, Transport):
-            inside, pos = self.physics.inside, self.physics.pos
-            self.escaped = [not inside[c] for c in pos]
 
     def relocate_prey(self, cell: Cell) -> None:
         """Teleport the prey to an empty cell between two rounds; it stays as pushable as it was.

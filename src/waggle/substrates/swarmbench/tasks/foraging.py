@@ -1,63 +1,102 @@
-"""Foraging as sites: food and nest stay where they are, at the two ends of one winding way.
+"""Foraging: fetch from the food, bring to the nest, along one winding path between inner walls.
 
-What is told of a site is its place: a reader follows the way towards it, or away from it to the
-other site. Evidence is told once to each contact, so its novelty says whether some contact has not
-been told.
+Food and nest stay where they are, at the two ends of the path. The agent walks to the site it wants
+(food when empty-handed, nest when carrying) if it knows the place. If it knows only the other site,
+the wanted one lies at the other end of the path; if it knows neither, it follows the path in the
+direction of its draw. A report of a site is its place, sent once to each contact; the novelty of
+evidence says whether some contact has not received it yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from waggle.core.protocols import Local, Shock
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
-from waggle.substrates.swarmbench.agent.compass import octant, sub
-from waggle.substrates.swarmbench.agent.memory import Site
+from waggle.substrates.swarmbench.agent.compass import chebyshev, find, octant, sign, sub
+from waggle.substrates.swarmbench.agent.memory import Memory, Site
+from waggle.substrates.swarmbench.agent.navigate import frontier, step_to, sweep
 from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sim.config import Cell
+from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD
 from waggle.substrates.swarmbench.sim.rules import Foraging
-from waggle.substrates.swarmbench.tasks import forage
+from waggle.substrates.swarmbench.tasks import winding
 from waggle.substrates.swarmbench.tasks.base import Plan
-from waggle.substrates.swarmbench.tasks.lanes import Lanes
-from waggle.substrates.swarmbench.tasks.relocate import relocate_food
-from waggle.substrates.swarmbench.tasks.sites import Sites
+from waggle.substrates.swarmbench.tasks.sites import ShockRule, Sites
+from waggle.substrates.swarmbench.tasks.winding import Lanes
+
+RELOCATION = ShockRule("food", ((20, Fraction(1, 4)), (50, Fraction(0))))
+"""Food moves from round 20 on once a quarter of the nodes is committed to it, else in round 50."""
+_ONCOMING = {"food": "A", "nest": "a"}
+"""Kind of site wanted -> the symbol of agents that come back from it."""
+_CROWDED = 7
+"""Agents in sight from which on one stays back until the site is in sight."""
+_PATIENCE = 1
+"""Rounds without a step after which one who wants in lets others out."""
 
 
-class ForagingSites(Sites):
-    """Stationary food and nest; evidence is told once."""
+class ForagingBehaviour(Sites):
+    """Stationary food and nest; evidence is sent once."""
 
+    goal = (
+        "Carry food from its source F to the nest N; standing next to them is enough. "
+        "A carries food, a does not."
+    )
     symbols: Mapping[str, str] = {"food": "F", "nest": "N"}
-    hearsay = True
+    accepts_denials = True
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.lanes = [Lanes(scene.lasting_draw(k)) for k in range(len(scene.keys))]
 
     def plan(self, node: int) -> Plan:
-        """Forage by what own eyes saw."""
+        """Forage by what the node itself saw."""
         memory = self.scene.memories[node]
         self.lanes[node].note(self.scene.windows[node], memory.here)
-        kind = self.wants(node)
-        return Plan(self._move(node, kind, memory.seen), kind in memory.seen)
-
-    def _move(self, node: int, kind: str, sites: Mapping[str, Site]) -> str:
-        scene = self.scene
-        memory, window = scene.memories[node], scene.windows[node]
-        return forage.move(memory, self.lanes[node], window, kind, sites, scene.draw(node))
+        return Plan(self._move(node, memory.seen), self.wants(node) in memory.seen)
 
     def follow(self, node: int, local: Local) -> str | None:
-        """Forage by what was seen and told; a committed claim goes before others of its kind."""
+        """Forage by what was seen and reported; a committed claim goes before others of a kind."""
         memory = self.scene.memories[node]
-        told: dict[str, list[Site]] = {}
-        for site in memory.told.values():
-            told.setdefault(site.claim.partition(":")[0], []).append(site)
         sites = dict(memory.seen)
-        for kind, rows in told.items():
-            held = [site for site in rows if site.claim == local.commitment]
-            best = held[0] if held else self._freshest(memory, rows)
+        for kind in dict.fromkeys(site.kind for site in memory.heard.values()):
+            heard = [site for site in memory.heard.values() if site.kind == kind]
+            best = self.chosen(memory, heard, local)
             if best is not None:
                 sites.setdefault(kind, best)
-        return self._move(node, self.wants(node), sites) if sites else None
+        return self._move(node, sites) if sites else None
+
+    def _move(self, node: int, sites: Mapping[str, Site]) -> str:
+        """Return the move of a forager that knows some sites."""
+        memory, lanes, window = (
+            self.scene.memories[node],
+            self.lanes[node],
+            self.scene.windows[node],
+        )
+        draw, kind = self.scene.draw(node), self.wants(node)
+        crowd = frozenset(find(window, "Aa"))
+        site = sites.get(kind)
+        if site is not None and _is_near(memory, lanes, site):
+            far = chebyshev(site.cell, memory.here) > len(window) // 2
+            if memory.blocked > _PATIENCE or (len(crowd) >= _CROWDED and far):
+                return winding.give_way(memory, site, crowd, draw)
+            if lanes.axis is not None and any(_ONCOMING[kind] in row for row in window):
+                steps = winding.file_in(memory, lanes, site)
+                step = winding.take(memory, steps, crowd, 0)
+                if step is not None:
+                    return step
+            step = step_to(memory, site.cell, crowd, draw)
+            if step is not None:
+                return step
+        if lanes.axis is None:
+            others = [other for name, other in sites.items() if name != kind]
+            steps = winding.find_walls(memory, lanes, others[0] if others else None)
+        else:
+            side = _side(memory, lanes, kind, sites)
+            yields = kind == "food" and any("A" in row for row in window)
+            steps = winding.onward(memory, lanes, side, list(sites.values()), yields)
+        return winding.take(memory, steps, crowd, draw) or _explore(memory, window, crowd, draw)
 
     def anchor(self, cell: Cell) -> Cell:
         """Return the top-left cell of the 2x2 site."""
@@ -73,28 +112,80 @@ class ForagingSites(Sites):
         return rules.carrying[self.scene.keys[node]]
 
     def wants(self, node: int) -> str:
-        """Nest when carrying, food otherwise."""
-        return forage.wanted(self.carrying(node))
+        """Return the nest when carrying, the food otherwise."""
+        return "nest" if self.carrying(node) else "food"
 
     def observation(self, node: int) -> Mapping[str, Json]:
-        """Whether the node carries food."""
+        """Return whether the node carries food."""
         return {"carrying": self.carrying(node)}
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
-        """A site that stays put is news to contacts that were not told of it."""
+        """Return evidence of a site; it is news while some contact has not received it."""
         memory = self.scene.memories[node]
-        told = memory.passed.get(site.claim, set())
-        new = any(contact not in told for contact in self.scene.neighbours(node))
+        sent = memory.sent_to.get(site.claim, set())
+        new = any(contact not in sent for contact in self.scene.neighbours(node))
         direction = octant(sub(site.cell, memory.here))
         return Evidence(site.claim, MAX_BIN if new else 0, MAX_BIN, 0, direction)
 
     def ports(self, node: int) -> Mapping[int, Mapping[str, Fact]]:
-        """Which contacts are seen to carry food."""
+        """Return which contacts are seen to carry food."""
         return {
             contact: {"carries": int(self.carrying(contact))}
             for contact in self.scene.neighbours(node)
         }
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Move the food to the other corner of its side once a quarter is committed to it."""
-        return relocate_food(self.scene, round, committed, self.claim)
+        """Move the food to the other corner of its lane, once those cells are empty."""
+        world = self.scene.world
+        if not RELOCATION.is_due(self.scene, round, committed):
+            return None
+        terrain = world.terrain
+        old = min((i, j) for i, row in enumerate(terrain) for j, s in enumerate(row) if s == FOOD)
+        h, w = world.config.height, world.config.width
+        # Inner walls that run along rows cross column 2 on line 4 (spec section 4.3).
+        along_rows = h <= 8 or terrain[4][2] == "W"
+        new = (old[0], w - 2 - old[1]) if along_rows else (h - 2 - old[0], old[1])
+        square = [(new[0] + a, new[1] + b) for a in (0, 1) for b in (0, 1)]
+        if not all(world.is_empty(cell) for cell in square):
+            return None
+        rows = [list(row.replace(FOOD, EMPTY)) for row in terrain]
+        for i, j in square:
+            rows[i][j] = FOOD
+        world.relocate_food(["".join(row) for row in rows])
+        gone = RELOCATION.refuted(committed, [self.claim("food", old)])
+        note = "the food was moved to the other corner of its side"
+        return Shock(round, gone, (self.claim("food", new),), (), note)
+
+
+def _is_near(memory: Memory, lanes: Lanes, site: Site) -> bool:
+    """Whether a site can be walked to straight: no wall between, or no inner wall known at all."""
+    axis = lanes.axis
+    if axis is None:
+        return True
+    here, there = memory.here[axis], site.cell[axis]
+    if lanes.between(here, there):
+        return False
+    line = lanes.line(here, 1 if there > here else -1)
+    return abs(there - here) <= 2 or line is not None
+
+
+def _side(memory: Memory, lanes: Lanes, kind: str, sites: Mapping[str, Site]) -> int | None:
+    """Return the side across the walls to make for, or None."""
+    assert lanes.axis is not None
+    if kind in sites:
+        return 1 if sites[kind].cell[lanes.axis] > memory.here[lanes.axis] else -1
+    for site in sites.values():
+        return winding.away_from(lanes, memory.here, site)
+    return lanes.crossed
+
+
+def _explore(memory: Memory, window: list[str], crowd: frozenset[Cell], draw: int) -> str:
+    """Walk to the nearest unseen cell, in line with the heading where there is a choice."""
+    goal = frontier(memory, draw)
+    if goal is not None:
+        step = step_to(memory, goal, crowd, draw)
+        if step is not None:
+            i, j = sub(goal, memory.here)
+            memory.heading = sign(i), sign(j)
+            return step
+    return sweep(memory, window, draw)

@@ -1,34 +1,62 @@
-"""Pursuit as sites: one moving target, forgotten soon after it was told of.
+"""Pursuit: hunt one moving target whose reported places are soon forgotten.
 
-The claim names the block the prey is in and which prey it is, so a captured or relocated prey is
-another claim. A prey that moved within its block is news. One that slipped out of sight is not yet
-refuted: only after a refresh period without a newer word does an empty place speak against it.
+The private plan closes in on a prey in sight, chases one just lost, and else sweeps the map. Agents
+around one prey share its frame, so they agree on who takes which side without a message. The claim
+names the block the prey is in and which prey it is, so a captured or relocated prey is another
+claim. A prey that moved within its block is news. A prey that slipped out of sight is not yet
+refuted: only after a refresh period without a newer report does an empty place count against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from waggle.core.protocols import Local, Shock, Write
 from waggle.core.schema import MAX_BIN, Json
-from waggle.substrates.swarmbench.agent.compass import octant, sub
+from waggle.substrates.swarmbench.agent.compass import (
+    add,
+    at,
+    chebyshev,
+    find,
+    manhattan,
+    octant,
+    sign,
+    sub,
+)
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
+from waggle.substrates.swarmbench.agent.navigate import approach, first_step, sweep
 from waggle.substrates.swarmbench.scene import Scene
-from waggle.substrates.swarmbench.sim.config import Cell
-from waggle.substrates.swarmbench.tasks import hunt
+from waggle.substrates.swarmbench.sim.config import MOVES, Cell
+from waggle.substrates.swarmbench.sim.rules import Pursuit
 from waggle.substrates.swarmbench.tasks.base import Plan
-from waggle.substrates.swarmbench.tasks.relocate import PREY_DUE, SEERS, refuted, relocate_prey
-from waggle.substrates.swarmbench.tasks.sites import BLOCK, Sites
+from waggle.substrates.swarmbench.tasks.sites import BLOCK, ShockRule, Sites
+
+CHASE = 6
+"""Rounds for which a prey that went out of sight is still chased."""
+SEARCH = 8
+"""Rounds for which the surroundings of a missed prey are searched."""
+RADIUS = 4
+"""How far around a missed prey is searched."""
+LEAD = 3
+"""Cells by which a prey is guessed to have fled."""
+SEERS = 5
+"""Nodes in whose windows a relocated prey must be; chosen on development seeds (lab/LOG.md)."""
+RELOCATION = ShockRule("prey", ((20, Fraction(1, 2)), (60, Fraction(1, 4)), (75, Fraction(0))))
+"""Commitments to a prey come and go with it, so the relocation waits for half of the nodes, from
+round 60 on for a quarter, from round 75 on for nobody. The refuted claims should dominate also
+where commitments cannot be undone, or late commitments of others would pass for recovery."""
 
 
-class PursuitSites(Sites):
-    """One moving target; what was told is forgotten after twelve rounds."""
+class PursuitBehaviour(Sites):
+    """One moving target; reports of it are forgotten after a few rounds."""
 
+    goal = "Surround the prey P on all four sides, again and again. It flees from crowds."
     refresh: int | None = 12
-    certain = 1
-    memory_span: int | None = 5
-    patience = 12
-    doubt: int | None = 16
+    certain_within = 1
+    forget_after: int | None = 5
+    refute_after = 12
+    refute_until: int | None = 16
     symbols: Mapping[str, str] = {"prey": "P"}
 
     def __init__(self, scene: Scene) -> None:
@@ -43,47 +71,66 @@ class PursuitSites(Sites):
         return claim
 
     def plan(self, node: int) -> Plan:
-        """Hunt."""
+        """Surround a prey in sight, chase one just lost, else sweep."""
         scene = self.scene
-        return hunt.propose(scene.memories[node], scene.windows[node], scene.draw(node))
+        memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
+        prey = find(window, "P")
+        if prey:
+            return Plan(surround(window, prey[0]), True)
+        trail = memory.trail
+        if trail is not None and memory.age(trail) <= CHASE:
+            offset = sub(trail.cell, memory.here)
+            if manhattan(offset) > 1:
+                return Plan(approach(window, offset, draw), True)
+        return Plan(sweep(memory, window, draw), False)
 
     def lost(self, memory: Memory, site: Site) -> None:
-        """Guess that the prey fled straight on, and follow the trail for a while."""
+        """Guess that a prey last seen here fled straight on; remember where a report was wrong."""
         if memory.seen.get("prey") == site:
-            memory.trail = hunt.guess(memory, site)
+            i, j = sub(site.cell, memory.here)
+            fled = add(site.cell, (LEAD * sign(i), LEAD * sign(j)))
+            memory.trail = Site(fled, memory.clock, site.claim)
         else:
-            memory.scent = Site(site.cell, memory.clock, site.claim)
+            memory.missed = Site(site.cell, memory.clock, site.claim)
+
+    def _missed(self, memory: Memory) -> Site | None:
+        """Return where a reported prey was not found, while its surroundings are searched."""
+        site = memory.missed
+        return None if site is None or memory.age(site) > SEARCH else site
 
     def observation(self, node: int) -> Mapping[str, Json]:
-        """Where a target that was told of but not found was told to be."""
+        """Return the direction of the place where a reported prey was not found."""
         memory = self.scene.memories[node]
-        site = memory.scent
-        if site is None or memory.age(site) > hunt.SEARCH:
-            return {"missed": None}
-        return {"missed": octant(sub(site.cell, memory.here))}
+        site = self._missed(memory)
+        return {"missed": None if site is None else octant(sub(site.cell, memory.here))}
 
     def follow(self, node: int, local: Local) -> str | None:
-        """Step towards what was told; search around a place where it was not found."""
+        """Step towards the reported prey; search around a place where it was not found."""
         move = super().follow(node, local)
-        memory = self.scene.memories[node]
-        site = memory.scent
-        if move is not None or site is None or memory.age(site) > hunt.SEARCH:
+        memory, window, draw = (
+            self.scene.memories[node], self.scene.windows[node], self.scene.draw(node),
+        )  # fmt: skip
+        site = self._missed(memory)
+        if move is not None or site is None:
             return move
-        return hunt.search(memory, self.scene.windows[node], site, self.scene.draw(node))
+        offset = sub(site.cell, memory.here)
+        if chebyshev(offset) > RADIUS:
+            return approach(window, offset, draw)
+        return sweep(memory, window, draw)
 
     def wants(self, node: int) -> str:
-        """The prey."""
+        """Return the prey."""
         return "prey"
 
     def strength(self, age: int) -> int:
-        """Full support in sight, one bin less every fourth round out of sight."""
+        """Return full support in sight, one bin less every fourth round out of sight."""
         return max(0, MAX_BIN - (age + 3) // 4)
 
     def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
         return not any(symbol in row for row in window)
 
-    def says(self, write: Write) -> Cell | None:
-        """Return where the prey is said to be: a prey that moved is news."""
+    def content(self, write: Write) -> Cell | None:
+        """Return the cell of the map where the prey is said to be: a prey that moved is news."""
         site = self._source(write)
         return None if site is None else self.scene.to_map(write.sender, site.cell)
 
@@ -91,7 +138,7 @@ class PursuitSites(Sites):
         """Walk straight; Pursuit has no inner walls."""
         scene = self.scene
         offset = sub(site.cell, scene.memories[node].here)
-        return hunt.approach(scene.windows[node], offset, scene.draw(node))
+        return approach(scene.windows[node], offset, scene.draw(node))
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Relocate the prey once enough nodes are committed.
@@ -99,8 +146,70 @@ class PursuitSites(Sites):
         Every claim named so far is refuted. A claim named later is of the relocated prey or of its
         successors, so it rests on what was seen after the relocation; no list can name them all.
         """
-        if not PREY_DUE.now(self.scene, round, committed) or not relocate_prey(self.scene):
+        if not RELOCATION.is_due(self.scene, round, committed) or not _relocate(self.scene):
             return None
         self.incarnation += 1
         note = f"the prey was moved to the farthest empty cell in sight of {SEERS} nodes"
-        return Shock(round, refuted(committed, "prey", self._named), (), (), note)
+        return Shock(round, RELOCATION.refuted(committed, self._named), (), (), note)
+
+
+def surround(window: Sequence[str], prey: Cell) -> str:
+    """Step towards the side of the prey that falls to this agent; hold a side once on it."""
+    sides = [add(prey, move) for move in MOVES]
+    if (0, 0) in sides:
+        return "STAY"
+    hunters = [(0, 0), *find(window, "Aa")]
+    open_sides = [side for side in sides if at(window, side) in ".?"]
+    waiting = [hunter for hunter in hunters if hunter not in sides]
+    target = _my_side(prey, open_sides, waiting)
+    if target is None:
+        target = min(sides, key=lambda side: (manhattan(side), sub(side, prey)))
+    most = len(window) // 2 + 1
+
+    def is_free(cell: Cell) -> bool:
+        return chebyshev(cell) <= most and at(window, cell) in ".?"
+
+    return first_step((0, 0), is_free, lambda cell: cell == target) or "STAY"
+
+
+def _my_side(prey: Cell, sides: list[Cell], hunters: list[Cell]) -> Cell | None:
+    """Match hunters to open sides, nearest pair first, ties in the prey's frame; mine or None."""
+    pairs = sorted(
+        (manhattan(side, hunter), sub(side, prey), sub(hunter, prey))
+        for side in sides
+        for hunter in hunters
+    )
+    me = sub((0, 0), prey)
+    taken: set[Cell] = set()
+    placed: set[Cell] = set()
+    for _, side, hunter in pairs:
+        if side in taken or hunter in placed:
+            continue
+        if hunter == me:
+            return add(side, prey)
+        taken.add(side)
+        placed.add(hunter)
+    return None
+
+
+def _relocate(scene: Scene) -> bool:
+    """Teleport the prey to the farthest empty cell in sight; ties: lowest row, then column.
+
+    In sight, so that the counterevidence is in native views when it is injected; where too few see
+    any empty cell, the farthest of all. Return whether there was a cell to go to.
+    """
+    world = scene.world
+    assert isinstance(world.rules, Pursuit)
+    old = world.rules.prey
+    inner = [
+        (i, j)
+        for i in range(1, world.config.height - 1)
+        for j in range(1, world.config.width - 1)
+        if world.is_empty((i, j))
+    ]
+    if not inner:
+        return False
+    near = {c: sum(chebyshev(c, other) <= scene.half for other in scene.cells) for c in inner}
+    seen = [c for c in inner if near[c] >= SEERS]
+    world.relocate_prey(min(seen or inner, key=lambda c: (-manhattan(c, old), c)))
+    return True

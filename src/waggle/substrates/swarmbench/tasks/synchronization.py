@@ -2,10 +2,10 @@
 
 Private rule: walk up and left until others or walls stop you, so that everybody meets; then take
 the majority's light; after some rounds of agreement start the next flip, and join a flip that a
-neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. What
-can be told is when a flip was: whoever has word of an older flip than its own keeps to that beat,
-so the oldest takes over. No clock is shared: a beat is known by the age of its flip. Invariant:
-what was told is kept apart from own flips, so the private proposal never depends on it.
+neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. A
+message carries when a flip was, as its age (`payload`); an agent that hears of an older flip than
+its own keeps to that beat (`follow`), so the oldest one takes over. No clock is shared. Invariant:
+what was heard is kept apart from own flips, so the private proposal never depends on it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from waggle.core.protocols import Local, Write
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
-from waggle.substrates.swarmbench.agent.compass import STEP, at, found
+from waggle.substrates.swarmbench.agent.compass import at, find
 from waggle.substrates.swarmbench.scene import Scene
+from waggle.substrates.swarmbench.sim.config import ACTION_NAMES, STEP
 from waggle.substrates.swarmbench.sim.rules import Synchronization
-from waggle.substrates.swarmbench.tasks.base import Plan
-from waggle.substrates.swarmbench.tasks.plain import Plain
+from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan
 
 PATIENCE = 3
 """Rounds of agreement in sight after which a flip is started."""
@@ -40,15 +40,26 @@ class Beat(NamedTuple):
         return self.on != bool((round - self.round) // (PATIENCE + 1) % 2)
 
 
-class Lights(Plain):
-    """The behaviour of Synchronization."""
+class SynchronizationBehaviour(Behaviour):
+    """One beat for all lights; the oldest known flip defines it."""
+
+    goal = (
+        "All lights on, then all lights off, in turn; A is a light that is on, a one that is "
+        "off. SWITCH flips your own."
+    )
+    actions = (*ACTION_NAMES, "SWITCH")
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self.own: list[Beat | None] = [None] * len(scene.keys)
+        n = len(scene.keys)
+        self.own: list[Beat | None] = [None] * n
         """The first flip every node made by its private rule."""
-        self.told: list[Beat | None] = [None] * len(scene.keys)
-        """The oldest flip every node was told of."""
+        self.heard: list[Beat | None] = [None] * n
+        """The oldest flip every node heard of."""
+        self._agreed = [0] * n
+        """Rounds in a row in which everyone in sight agreed, by node."""
+        self._flipped = [-HOLD - 1] * n
+        """The round of the last flip by the private rule, by node."""
 
     def light(self, node: int) -> bool:
         """Whether the node's light is on."""
@@ -57,7 +68,7 @@ class Lights(Plain):
         return rules.lights[self.scene.keys[node]]
 
     def observation(self, node: int) -> Mapping[str, Json]:
-        """The node's own light."""
+        """Return the node's own light."""
         return {"light": "on" if self.light(node) else "off"}
 
     def look(self, node: int) -> Plan:
@@ -65,23 +76,23 @@ class Lights(Plain):
         step = self._gather(node)
         if step is not None:
             return Plan(step, False)
-        memory, window = self.scene.memories[node], self.scene.windows[node]
-        on, lit, dark = self.light(node), len(found(window, "A")), len(found(window, "a"))
+        clock, window = self.scene.memories[node].clock, self.scene.windows[node]
+        on, lit, dark = self.light(node), len(find(window, "A")), len(find(window, "a"))
         same, different = (lit, dark) if on else (dark, lit)
-        agreed = memory.streak
-        memory.streak = agreed + 1 if different == 0 and same else 0
-        if memory.heading is not None and memory.clock - memory.heading[0] <= HOLD:
+        agreed = self._agreed[node]
+        self._agreed[node] = agreed + 1 if different == 0 and same else 0
+        if clock - self._flipped[node] <= HOLD:
             return Plan("STAY", False)
         joins = agreed > 1 and different > 0
-        starts = memory.streak > PATIENCE
+        starts = self._agreed[node] > PATIENCE
         outvoted = different > same + 1 or (different == same + 1 and not on)
-        if joins or starts or outvoted:
-            memory.heading = (memory.clock, 0)
-            memory.streak = 0
-            if starts and self.own[node] is None:
-                self.own[node] = Beat(memory.clock, not on)
-            return Plan("SWITCH", False)
-        return Plan("STAY", False)
+        if not (joins or starts or outvoted):
+            return Plan("STAY", False)
+        self._flipped[node] = clock
+        self._agreed[node] = 0
+        if starts and self.own[node] is None:
+            self.own[node] = Beat(clock, not on)
+        return Plan("SWITCH", False)
 
     def _gather(self, node: int) -> str | None:
         """Return the step that leads to the others, or None where there is no room for one."""
@@ -89,35 +100,35 @@ class Lights(Plain):
         return next((move for move in ("UP", "LEFT") if at(window, STEP[move]) == "."), None)
 
     def known(self, node: int) -> Beat | None:
-        """Return the older of the own beat and the one told."""
-        return min((b for b in (self.own[node], self.told[node]) if b is not None), default=None)
+        """Return the older of the own beat and the one heard of."""
+        return min((b for b in (self.own[node], self.heard[node]) if b is not None), default=None)
 
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
-        """The own beat; nothing can contradict that there is one."""
+        """Return the own beat; nothing can contradict that there is one."""
         return () if self.own[node] is None else (Evidence(BEAT, MAX_BIN, MAX_BIN, 0),)
 
     def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
-        """Whether the beat to keep to is the own one or was told."""
+        """Return whether the beat to keep to is the own one or was reported."""
         beat = self.known(node)
         if beat is None:
             return {}
-        return {BEAT: {"kind": BEAT, "source": "told" if beat == self.told[node] else "seen"}}
+        return {BEAT: {"kind": BEAT, "source": "told" if beat == self.heard[node] else "seen"}}
 
-    def says(self, write: Write) -> Hashable:
-        """Word of an older beat is news."""
+    def content(self, write: Write) -> Hashable:
+        """Return the beat: an older one is news."""
         return self.known(write.sender)
 
     def payload(self, write: Write) -> object:
-        """Send along the oldest flip the writer knows of, by its age."""
+        """Return the oldest flip the writer knows of, by its age."""
         beat, clock = self.known(write.sender), self.scene.memories[write.sender].clock
         return None if beat is None else Beat(beat.round - clock, beat.on)
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Keep the oldest flip told; word is a round under way."""
+        """Keep the oldest flip heard of; a message is one round under way."""
         if isinstance(payload, Beat):
             clock = self.scene.memories[write.receiver].clock - 1
-            beat, told = Beat(payload.round + clock, payload.on), self.told[write.receiver]
-            self.told[write.receiver] = beat if told is None else min(told, beat)
+            beat, heard = Beat(payload.round + clock, payload.on), self.heard[write.receiver]
+            self.heard[write.receiver] = beat if heard is None else min(heard, beat)
         return write
 
     def follow(self, node: int, local: Local) -> str | None:

@@ -1,30 +1,205 @@
-"""Walking a winding way of lanes: towards one end of it, past others, without a detour.
+"""The winding path of Foraging: what a forager learns of the walls, and how it walks between them.
 
-The way from one end to the other leads through every lane from gap to gap, so a walker keeps to the
-wall it means to pass, sees its open end in time and turns closely around it; walkers of opposite
-directions keep to opposite walls. Pure functions of the private map.
+Inner walls run parallel and are open at one end each, at alternating ends, so the path leads
+through every lane from gap to gap. Agents keep to the wall they mean to pass, see its open end in
+time and turn closely around it; opposite directions keep to opposite walls. Everything is read off
+own windows and kept in the agent's own frame; sizes, spacing and the place on the map are unknown.
+A cell has a coordinate across the walls and one along them: with axis 0 the walls run along rows,
+so `cell[0]` is across and `cell[1]` along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from waggle.substrates.swarmbench.agent.compass import MOVE_NAMES, STEP, add, taxi
+from waggle.substrates.swarmbench.agent.compass import add, manhattan, move_name
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
-from waggle.substrates.swarmbench.sim.config import Cell
-from waggle.substrates.swarmbench.tasks.lanes import Gap, Lanes
+from waggle.substrates.swarmbench.sim.config import STEP, Cell
 
-_NAME = {STEP[name]: name for name in MOVE_NAMES}
+SPACING = 4
+"""Inner walls stand on every fourth line."""
 _IN_SIGHT = 3
 """How far from the map's edge a site in its corner is seen."""
 _SAME_LANE = 6
 """How far from the line that closes its lane a site lies at most."""
+_OPEN = "[.AaY]"
+_GAP_UP = re.compile(f"WW{_OPEN}")
+_GAP_DOWN = re.compile(f"{_OPEN}WW")
+_PIERCED = re.compile(f"{_OPEN}W{_OPEN}")
+
+
+class Gap(NamedTuple):
+    """Where a line of wall ends: its first open cell, and on which side of it more are open."""
+
+    edge: int
+    side: int
+
+    def spans(self, along: int) -> bool:
+        """Whether one can pass the line there."""
+        return (along - self.edge) * self.side >= 0
+
+
+class _Strip(NamedTuple):
+    """What one row or column of a window shows."""
+
+    is_line: bool
+    gap: Gap | None
+    pierced: int | None
+    """Where there is wall between open cells: a wall across this strip, not the map's edge."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(strip: str) -> _Strip:
+    up, down = _GAP_UP.search(strip), _GAP_DOWN.search(strip)
+    gap = None
+    if up:
+        gap = Gap(up.end() - 1, 1)
+    elif down:
+        gap = Gap(down.start(), -1)
+    pierced = _PIERCED.search(strip)
+    return _Strip("WW" in strip, gap, pierced.start() + 1 if pierced else None)
+
+
+class Lanes:
+    """The lanes as one agent knows them."""
+
+    __slots__ = ("_before", "axis", "border", "crossed", "gaps", "inner", "lines", "ways")
+
+    def __init__(self, draw: int) -> None:
+        self.axis: int | None = None
+        """0: inner walls run along rows; 1: along columns; None: no inner wall seen yet."""
+        self.lines: tuple[set[int], set[int]] = (set(), set())
+        """By axis: where lines of wall run, the map's edge included."""
+        self.inner: tuple[set[int], set[int]] = (set(), set())
+        """By axis: lines seen from both sides, so not the map's edge."""
+        self.gaps: tuple[dict[int, Gap], dict[int, Gap]] = ({}, {})
+        """By axis: line -> where it is open."""
+        self.border: dict[tuple[int, int], int] = {}
+        """(axis, side) -> the line that is the map's edge there."""
+        self.crossed: int | None = None
+        """Towards which side the last line was passed."""
+        self.ways = [1 - 2 * (draw & 1), 1 - 2 * (draw >> 1 & 1)]
+        """By axis: the drawn direction, +1 or -1, where nothing speaks for either."""
+        self._before: int | None = None
+
+    def note(self, window: Sequence[str], here: Cell) -> None:
+        """Take a window into account, and the step that led here."""
+        strips = (window, ["".join(column) for column in zip(*window, strict=True)])
+        half = len(window) // 2
+        for axis in (0, 1):
+            self._note_strips(axis, [_read(strip) for strip in strips[axis]], here, half)
+            middle = strips[1 - axis][half]
+            if half >= 2:
+                for side in (-1, 1):
+                    if middle[half + 2 * side] == "*":
+                        self.border[axis, side] = here[axis] + side
+        self._note_crossing(here)
+        self._turn_at_end(here)
+
+    def _note_strips(self, axis: int, strips: list[_Strip], here: Cell, half: int) -> None:
+        across, along = here[axis] - half, here[1 - axis] - half
+        count = 0
+        for k, strip in enumerate(strips):
+            if strip.is_line:
+                count += 1
+                self.lines[axis].add(across + k)
+            if strip.gap is not None:
+                self.gaps[axis][across + k] = Gap(along + strip.gap.edge, strip.gap.side)
+                self.axis = axis
+            if strip.pierced is not None:
+                self.axis = 1 - axis
+                self.inner[1 - axis].add(along + strip.pierced)
+        if count > 1:
+            # The edges of a map are farther apart than a window is wide.
+            self.axis = axis
+
+    def _note_crossing(self, here: Cell) -> None:
+        """Note a line that was passed or entered, and from which side."""
+        if self.axis is None:
+            return
+        across = here[self.axis]
+        before = self._before
+        if before is not None and before != across:
+            low, high = min(before, across), max(before, across)
+            # To enter a line counts, to leave it again on either side does not.
+            if any(
+                low < line <= high if across > before else low <= line < high
+                for line in self.lines[self.axis]
+            ):
+                self.crossed = 1 if across > before else -1
+        self._before = across
+
+    def _turn_at_end(self, here: Cell) -> None:
+        """Reverse the drawn direction at the map's edge, or at the end of the lanes once known."""
+        for axis in (0, 1):
+            end = self.border.get((axis, self.ways[axis]))
+            if self.axis == 1 - axis:
+                end = self.end(here[axis], self.ways[axis])
+            if end is not None and abs(end - here[axis]) <= 2:
+                self.ways[axis] *= -1
+
+    def between(self, a: int, b: int) -> bool:
+        """Whether a known line of inner wall or edge runs between two places across."""
+        assert self.axis is not None
+        low, high = min(a, b), max(a, b)
+        return any(low < line < high for line in self.lines[self.axis])
+
+    def line(self, across: int, side: int) -> int | None:
+        """Return the nearest known line beside a place, or None."""
+        assert self.axis is not None
+        return _nearest(self.lines[self.axis], across, side)
+
+    def gap(self, line: int | None) -> Gap | None:
+        """Return where a line is open, if that was seen."""
+        assert self.axis is not None
+        return None if line is None else self.gaps[self.axis].get(line)
+
+    def edge_side(self, across: int) -> int | None:
+        """Return the side on which the lane at a place is the last one, or None.
+
+        The map's edge is seen there, or the lane is wider than lanes between inner walls are.
+        """
+        assert self.axis is not None
+        if across in self.lines[self.axis]:
+            return None
+        lines = {side: self.line(across, side) for side in (1, -1)}
+        for side, line in lines.items():
+            if line is not None and self.border.get((self.axis, side)) == line:
+                return side
+        above, below = lines[1], lines[-1]
+        if above is not None and below is not None and above - below > SPACING:
+            outer = [side for side, line in lines.items() if line not in self.inner[self.axis]]
+            return outer[0] if len(outer) == 1 else None
+        return None
+
+    @property
+    def way(self) -> int:
+        """The drawn direction along the lanes."""
+        assert self.axis is not None
+        return self.ways[1 - self.axis]
+
+    def end(self, along: int, side: int) -> int | None:
+        """Return where the lanes end on a side, or None if that was not seen."""
+        assert self.axis is not None
+        return _nearest(self.lines[1 - self.axis], along, side)
+
+    def place(self, cell: Cell) -> Cell:
+        """Turn (row, column) into (across, along), and back."""
+        return cell if self.axis == 0 else (cell[1], cell[0])
+
+
+def _nearest(lines: set[int], place: int, side: int) -> int | None:
+    beyond = [line for line in lines if (line - place) * side > 0]
+    return min(beyond, key=lambda line: abs(line - place), default=None)
 
 
 def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
-    """Return the side across the walls that leads away from a site at one end of the way."""
+    """Return the side across the walls that leads away from a site at one end of the path."""
+    across, there = lanes.place(here)[0], lanes.place(site.cell)[0]
     assert lanes.axis is not None
-    across, there = here[lanes.axis], site.cell[lanes.axis]
     if lanes.between(across, there) or across in lanes.lines[lanes.axis]:
         return 1 if across > there else -1
     edge = lanes.edge_side(across)
@@ -36,41 +211,21 @@ def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
     return lanes.crossed if abs(across - there) <= 2 else (1 if across > there else -1)
 
 
-def lies_at_mouth(lanes: Lanes, sites: Iterable[Site]) -> bool | None:
-    """Whether sites lie where their lane opens (or at its closed end); both lie alike."""
+def lies_at_open_end(lanes: Lanes, sites: Iterable[Site]) -> bool | None:
+    """Whether sites lie where their lane opens, or at its closed end; both lie alike."""
     assert lanes.axis is not None
     gaps = lanes.gaps[lanes.axis]
     for site in sites:
-        across, along = site.cell[lanes.axis], site.cell[1 - lanes.axis]
+        across, along = lanes.place(site.cell)
         line = min(gaps, key=lambda line: abs(line - across), default=None)
         if line is not None and abs(line - across) <= _SAME_LANE:
             return gaps[line].spans(along)
     return None
 
 
-def onward(
-    memory: Memory, lanes: Lanes, side: int | None, sites: list[Site], yields: bool
-) -> list[Cell]:
-    """Return the steps that lead on along the way, the preferred one first.
-
-    Args:
-        memory: the private map.
-        lanes: what is known of the lanes; their axis must be.
-        side: the side across the walls to make for; None: wherever the lane leads.
-        sites: sites known.
-        yields: whether to turn widely around the end of a wall and leave the inside to others.
-    """
-    assert lanes.axis is not None
-    if side is None:
-        steps = _drift(memory, lanes, yields)
-    else:
-        steps = _make_for(memory, lanes, side, sites, yields)
-    return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
-
-
-def feel(memory: Memory, lanes: Lanes, away: Site | None) -> list[Cell]:
-    """Return the steps that find the walls: up to a line in sight, else slantwise over the map."""
-    ways = list(lanes.lots)
+def find_walls(memory: Memory, lanes: Lanes, away: Site | None) -> list[Cell]:
+    """Return the steps that find the walls: up to a line in sight, else diagonally."""
+    ways = list(lanes.ways)
     for axis in (0, 1):
         here = memory.here[axis]
         for side in (1, -1):
@@ -82,39 +237,54 @@ def feel(memory: Memory, lanes: Lanes, away: Site | None) -> list[Cell]:
     return steps if memory.clock % 2 else steps[::-1]
 
 
-def _drift(memory: Memory, lanes: Lanes, yields: bool) -> list[Cell]:
-    """Walk along the lane by lot, in the middle, and out of it where it opens.
+def onward(
+    memory: Memory, lanes: Lanes, side: int | None, sites: list[Site], yields: bool
+) -> list[Cell]:
+    """Return the steps that lead on along the path, the preferred one first.
 
-    One of the two sites is in a corner of the last lane, so that is not left before.
+    Args:
+        memory: the private map.
+        lanes: what is known of the lanes; their axis must be.
+        side: the side across the walls to make for; None: wherever the lane leads.
+        sites: sites known.
+        yields: whether to turn widely around the end of a wall and leave the inside to others.
     """
-    assert lanes.axis is not None
-    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    if side is None:
+        steps = _drift(memory, lanes, yields)
+    else:
+        steps = _make_for(memory, lanes, side, sites, yields)
+    return [lanes.place(step) for step in steps]
+
+
+def _drift(memory: Memory, lanes: Lanes, yields: bool) -> list[Cell]:
+    """Walk along the lane in the drawn direction, in the middle, and out of it where it opens.
+
+    One of the two sites is in a corner of the last lane, so the agent does not leave it before.
+    """
+    across, along = lanes.place(memory.here)
     edge = lanes.edge_side(across)
     if edge is not None:
         mouth = lanes.gap(lanes.line(across, -edge))
-        return _search(memory, lanes, edge, lanes.lot if mouth is None else -mouth.side)
+        return _search(memory, lanes, edge, lanes.way if mouth is None else -mouth.side)
     sides = {side: lanes.line(across, side) for side in (1, -1)}
     for side, line in sides.items():
         gap = lanes.gap(line)
-        if gap is not None and line is not None and (gap.side == lanes.lot or gap.spans(along)):
+        if gap is not None and line is not None and (gap.side == lanes.way or gap.spans(along)):
             return _pass(line, gap, side, across, along, yields)
     unknown = [side for side, line in sides.items() if line is None]
     if len(unknown) == 1:
-        return [(unknown[0], 0), (0, lanes.lot)]
-    return [(0, lanes.lot)]
+        return [(unknown[0], 0), (0, lanes.way)]
+    return [(0, lanes.way)]
 
 
 def _search(memory: Memory, lanes: Lanes, edge: int, first: int) -> list[Cell]:
     """Look into the corners of the last lane, one after the other."""
-    assert lanes.axis is not None
-    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    across, along = lanes.place(memory.here)
     line = lanes.line(across, edge)
     assert line is not None
     end = lanes.end(along, first)
-    if end is not None:
-        corner = (line - edge, end - first)
-        if (corner if lanes.axis == 0 else (corner[1], corner[0])) in memory.known:
-            first = -first
+    if end is not None and lanes.place((line - edge, end - first)) in memory.known:
+        first = -first
     nearer = [(edge, 0)] if abs(line - across) > _IN_SIGHT else []
     return [*nearer, (0, first)]
 
@@ -126,15 +296,18 @@ def _pass(line: int, gap: Gap, side: int, across: int, along: int, yields: bool)
     if gap.spans(along):
         inner = [(0, -gap.side)] if along != gap.edge else []
         return [(side, 0), *inner]
-    hug = [(side, 0)] if abs(line - across) > 1 else []
-    return [*hug, (0, gap.side)]
+    return [*_towards(line, side, across), (0, gap.side)]
+
+
+def _towards(line: int, side: int, across: int) -> list[Cell]:
+    """Return the step towards a line of wall, unless the agent walks along it already."""
+    return [(side, 0)] if abs(line - across) > 1 else []
 
 
 def _make_for(
     memory: Memory, lanes: Lanes, side: int, sites: list[Site], yields: bool
 ) -> list[Cell]:
-    assert lanes.axis is not None
-    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    across, along = lanes.place(memory.here)
     line = lanes.line(across, side)
     if line is None:
         return [(side, 0)]
@@ -143,26 +316,36 @@ def _make_for(
         return _pass(line, gap, side, across, along, yields)
     if lanes.edge_side(across) == side:
         mouth = lanes.gap(lanes.line(across, -side))
-        first = lanes.lot if mouth is None else mouth.side
-        if mouth is not None and lies_at_mouth(lanes, sites) is False:
+        first = lanes.way if mouth is None else mouth.side
+        if mouth is not None and lies_at_open_end(lanes, sites) is False:
             first = -first
         return _search(memory, lanes, side, first)
-    hug = [(side, 0)] if abs(line - across) > 1 else []
-    return [*hug, (0, _guess(lanes, side, across, along, sites))]
+    return [*_towards(line, side, across), (0, _guess(lanes, side, across, along, sites))]
+
+
+def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) -> int:
+    """Guess where the line on a side is open: opposite to the last one, away from a corner."""
+    behind = lanes.gap(lanes.line(across, -side))
+    if behind is not None:
+        return -behind.side
+    for site in sites:
+        there, corner = lanes.place(site.cell)
+        if not lanes.between(across, there):
+            turn = 1 if along > corner else -1
+            return turn if lanes.end(along, turn) is None else -turn
+    return lanes.way
 
 
 def file_in(memory: Memory, lanes: Lanes, site: Site) -> list[Cell]:
     """Return the steps to a site in the last lane that keep to the map's edge."""
-    assert lanes.axis is not None
-    across, along = memory.here[lanes.axis], memory.here[1 - lanes.axis]
+    across, along = lanes.place(memory.here)
     edge = lanes.edge_side(across)
-    there = site.cell[1 - lanes.axis]
+    there = lanes.place(site.cell)[1]
     if edge is None or along == there:
         return []
     line = lanes.line(across, edge)
-    hug = [(edge, 0)] if line is not None and abs(line - across) > 1 else []
-    steps = [*hug, (0, 1 if there > along else -1)]
-    return [step if lanes.axis == 0 else (step[1], step[0]) for step in steps]
+    nearer = [] if line is None else _towards(line, edge, across)
+    return [lanes.place(step) for step in (*nearer, (0, 1 if there > along else -1))]
 
 
 def give_way(memory: Memory, site: Site, crowd: frozenset[Cell], draw: int) -> str:
@@ -170,24 +353,11 @@ def give_way(memory: Memory, site: Site, crowd: frozenset[Cell], draw: int) -> s
     behind = [
         (draw >> (8 * k) & 0xFF, name)
         for k, (name, step) in enumerate(STEP.items())
-        if taxi(add(memory.here, step), site.cell) > taxi(memory.here, site.cell)
+        if manhattan(add(memory.here, step), site.cell) > manhattan(memory.here, site.cell)
         and step not in crowd
         and add(memory.here, step) not in memory.solid
     ]
     return min(behind)[1] if behind else "STAY"
-
-
-def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) -> int:
-    """Guess where the line on a side is open: opposite to the last one, away from a corner."""
-    assert lanes.axis is not None
-    behind = lanes.gap(lanes.line(across, -side))
-    if behind is not None:
-        return -behind.side
-    for site in sites:
-        if not lanes.between(across, site.cell[lanes.axis]):
-            turn = 1 if along > site.cell[1 - lanes.axis] else -1
-            return turn if lanes.end(along, turn) is None else -turn
-    return lanes.lot
 
 
 def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell], draw: int) -> str | None:
@@ -197,11 +367,11 @@ def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell], draw: int) -
         return None
     free = [step for step in steps if step not in crowd]
     if free:
-        return _NAME[free[0]]
-    if memory.still and draw & 1:
+        return move_name(free[0])
+    if memory.blocked and draw & 1:
         i, j = steps[0]
         turns = [(j, -i), (-j, i)][:: 1 - (draw & 2)]
         for step in turns:
             if step not in crowd and add(memory.here, step) not in memory.solid:
-                return _NAME[step]
-    return _NAME[steps[0]]
+                return move_name(step)
+    return move_name(steps[0])

@@ -1,0 +1,248 @@
+"""Flocking: learn the walls, then close in as one contracting outline.
+
+Nobody knows how many agents there are, so nobody knows how large the outline has to be. Every agent
+walks clockwise along the walls until it has seen three of them, which give all agents one frame
+(maps are square). Then it takes a place on an outline around the middle of the map that contracts
+with the rounds, and so passes through the size at which everyone has a place. Where an agent has
+met many others two walls are enough: a crowd needs an outline so large that its far sides do not
+matter. The landmark that agents report is the middle of the map, known once the walls are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from waggle.core.protocols import Local
+from waggle.substrates.swarmbench.agent.compass import (
+    add,
+    at,
+    find,
+    manhattan,
+    move_name,
+    sub,
+    walls,
+)
+from waggle.substrates.swarmbench.scene import Scene
+from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, STEP, Cell
+from waggle.substrates.swarmbench.tasks.base import Landmark, Plan
+
+Walls = Mapping[str, int]
+"""Side -> row or column of the map's wall there."""
+INSET = 7
+"""Cells by which the first outline is smaller than the map, both sides together."""
+GATHERED = 67
+"""Rounds for which the first outline stands; agents gather on it and spread."""
+ROUNDS_PER_STEP = (5, 2)
+"""Rounds and steps of contraction after that; a step takes one cell off the side."""
+SURVEY, CROWDED_SURVEY = 66, 15
+"""Rounds after which two walls must do, and the same where many agents were met."""
+CROWD = (9, 5)
+"""Agents in sight and rounds: a higher mean is a crowd."""
+PATROL = 2
+"""Distance from the walls at which they are followed."""
+_FAR = 1000
+"""Where a wall is taken to be that was not seen yet."""
+_SIGHT = 4
+"""Cells of the outline that can be in sight to one side."""
+
+
+class FlockingBehaviour(Landmark[Walls]):
+    """One landmark: the middle of the map."""
+
+    goal = "Together form the outline of a square, one agent per cell of the outline."
+    kind = "middle"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.walls: list[dict[str, int]] = [{} for _ in scene.keys]
+        """Walls every node has seen, in its own frame."""
+        self.met = [0] * len(scene.keys)
+        """Agents every node has had in sight, summed over its rounds."""
+
+    def look(self, node: int) -> Plan:
+        """Note walls and how many agents are in sight; work on the outline."""
+        window, memory = self.scene.windows[node], self.scene.memories[node]
+        self.walls[node].update(walls(window, memory.here))
+        self.met[node] += len(find(window, "A"))
+        return Plan(self._move(node, self.walls[node]), False)
+
+    def _move(self, node: int, known: Walls) -> str:
+        """Return the move of an agent that knows some walls."""
+        scene, lines = self.scene, complete(known)
+        memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
+        here, clock = memory.here, memory.clock
+        crowded = self.met[node] * CROWD[1] > CROWD[0] * (clock + 1)
+        survey = CROWDED_SURVEY if crowded else SURVEY
+        if len(lines) < 4 and (clock < survey or len(lines) < 2):
+            if not lines:
+                first = MOVE_NAMES[scene.lasting_draw(node) % len(MOVE_NAMES)]
+                return _pass(window, first, draw)
+            return _around(outline(lines, PATROL, PATROL), here, window, draw)
+        shape = outline(lines, *inset(clock))
+        if shape.has(here):
+            return _hold(shape, here, window, drifting=clock < GATHERED)
+        return _join(shape, here, window, draw)
+
+    def found(self, node: int) -> Walls | None:
+        """Return all four walls, once three were seen."""
+        full = complete(self.walls[node])
+        return full if len(full) == len(MOVE_NAMES) else None
+
+    def centre(self, mark: Walls) -> Cell:
+        """Return the middle of the map."""
+        return (mark["UP"] + mark["DOWN"]) // 2, (mark["LEFT"] + mark["RIGHT"]) // 2
+
+    def shifted(self, mark: Walls, offset: Cell) -> Walls:
+        """Move rows by the first number and columns by the second."""
+        return {side: line + offset[STEP[side][0] == 0] for side, line in mark.items()}
+
+    def follow(self, node: int, local: Local) -> str | None:
+        """Work on the outline with the walls as found, else as heard."""
+        known = self.known(node)
+        return None if known is None else self._move(node, known)
+
+
+class Outline(NamedTuple):
+    """Rows and columns of the four sides, in the agent's own frame."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+    def has(self, cell: Cell) -> bool:
+        """Whether a cell belongs to the outline."""
+        i, j = cell
+        within = self.top <= i <= self.bottom and self.left <= j <= self.right
+        return within and (i in (self.top, self.bottom) or j in (self.left, self.right))
+
+    def clockwise(self, cell: Cell) -> Cell:
+        """Return the step that leads on from a cell of the outline."""
+        i, j = cell
+        if i == self.top and j < self.right:
+            return (0, 1)
+        if j == self.right and i < self.bottom:
+            return (1, 0)
+        if i == self.bottom and j > self.left:
+            return (0, -1)
+        return (-1, 0)
+
+    def counter(self, cell: Cell) -> Cell:
+        """Return the step that leads back from a cell of the outline."""
+        i, j = cell
+        if i == self.top and j > self.left:
+            return (0, -1)
+        if j == self.left and i < self.bottom:
+            return (1, 0)
+        if i == self.bottom and j < self.right:
+            return (0, 1)
+        return (-1, 0)
+
+
+def complete(walls: Mapping[str, int]) -> dict[str, int]:
+    """Add the fourth wall of a square map once three are known."""
+    full = dict(walls)
+    for near, far, first, second in (
+        ("UP", "DOWN", "LEFT", "RIGHT"),
+        ("LEFT", "RIGHT", "UP", "DOWN"),
+    ):
+        if near in full and far in full:
+            side = full[far] - full[near]
+            if first in full:
+                full.setdefault(second, full[first] + side)
+            elif second in full:
+                full.setdefault(first, full[second] - side)
+    return full
+
+
+def outline(walls: Mapping[str, int], near: int, far: int) -> Outline:
+    """Return the outline inset by `near` from the upper and left walls, by `far` from the others.
+
+    Sides whose wall is not known are far away.
+    """
+    return Outline(
+        walls.get("UP", -_FAR) + near,
+        walls.get("LEFT", -_FAR) + near,
+        walls.get("DOWN", _FAR) - far,
+        walls.get("RIGHT", _FAR) - far,
+    )
+
+
+def inset(clock: int) -> tuple[int, int]:
+    """Return by how much the outline is inset in a round; see `outline`."""
+    rounds, steps = ROUNDS_PER_STEP
+    both = INSET + max(0, clock - GATHERED) * steps // rounds
+    return (both + 1) // 2, both // 2
+
+
+def _hold(shape: Outline, here: Cell, window: Sequence[str], drifting: bool) -> str:
+    """Keep the place, but even out the gaps to both sides.
+
+    Before the outline contracts, the first of a queue moves on clockwise, so that a gap travels
+    towards the agents that walk around the outline in search of one.
+    """
+    ahead, behind = (_free(shape, here, window, forward) for forward in (True, False))
+    if ahead > behind + 1 or (drifting and ahead > behind == 0):
+        return move_name(shape.clockwise(here))
+    return move_name(shape.counter(here)) if behind > ahead + 1 else "STAY"
+
+
+def _free(shape: Outline, here: Cell, window: Sequence[str], forward: bool) -> int:
+    """Count the free cells of the outline in sight before the next agent, to one side."""
+    cell = here
+    for count in range(_SIGHT):
+        cell = add(cell, shape.clockwise(cell) if forward else shape.counter(cell))
+        if at(window, sub(cell, here)) != ".":
+            return count
+    return _SIGHT
+
+
+def _join(shape: Outline, here: Cell, window: Sequence[str], draw: int) -> str:
+    """Take the nearest gap in sight that nobody is nearer to, else walk on around the outline."""
+    others = [o for o in find(window, "A") if not shape.has(add(here, o))]
+    gaps = [o for o in find(window, ".") if shape.has(add(here, o))]
+    mine = [gap for gap in gaps if all(manhattan(o, gap) >= manhattan(gap) for o in others)]
+    if not mine:
+        return _around(shape, here, window, draw)
+    target = min(mine, key=lambda gap: (manhattan(gap), gap))
+    nearer = [
+        name
+        for name in MOVE_NAMES
+        if at(window, STEP[name]) == "." and manhattan(target, STEP[name]) < manhattan(target)
+    ]
+    return nearer[draw % len(nearer)] if nearer else "STAY"
+
+
+def _around(shape: Outline, here: Cell, window: Sequence[str], draw: int) -> str:
+    """Step clockwise around an outline, on it or outside; from within, to its nearest side."""
+    i, j = here
+    top, left, bottom, right = shape
+    if i <= top and j < right + (i < top):
+        name = "RIGHT"
+    elif j >= right and i < bottom + (j > right):
+        name = "DOWN"
+    elif i >= bottom and j > left - (i > bottom):
+        name = "LEFT"
+    elif j <= left:
+        name = "UP"
+    else:
+        sides = (
+            (i - top, "UP"),
+            (bottom - i, "DOWN"),
+            (j - left, "LEFT"),
+            (right - j, "RIGHT"),
+        )
+        name = min(sides)[1]
+    return _pass(window, name, draw)
+
+
+def _pass(window: Sequence[str], name: str, draw: int) -> str:
+    """Step on, behind an agent that walks ahead; now and then go around one in the way."""
+    i, j = STEP[name]
+    if at(window, (i, j)) != "." and draw >> 8 & 3 == 0:
+        beside = [n for n in MOVE_NAMES if STEP[n] in ((j, i), (-j, -i))]
+        free = [n for n in beside if at(window, STEP[n]) == "."]
+        if free:
+            return free[draw % len(free)]
+    return name

@@ -1,0 +1,380 @@
+"""Transport: find the plugged exit, push its box along the wall, then out; leave the map.
+
+The agent tours the corners of the map, because an exit is always at one; the walls and box cells it
+sees tell it the exit and the stage of the box. An exit is a corner and two directions, along the
+wall away from the corner and inward (spec section 4.5). Cells near it are places (offset along the
+wall, line inward), the same for every agent that knows the exit. The box can only go one step along
+towards the corner and then straight out, so it stands in one of six stages. Agents behind the box
+keep pushing, in queues if need be, so nobody has to know when the five that it takes have come. The
+landmark that agents report is the exit with the stage of its box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from waggle.core.protocols import Local
+from waggle.substrates.swarmbench.agent.compass import (
+    OUTSIDE,
+    add,
+    at,
+    chebyshev,
+    find,
+    manhattan,
+    move_name,
+    sub,
+    walls,
+)
+from waggle.substrates.swarmbench.agent.memory import Memory
+from waggle.substrates.swarmbench.agent.navigate import approach, first_step
+from waggle.substrates.swarmbench.scene import Scene
+from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, STEP, Cell
+from waggle.substrates.swarmbench.tasks.base import Landmark, Plan
+
+SHUT, SHIFTED, OPEN = 0, 1, 5
+"""Stages: as built, pushed along by one, and wholly outside; in between it is on its way out."""
+GAP = 4
+"""Cells of the wall that the exit takes, counted from the corner."""
+LANES = (1, 2, 3)
+"""Lines in which the box is pushed along, and offsets in which it is pushed out."""
+POCKET = frozenset({(1, 1), (1, 2), (1, 3)})
+"""The floor between box and corner before it is pushed along: an agent there stops the box."""
+CREW = 8
+"""Agents seen behind the box that are enough to push it along; others get ready to push it out."""
+NEAR = 5
+"""Distance from both walls of a corner at which a box there would be in sight."""
+CLOSE = 10
+"""Distance from the exit from which on paths around box and agents are searched."""
+_KNOWN = 6
+"""Offsets and lines from the corner within which the plan of an exit says what stands where."""
+_PLAN = [(offset, line) for offset in range(_KNOWN) for line in range(_KNOWN)]
+_ALL_STAGES = (1 << OPEN + 1) - 1
+_SEARCH = 400
+"""Cells a path is searched over at most."""
+_CORNERS = (("UP", "LEFT"), ("UP", "RIGHT"), ("DOWN", "RIGHT"), ("DOWN", "LEFT"))
+"""Sides that meet in the corners of the map, clockwise."""
+
+
+class Exit(NamedTuple):
+    """Where an exit is and how it lies, in the agent's own frame."""
+
+    corner: Cell
+    along: Cell
+    inward: Cell
+
+    def cell(self, place: Cell) -> Cell:
+        """Return the cell at an (offset, line)."""
+        (i, j), (a, b), (c, d) = self.corner, self.along, self.inward
+        return i + place[0] * a + place[1] * c, j + place[0] * b + place[1] * d
+
+    def place(self, cell: Cell) -> Cell:
+        """Return the (offset, line) of a cell."""
+        i, j = sub(cell, self.corner)
+        return (
+            i * self.along[0] + j * self.along[1],
+            i * self.inward[0] + j * self.inward[1],
+        )
+
+    def move(self, step: Cell) -> str:
+        """Name the move that changes (offset, line) by a unit step."""
+        return move_name(sub(self.cell(step), self.corner))
+
+
+class BoxedExit(NamedTuple):
+    """An exit and the stage of the box in it."""
+
+    exit: Exit
+    stage: int
+
+
+def _box(stage: int) -> frozenset[Cell]:
+    aside, out = min(stage, 1), max(stage - 1, 0)
+    bar = {(offset - aside, -out) for offset in range(4)}
+    block = {(offset - aside, line - out) for offset in (2, 3, 4) for line in (1, 2, 3)}
+    return frozenset(bar | block)
+
+
+BOX: tuple[frozenset[Cell], ...] = tuple(_box(stage) for stage in range(OPEN + 1))
+"""Cells (offset, line) of the box by stage; some lie outside the map."""
+
+
+def _walled(place: Cell) -> bool:
+    """Whether a cell near the corner is wall."""
+    offset, line = place
+    return (line == 0 and offset >= GAP) or (offset == 0 and line > 0)
+
+
+def _expected(place: Cell, stage: int) -> str:
+    """Return what stands at an (offset, line) near the corner; a floor cell may hold an agent."""
+    if min(place) < 0:
+        return OUTSIDE
+    if place in BOX[stage]:
+        return "B"
+    return "W" if _walled(place) else "."
+
+
+@cache
+def _agreeing(offset: int, line: int, symbol: str) -> int:
+    """Return the stages in which a place shows a symbol, one bit each; all outside is alike."""
+    shown = (_expected((offset, line), stage) for stage in range(OPEN + 1))
+    return sum(1 << stage for stage, each in enumerate(shown) if each == symbol)
+
+
+def _stages(exit: Exit, window: Sequence[str], here: Cell) -> list[int]:
+    """Return the stages of the box that agree with everything a window shows of the exit."""
+    half = len(window) // 2
+    possible = _ALL_STAGES
+    for i, row in enumerate(window):
+        for j, symbol in enumerate(row):
+            offset, line = exit.place((here[0] + i - half, here[1] + j - half))
+            if offset < _KNOWN and line < _KNOWN:
+                seen = symbol if symbol in "WB*" else "."
+                possible &= _agreeing(max(offset, -1), max(line, -1), seen)
+        if not possible:
+            break
+    return [stage for stage in range(OPEN + 1) if possible >> stage & 1]
+
+
+def _stage_now(exit: Exit, window: Sequence[str], here: Cell, last: int) -> int:
+    """Return the stage of the box after a look: as before if it can be, else the next that can."""
+    possible = _stages(exit, window, here)
+    if last in possible or not possible:
+        return last
+    return next((stage for stage in possible if stage > last), possible[0])
+
+
+def _exits(box: Cell) -> set[Exit]:
+    """Return every exit whose box could have a given cell inside the map."""
+    steps = list(STEP.values())
+    frames = [(u, v) for u in steps for v in steps if u[0] * v[0] + u[1] * v[1] == 0]
+    places = {place for stage in range(OPEN) for place in BOX[stage] if min(place) >= 0}
+    return {
+        Exit(sub(box, Exit((0, 0), u, v).cell(place)), u, v) for u, v in frames for place in places
+    }
+
+
+def _agrees(exit: Exit, known: Collection[Cell], solid: Collection[Cell]) -> bool:
+    """Whether walls and floor seen before lie where an exit has them."""
+    cells = ((exit.cell(place), _walled(place)) for place in _PLAN)
+    return all(cell not in known or (cell in solid) == wall for cell, wall in cells)
+
+
+def _disputed(exits: Sequence[Exit]) -> set[Cell]:
+    """Return the cells of wall or floor on which some of several exits disagree."""
+    plans = [{exit.cell(place): _walled(place) for place in _PLAN} for exit in exits]
+    return {
+        cell
+        for plan in plans
+        for cell, wall in plan.items()
+        if any(other.get(cell, wall) != wall for other in plans)
+    }
+
+
+class ExitMemory:
+    """What an agent knows of the exit and of its search for it."""
+
+    __slots__ = ("before", "box", "corner", "exits", "stage", "turn", "walls")
+
+    def __init__(self, draw: int) -> None:
+        self.exits: list[Exit] = []
+        """Exits that agree with everything seen so far; the first is taken for true."""
+        self.stage = SHUT
+        self.box: set[Cell] = set()
+        """Cells where the box was last seen."""
+        self.corner = draw % 4
+        """The corner of the map now searched for."""
+        self.turn = 1 if draw >> 2 & 1 else -1
+        """Which way round the corners are toured."""
+        self.walls: dict[str, int] = {}
+        """Side -> the row or column of the map's wall there, in the own frame."""
+        self.before: Cell | None = None
+        """Where the agent was a round ago."""
+
+    def update(self, memory: Memory, window: Sequence[str]) -> None:
+        """Bring walls, box, possible exits and the stage of the box up to date."""
+        here = memory.here
+        self.walls.update(walls(window, here))
+        seen = {add(here, offset) for offset in find(window, "B")}
+        self.box = {cell for cell in self.box if chebyshev(cell, here) > len(window) // 2} | seen
+        if not self.exits and seen:
+            candidates = _exits(min(seen))
+            self.exits = sorted(
+                exit for exit in candidates if _agrees(exit, memory.known, memory.solid)
+            )
+        self.exits = [exit for exit in self.exits if _stages(exit, window, here)]
+        if self.exits:
+            self.stage = _stage_now(self.exits[0], window, here, self.stage)
+
+    def is_near(self, memory: Memory, side: str) -> bool:
+        """Whether the wall of a side is so near that a box in a corner there would be in sight."""
+        line = self.walls.get(side)
+        axis = 0 if STEP[side][0] else 1
+        return line is not None and abs(line - memory.here[axis]) <= NEAR
+
+
+class TransportBehaviour(Landmark[BoxedExit]):
+    """One landmark: the plugged exit."""
+
+    goal = (
+        "The box B plugs the exit. Several must push it together: first along the wall "
+        "towards the corner, then outward. Then leave the map."
+    )
+    kind = "exit"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.notes = [ExitMemory(scene.lasting_draw(node)) for node in range(len(scene.keys))]
+
+    def look(self, node: int) -> Plan:
+        """Leave if the way out is in sight, work on the box if its exit is known, else search."""
+        scene, notes = self.scene, self.notes[node]
+        memory, window = scene.memories[node], scene.windows[node]
+        notes.update(memory, window)
+        out = _way_out(window)
+        if out is not None:
+            return Plan(out, True)
+        if not notes.exits:
+            return Plan(_tour(notes, memory, window), False)
+        move = _work(notes, memory, window, scene.draw(node))
+        back = move in STEP and add(memory.here, STEP[move]) == notes.before
+        notes.before = memory.here
+        # Two in each other's way would step back and forth for ever: wait now and then instead.
+        return Plan("STAY" if back and scene.draw(node) >> 16 & 1 else move, True)
+
+    def found(self, node: int) -> BoxedExit | None:
+        """Return the exit and its box, once no other exit agrees with what was seen."""
+        notes = self.notes[node]
+        return BoxedExit(notes.exits[0], notes.stage) if len(notes.exits) == 1 else None
+
+    def centre(self, mark: BoxedExit) -> Cell:
+        """Return a cell behind the middle of the exit."""
+        return mark.exit.cell((2, 2))
+
+    def shifted(self, mark: BoxedExit, offset: Cell) -> BoxedExit:
+        """Move the corner; directions stay as they are."""
+        corner, along, inward = mark.exit
+        return BoxedExit(Exit(add(corner, offset), along, inward), mark.stage)
+
+    def merged(self, old: BoxedExit | None, new: BoxedExit) -> BoxedExit:
+        """Return the report in which the box is further out."""
+        return new if old is None else max(old, new, key=lambda mark: mark.stage)
+
+    def follow(self, node: int, local: Local) -> str | None:
+        """Go to the reported exit and work on its box; None where the agent found one itself."""
+        heard = self.heard[node]
+        if heard is None or self.notes[node].exits:
+            return None
+        memory, window = self.scene.memories[node], self.scene.windows[node]
+        notes = ExitMemory(0)
+        notes.exits = [heard.exit]
+        notes.stage = _stage_now(heard.exit, window, memory.here, heard.stage)
+        return _way_out(window) or _work(notes, memory, window, self.scene.draw(node))
+
+
+def _way_out(window: Sequence[str]) -> str | None:
+    """Return the first move of a free path inside the window to a cell outside the map."""
+    return first_step(
+        (0, 0),
+        lambda cell: at(window, cell) in (".", OUTSIDE),
+        lambda cell: at(window, cell) == OUTSIDE,
+    )
+
+
+def _work(notes: ExitMemory, memory: Memory, window: Sequence[str], draw: int) -> str:
+    """Push where the agent stands behind the box, else walk there."""
+    exit, stage = notes.exits[0], notes.stage
+    crowd = {add(memory.here, offset) for offset in find(window, "A")}
+    if len(notes.exits) > 1:
+        step = _tell_apart(notes, memory, crowd, draw)
+        if step is not None:
+            return step
+    offset = sub(exit.cell((3, 4)), memory.here)
+    if manhattan(offset) > CLOSE:
+        return approach(window, offset, draw)
+    place = exit.place(memory.here)
+    if stage == SHUT and sum(_pushes_along(exit.place(cell)) for cell in crowd) < CREW:
+        if _pushes_along(place):
+            return exit.move((-1, 0))
+        return _walk(notes, memory, crowd, _pushes_along, draw)
+    if _pushes_out(place, stage):
+        return "STAY" if place == (1, 4) and stage == SHUT else exit.move((0, -1))
+    return _walk(notes, memory, crowd, lambda p: _pushes_out(p, stage), draw)
+
+
+def _pushes_along(place: Cell) -> bool:
+    """Whether a push from here towards the corner ends at the box as built."""
+    return place[0] > 4 and place[1] in LANES
+
+
+def _pushes_out(place: Cell, stage: int) -> bool:
+    """Whether a push from here goes out through the exit."""
+    return place[0] in LANES and place[1] > (3 if stage <= SHIFTED else 4 - stage)
+
+
+def _tell_apart(notes: ExitMemory, memory: Memory, crowd: set[Cell], draw: int) -> str | None:
+    """Walk to where the exits that are still possible would look different."""
+    disputed = _disputed(notes.exits) - memory.known
+
+    def sees(cell: Cell) -> bool:
+        return any(chebyshev(cell, other) <= 2 for other in disputed)
+
+    return _step_around(memory.here, memory.solid | notes.box, crowd, sees, draw)
+
+
+def _walk(
+    notes: ExitMemory,
+    memory: Memory,
+    crowd: set[Cell],
+    goal: Callable[[Cell], bool],
+    draw: int,
+) -> str:
+    """Step along a shortest path to the nearest free goal, or stay."""
+    exit, stage = notes.exits[0], notes.stage
+    blocked = memory.solid | {exit.cell(place) for place in BOX[stage]}
+    blocked |= {exit.cell((offset, 0)) for offset in range(GAP)}
+    if stage == SHUT and exit.place(memory.here) not in POCKET:
+        blocked |= {exit.cell(place) for place in POCKET}
+    step = _step_around(memory.here, blocked, crowd, lambda c: goal(exit.place(c)), draw)
+    return step or "STAY"
+
+
+def _step_around(
+    start: Cell, blocked: set[Cell], crowd: set[Cell], goal: Callable[[Cell], bool], draw: int
+) -> str | None:
+    """Return the first move of a shortest path to a goal; past others if there is no free path."""
+    names = MOVE_NAMES[draw % 4 :] + MOVE_NAMES[: draw % 4]
+    around = blocked | crowd
+    free = first_step(start, lambda c: c not in around, goal, names, _SEARCH)
+    return free or first_step(start, lambda c: c not in blocked, goal, names, _SEARCH)
+
+
+def _tour(notes: ExitMemory, memory: Memory, window: Sequence[str]) -> str:
+    """Walk towards a corner of the map; once it is in sight without a box, on to the next."""
+    for _ in _CORNERS:
+        sides = _CORNERS[notes.corner]
+        far = [side for side in sides if not notes.is_near(memory, side)]
+        ahead = far or [side for side in sides if not _faces_wall(window, side)]
+        free = [side for side in ahead if at(window, STEP[side]) == "."]
+        if free:
+            return free[memory.clock % len(free)]
+        if far:
+            return _aside(window, far[0])
+        notes.corner = (notes.corner + notes.turn) % 4
+    return "STAY"
+
+
+def _aside(window: Sequence[str], name: str) -> str:
+    """Step to the right of an agent ahead, else to the left, else push."""
+    i, j = STEP[name]
+    for step in ((j, -i), (-j, i)):
+        if at(window, step) == ".":
+            return move_name(step)
+    return name
+
+
+def _faces_wall(window: Sequence[str], name: str) -> bool:
+    """Whether there is wall one or two cells ahead."""
+    step = STEP[name]
+    return at(window, step) in "W*" or at(window, add(step, step)) in "W*"

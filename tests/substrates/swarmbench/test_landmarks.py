@@ -1,0 +1,157 @@
+"""Flocking and Transport: what agents find out, what they tell, and what comes of it."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.substrates.swarmbench.worlds import known
+from waggle.core.protocols import Act, Case, Local, Write
+from waggle.substrates.swarmbench.adapter import SwarmBench
+from waggle.substrates.swarmbench.agent.compass import octant, sub, walls
+from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.sim.config import MOVE_NAMES
+from waggle.substrates.swarmbench.sim.rules import Flocking
+from waggle.substrates.swarmbench.tasks import flocking, transport
+from waggle.substrates.swarmbench.tasks.base import Landmark
+
+NOTHING = Local((), None)
+
+
+def opened(task: str, n: int, seed: int, **options: object) -> SwarmEpisode:
+    return SwarmBench().open(Case("swarmbench", task, n, seed, options=options))
+
+
+def play(world: SwarmEpisode, rounds: int) -> None:
+    for _ in range(rounds):
+        if not world.done():
+            moves = {k: world.sense(k, NOTHING).proposal.action for k in world.active()}
+            world.step({k: Act(move, None, None, "PRIVATE", NOTHING) for k, move in moves.items()})
+
+
+def landmark(world: SwarmEpisode) -> Any:
+    """The behaviour of a task with a landmark, whatever its marks are."""
+    return known(world.behaviour, Landmark)
+
+
+def true_walls(world: SwarmEpisode, node: int) -> dict[str, int]:
+    """The walls of the map in a node's own frame."""
+    (i, j), (a, b) = world.scene.cells[node], world.scene.memories[node].here
+    last = world.scene.world.config.width - 1
+    return {"UP": a - i, "LEFT": b - j, "DOWN": a - i + last, "RIGHT": b - j + last}
+
+
+def scene_of(world: SwarmEpisode) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted(world.scene.world.physics.cell(c) for c in world.scene.world.physics.box))
+
+
+@cache
+def one_seed_per_scene() -> list[int]:
+    seeds: dict[object, int] = {}
+    seed = 10_020
+    while len(seeds) < 8:
+        seeds.setdefault(scene_of(opened("transport", 8, seed)), seed)
+        seed += 1
+    return list(seeds.values())
+
+
+def test_three_walls_of_a_square_map_give_the_fourth() -> None:
+    for missing in MOVE_NAMES:
+        full = {"UP": -3, "DOWN": 6, "LEFT": 2, "RIGHT": 11}
+        seen = {side: line for side, line in full.items() if side != missing}
+        assert flocking.complete(seen) == full
+    assert flocking.complete({"UP": 0, "LEFT": 0}) == {"UP": 0, "LEFT": 0}
+
+
+def test_walls_are_told_from_corners_and_boxes() -> None:
+    window = ["WWWWW", "WBB..", "W.Y..", "W..A.", "W...."]
+    assert walls(window, (10, 20)) == {"UP": 8, "LEFT": 18}
+
+
+def test_the_outline_takes_every_side_as_it_contracts() -> None:
+    full = {"UP": 0, "LEFT": 0, "DOWN": 23, "RIGHT": 23}
+    sides = []
+    for clock in range(100):
+        shape = flocking.outline(full, *flocking.inset(clock))
+        assert shape.bottom - shape.top == shape.right - shape.left
+        sides.append(shape.bottom - shape.top + 1)
+    assert sorted(set(sides), reverse=True) == list(range(17, 4, -1))
+
+
+@pytest.mark.parametrize("seed", [10_020, 10_021, 10_022])
+def test_what_an_agent_finds_of_the_map_is_true(seed: int) -> None:
+    world = opened("flocking", 8, seed)
+    play(world, 30)
+    behaviour = landmark(world)
+    found = [node for node in range(8) if behaviour.found(node) is not None]
+    assert found
+    for node in found:
+        assert behaviour.found(node) == true_walls(world, node)
+
+
+@pytest.mark.parametrize(("n", "share"), [(8, 0.5), (16, 0.6), (32, 0.5)])
+def test_the_flock_comes_most_of_the_way_without_a_word(n: int, share: float) -> None:
+    world = opened("flocking", n, 10_021)
+    far = known(world.scene.world.rules, Flocking).distance
+    play(world, 100)
+    assert world.score()["score"] >= share * far
+
+
+@pytest.mark.parametrize("seed", one_seed_per_scene())
+def test_eight_agents_get_the_box_out_of_every_exit(seed: int) -> None:
+    world = opened("transport", 8, seed)
+    play(world, 100)
+    assert world.done()
+    assert world.score()["score"] > 3
+
+
+@pytest.mark.parametrize("seed", one_seed_per_scene())
+def test_an_exit_is_told_rightly_and_its_box_is_where_it_is_thought_to_be(seed: int) -> None:
+    world = opened("transport", 8, seed)
+    told = 0
+    for _ in range(60):
+        physics = world.scene.world.physics
+        box = {physics.cell(c) for c in physics.box}
+        for node in world.active():
+            plug = landmark(world).found(node)
+            if plug is not None and "B" in "".join(world.scene.windows[node]):
+                told += 1
+                cells = {plug.exit.cell(place) for place in transport.BOX[plug.stage]}
+                assert {world.scene.to_map(node, cell) for cell in cells} == box
+        play(world, 1)
+    assert told > 10
+
+
+@pytest.mark.parametrize(("task", "claim"), [("flocking", "middle"), ("transport", "exit")])
+def test_word_of_a_landmark_is_reprojected_and_leaves_the_private_move_alone(
+    task: str, claim: str
+) -> None:
+    world = opened(task, 8, 10_023)
+    behaviour = landmark(world)
+    while all(behaviour.found(node) is None for node in range(8)):
+        play(world, 1)
+    writer = next(node for node in range(8) if behaviour.found(node) is not None)
+    reader = next(node for node in range(8) if behaviour.found(node) is None)
+    (row,) = world.sense(writer, NOTHING).evidence
+    assert row.claim == claim
+    assert world.sense(reader, NOTHING).evidence == ()
+    assert behaviour.follow(reader, NOTHING) is None
+    before = behaviour.look(reader)
+    write = Write(writer, reader, claim, 4, 4, 0, 8, row.direction, True)
+    delivered = behaviour.receive(write, behaviour.payload(write))
+    there = world.scene.to_map(writer, behaviour.centre(behaviour.found(writer)))
+    assert delivered.direction == octant(sub(there, world.scene.cells[reader]))
+    assert world.sense(reader, NOTHING).claims[claim]["source"] == "told"
+    assert world.sense(reader, NOTHING).evidence == ()
+    assert world.sense(reader, NOTHING).proposal.action == before.move
+    assert behaviour.follow(reader, NOTHING) is not None
+
+
+def test_two_words_of_a_box_agree_whichever_comes_first() -> None:
+    behaviour = landmark(opened("transport", 8, 10_023))
+    exit = transport.Exit((0, 0), (0, 1), (1, 0))
+    early, late = (
+        transport.BoxedExit(exit, transport.SHUT),
+        transport.BoxedExit(exit, transport.SHIFTED),
+    )
+    assert behaviour.merged(early, late) == behaviour.merged(late, early) == late

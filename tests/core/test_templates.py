@@ -16,10 +16,10 @@ from waggle.core.admit import violations
 from waggle.core.canon import encode_decision, encode_view
 from waggle.core.decode import parse
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
-from waggle.core.grammar import longest
+from waggle.core.grammar import grammar, longest
 from waggle.core.options import actions, channels, writes
 from waggle.core.schema import WAIT, Decision, Trace, View
-from waggle.core.templates import contains, grammar, sample, templates
+from waggle.core.templates import contains, sample, templates
 from waggle.engine.constraint.form_making import measured
 
 SPARE = 64

@@ -12,7 +12,7 @@ import torch
 from tests.laws_llm.conftest import played
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Text
 from waggle.core.protocols import Request
-from waggle.core.templates import grammar
+from waggle.core.grammar import grammar
 from waggle.laws.dialogue import Dialogue
 from waggle.laws.local import LocalLaw
 from waggle.models.nano import tiny_random

@@ -1,10 +1,9 @@
 """Admission: which decisions are legal on a view, and what is left of those that are not.
 
-Section 3.2 and "Canonical Local Interface": fresh writes match private evidence; relays match an
-incident trace, amplify nothing and lose a TTL step; a wait writes nothing; commitments need
-readiness, or coverage where they may be provisional. `violations` reads the view alone and answers
-with stable codes. `project` only deletes or falls back on the private proposal: it never
-originates a claim, deposit, commitment or challenge.
+`violations` asks whether a decision keeps to the bounds of the schema and to the relations of
+Section 3.2 (see `relations`) and answers with stable codes; it reads the view alone. `project` only
+deletes or falls back on the private proposal: it never originates a claim, deposit, commitment or
+challenge.
 """
 
 from __future__ import annotations
@@ -13,14 +12,19 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-import msgspec
-
 from waggle.core import decode
-from waggle.core.relations import clears, is_fresh, is_incident, is_relay
+from waggle.core.bounds import in_bins, in_range, is_direction
+from waggle.core.relations import (
+    challenged,
+    committable,
+    is_fresh,
+    is_incident,
+    is_relay,
+    reopens,
+    repeats,
+)
 from waggle.core.schema import (
     BROADCAST,
-    CHANNEL_ARGUMENT,
-    DIRECTIONS,
     INTENTS,
     MAX_BIN,
     MAX_RESPONSE,
@@ -32,8 +36,10 @@ from waggle.core.schema import (
     Evidence,
     Trace,
     View,
+    action_argument,
     is_wait,
     private_decision,
+    takes_channel,
 )
 
 CODES: Mapping[str, str] = MappingProxyType(
@@ -69,7 +75,6 @@ CODES: Mapping[str, str] = MappingProxyType(
 )
 """Every code a decode can be refused with, and the rule it stands for."""
 
-_DIRECTIONS = frozenset((None, *DIRECTIONS))
 _INTENTS = frozenset((None, *INTENTS))
 _NULL_WAIT = Decision(WAIT, None, (), None)
 
@@ -77,9 +82,8 @@ _NULL_WAIT = Decision(WAIT, None, (), None)
 @lru_cache(maxsize=1024)
 def _actions(contract: Contract) -> tuple[frozenset[str], frozenset[str]]:
     """Return the plain actions and the verbs that take a channel."""
-    suffix = ":" + CHANNEL_ARGUMENT
-    verbs = frozenset(a.removesuffix(suffix) for a in contract.actions if a.endswith(suffix))
-    return frozenset(a for a in contract.actions if not a.endswith(suffix)), verbs
+    verbs = frozenset(action_argument(a)[0] for a in contract.actions if takes_channel(a))
+    return frozenset(a for a in contract.actions if not takes_channel(a)), verbs
 
 
 def violations(view: View, decision: Decision) -> tuple[str, ...]:
@@ -133,8 +137,8 @@ def _action_code(view: View, action: str) -> str | None:
     plain, verbs = _actions(view.contract)
     if action in plain:
         return None
-    verb, colon, argument = action.partition(":")
-    if not colon or verb not in verbs:
+    verb, argument = action_argument(action)
+    if argument is None or verb not in verbs:
         return "action.unknown"
     return None if is_incident(view, argument) else "action.channel"
 
@@ -183,15 +187,11 @@ def _deposit_violations(view: View, deposit: Trace) -> list[str]:
         incident = is_incident(view, deposit.channel)
     if not incident:
         codes.append("deposit.channel")
-    if not (
-        0 <= deposit.novelty <= MAX_BIN
-        and 0 <= deposit.support <= MAX_BIN
-        and 0 <= deposit.conflict <= MAX_BIN
-    ):
+    if not in_bins(deposit):
         codes.append("deposit.bins")
-    if not 1 <= deposit.ttl <= MAX_TTL:
+    if not in_range(deposit.ttl, MAX_TTL, 1):
         codes.append("deposit.ttl")
-    if deposit.direction not in _DIRECTIONS:
+    if not is_direction(deposit.direction):
         codes.append("deposit.direction")
     if not codes and not is_fresh(view, deposit) and not is_relay(view, deposit):
         codes.append(_unfounded(view, deposit))
@@ -210,32 +210,26 @@ def _unfounded(view: View, deposit: Trace) -> str:
         return "deposit.direction"
     if deposit.conflict > max(row.conflict for row in rows):
         return "deposit.conflict"
-    if any(is_relay(view, msgspec.structs.replace(deposit, ttl=t.ttl - 1)) for t in traces):
+    if any(repeats(deposit, trace) for trace in traces):
         return "relay.ttl"
     return "fresh.exceeds" if evidence else "relay.amplify"
 
 
-def _is_known(view: View, claim: str) -> bool:
-    return any(row.claim == claim for row in view.private.evidence) or any(
-        trace.claim == claim for trace in view.traces
-    )
-
-
 def _commit_violations(view: View, decision: Decision, commit: Commitment) -> list[str]:
     codes = []
-    private, held = view.private, view.commitment
-    if not 0 <= commit.confidence_bin <= MAX_BIN:
+    claim, held = commit.claim, view.commitment
+    most = committable(view).get(claim)
+    if not in_range(commit.confidence_bin):
         codes.append("commit.bins")
-    if commit.claim not in private.ready:
-        if private.coverage is None:
-            codes.append("commit.unready")
-        elif not _is_known(view, commit.claim):
-            codes.append("commit.unknown")
-        elif commit.confidence_bin > private.coverage:
-            codes.append("commit.coverage")
-    if held is not None and held.claim != commit.claim and not clears(view, decision):
+    if most is None:
+        provisional = view.private.coverage is not None
+        codes.append("commit.unknown" if provisional else "commit.unready")
+    elif commit.confidence_bin > most and claim not in view.private.ready:
+        codes.append("commit.coverage")
+    against = challenged(decision.deposits)
+    if held is not None and held.claim != claim and not reopens(view, against):
         codes.append("commit.held")
-    if any(d.claim == commit.claim and d.conflict > 0 for d in decision.deposits):
+    if claim in against:
         codes.append("commit.challenged")
     return codes
 
@@ -262,7 +256,7 @@ def project(view: View, decision: Decision) -> Decision:
 def _project_act(view: View, decision: Decision) -> tuple[str, str | None, str | None]:
     intent = decision.execution_intent if decision.execution_intent in _INTENTS else None
     action, response = decision.task_action, decision.response
-    if action == WAIT or intent == "WAIT":
+    if is_wait(decision):
         legal = _action_code(view, action) is None and action != view.contract.response
         return (action if legal else WAIT), None, intent
     answers = action == view.contract.response

@@ -1,7 +1,8 @@
-"""Bounds of a view: the recursive schema validation of "Canonical Local Interface".
+"""Bounds: the recursive schema validation of a view ("Canonical Local Interface").
 
-Every slot is bounded, every reference has its syntax and stands on an incident channel, and no
-forbidden key occurs at any depth. The contract is checked once, since all nodes share it.
+Every slot is bounded, every reference has its syntax and an incident channel, and no forbidden key
+occurs at any depth. The contract is checked once, since all nodes share it. Admission asks the same
+functions about the numbers and directions of a decision.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from waggle.core.schema import (
     Private,
     Trace,
     View,
+    action_argument,
+    takes_channel,
 )
 
 MAX_ROWS = 64
@@ -87,8 +90,25 @@ def check_bounds(view: View) -> None:
     _check_state(view)
 
 
-def _bin(value: object, high: int = MAX_BIN, low: int = 0) -> bool:
+def in_range(value: object, high: int = MAX_BIN, low: int = 0) -> bool:
+    """Whether a value is an integer of a range, by default a bin."""
     return type(value) is int and low <= value <= high
+
+
+def in_bins(row: Evidence | Trace) -> bool:
+    """Whether novelty, support and conflict are bins."""
+    n, s, x = row.novelty, row.support, row.conflict
+    return (
+        type(n) is type(s) is type(x) is int
+        and 0 <= n <= MAX_BIN
+        and 0 <= s <= MAX_BIN
+        and 0 <= x <= MAX_BIN
+    )
+
+
+def is_direction(value: str | None) -> bool:
+    """Whether a value is a compass point, HERE, or left out."""
+    return value in _DIRECTIONS
 
 
 @lru_cache(maxsize=1024)
@@ -100,11 +120,11 @@ def _check_contract(contract: Contract) -> None:
         raise ContractError(f"contract actions need {WAIT}, at most {MAX_ROWS}, each once")
     if any(not 0 < len(action) <= MAX_ACTION for action in actions):
         raise ContractError(f"contract action too long; keep it to {MAX_ACTION} characters")
-    if any("@" in a and not a.endswith(":" + CHANNEL_ARGUMENT) for a in actions):
+    if any("@" in a and not takes_channel(a) for a in actions):
         raise ContractError(f"an action argument must be written VERB:{CHANNEL_ARGUMENT}")
-    if not _bin(contract.deposits, MAX_DEPOSITS):
+    if not in_range(contract.deposits, MAX_DEPOSITS):
         raise ContractError(f"contract deposits must be 0 to {MAX_DEPOSITS}")
-    if any(is_handle(a.partition(":")[2]) for a in actions):
+    if any(is_handle(action_argument(a)[1] or "") for a in actions):
         raise ContractError("a fixed action argument must not look like a handle; rename it")
     answer = contract.response
     if answer is not None and (answer not in actions or answer == WAIT or "@" in answer):
@@ -166,7 +186,7 @@ def _check_ports(ports: Sequence[Port]) -> set[str]:
             raise ContractError(
                 f"{port.channel!r:.40} is not a handle; mint it as h[0-9a-z]{{1,3}}"
             )
-        if not _bin(port.lot, MAX_LOT):
+        if not in_range(port.lot, MAX_LOT):
             raise ContractError(f"lot {port.lot!r:.40} must be 0 to {MAX_LOT}")
         _check_facts(port.facts, "channel")
     return handles
@@ -193,31 +213,21 @@ def _check_private(private: Private) -> None:
         _check_claim(claim)
     for row in evidence:
         _check_claim(row.claim)
-        if not _in_bins(row):
+        if not in_bins(row):
             raise ContractError(f"evidence bins must be 0 to {MAX_BIN}")
-        if row.direction not in _DIRECTIONS:
+        if not is_direction(row.direction):
             raise ContractError(f"evidence direction {row.direction!r:.40} must be a compass point")
-    if private.coverage is not None and not _bin(private.coverage):
+    if private.coverage is not None and not in_range(private.coverage):
         raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
-
-
-def _in_bins(row: Evidence | Trace) -> bool:
-    n, s, x = row.novelty, row.support, row.conflict
-    return (
-        type(n) is type(s) is type(x) is int
-        and 0 <= n <= MAX_BIN
-        and 0 <= s <= MAX_BIN
-        and 0 <= x <= MAX_BIN
-    )
 
 
 def _check_trace(trace: Trace, handles: set[str]) -> None:
     if trace.channel not in handles:
         raise ContractError(f"trace on {trace.channel!r:.40}, which is no incident channel")
     _check_claim(trace.claim)
-    if not _in_bins(trace):
+    if not in_bins(trace):
         raise ContractError(f"trace bins must be 0 to {MAX_BIN}")
-    if not _bin(trace.ttl, MAX_TTL, 1) or trace.direction not in _DIRECTIONS:
+    if not in_range(trace.ttl, MAX_TTL, 1) or not is_direction(trace.direction):
         raise ContractError(f"trace ttl must be 1 to {MAX_TTL} and direction a compass point")
 
 
@@ -229,7 +239,7 @@ def _check_state(view: View) -> None:
         _check_claim(proposal.claim)
     if held is not None:
         _check_claim(held.claim)
-        if not _bin(held.confidence_bin):
+        if not in_range(held.confidence_bin):
             raise ContractError(f"commitment confidence must be 0 to {MAX_BIN}")
-    if not _bin(view.budget):
+    if not in_range(view.budget):
         raise ContractError(f"budget must be a bin, 0 to {MAX_BIN}")

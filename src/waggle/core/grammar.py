@@ -1,27 +1,31 @@
 """The grammar of a view: the canonical JSON text of its admissible records as a neutral tree.
 
-For constrained decoding; independent of any tokenizer. Every text of the grammar is an admissible
-decision in canonical JSON, and every template of `templates` is in it. Nodes are shared where their
-text is, so the tree stays small: walk it as a graph. Views allow much the same writes and
-commitments, so what is made of one is kept for the next.
+It serves constrained decoding and knows no tokenizer. Every text of the grammar is an admissible
+decision in canonical JSON, and every template of `templates` is in it. Equal parts are one node, so
+the tree stays small and is walked as a graph. Many views allow the same writes and commitments, so
+the nodes of one view are cached for the next.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
-from waggle.core.forms import (
-    Alternatives,
-    GrammarNode,
-    IntRange,
-    Literal,
-    Sequence,
-    Text,
+from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
+from waggle.core.options import (
+    CACHED,
+    Commit,
+    Range,
+    Social,
+    Write,
+    actions,
+    channels,
+    fan_out,
+    responses,
+    silent_actions,
+    social,
 )
-from waggle.core.options import Commit, Range, Write, actions, channels, commits, responses, writes
 from waggle.core.schema import (
     INTENTS,
     MAX_BIN,
@@ -35,8 +39,6 @@ from waggle.core.schema import (
     View,
 )
 
-KEPT = 4096
-"""Pieces of each kind that are kept."""
 _OPEN = Literal('{"task_action":"')
 _IDLE = Literal('[],"commit":null')
 _ANY = Text(MAX_RESPONSE)
@@ -44,22 +46,10 @@ _CLOSE = Sequence((Literal("}"),), common=True)
 """The end of every record, one for all."""
 
 
-class _Allowed(NamedTuple):
-    """What a view allows beyond its act: equal for many views, whose grammars then share it."""
-
-    alone: tuple[Commit, ...]
-    """Commitments without a write."""
-    backed: tuple[tuple[Write, tuple[Commit, ...]], ...]
-    """Writes, each with the commitments that may go with it."""
-    targets: tuple[str, ...]
-    fan: tuple[str, ...]
-    """All channels, where one write may go to every one of them."""
-
-
 def grammar(view: View) -> GrammarNode:
     """Return the grammar of a view's admissible records."""
-    answer, behind = view.contract.response, _behind(_allowed(view))
-    silent = tuple([a for a in actions(view) if a not in (WAIT, answer)])
+    answer, behind = view.contract.response, _behind(social(view))
+    silent = tuple(silent_actions(view))
     if answer is None:
         return _record(silent, behind)
     offered = [Literal(_inside(text)) for text in responses(view)]
@@ -69,17 +59,17 @@ def grammar(view: View) -> GrammarNode:
 
 
 def longest(view: View) -> int:
-    """Return bytes that no text of a view's grammar exceeds, without making the grammar.
+    """Return a number of bytes that no text of a view's grammar exceeds, a free response aside.
 
-    A free response aside. It is the size of a record that says the longest of everything.
+    It is the size of a record made of the longest parts; the grammar itself is not built.
     """
     known: list[Evidence | Trace] = [*view.private.evidence, *view.traces]
     claim = max([*view.private.ready, *[row.claim for row in known]], key=_size, default="")
-    way = max([row.direction or "" for row in known], key=len, default="") or None
-    targets, ports = channels(view), len(view.private.channels)
-    count = ports if 1 < ports <= view.contract.deposits else min(1, len(targets))
+    direction = max([row.direction or "" for row in known], key=len, default="") or None
+    targets = channels(view)
+    count = len(fan_out(view)) or min(1, len(targets))
     bins = MAX_BIN, MAX_BIN, MAX_BIN, MAX_TTL
-    deposit = Trace(max(targets, key=_size, default=""), claim, *bins, way)
+    deposit = Trace(max(targets, key=_size, default=""), claim, *bins, direction)
     action = max([WAIT, *actions(view)], key=_size)
     response = max(["null", *responses(view)], key=_size)
     commit = Commitment(claim, MAX_BIN)
@@ -92,47 +82,36 @@ def _size(value: object) -> int:
     return len(found) if found.isascii() else len(found) + 2 * sum(byte > 127 for byte in found)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _record(silent: tuple[str, ...], behind: _Behind) -> GrammarNode:
     """All records of a view without responses."""
     return Sequence((_OPEN, _one_of([*_quiet(silent, behind)]), _CLOSE), common=True)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _speaking(answer: str) -> Literal:
     return Literal(_inside(answer) + '","response":"')
 
 
-def _allowed(view: View) -> _Allowed:
-    alone, targets = tuple(commits(view, None)), tuple(channels(view))
-    backed = [
-        # Only a challenge changes what may be committed to.
-        (write, tuple(commits(view, write)) if write.challenges else alone)
-        for write in (writes(view) if targets else ())
-    ]
-    everyone = tuple([port.channel for port in view.private.channels])
-    fan = everyone if 1 < len(everyone) <= view.contract.deposits else ()
-    return _Allowed(alone, tuple(backed), targets, fan)
-
-
 class _Behind:
-    """What may follow an act, by what is allowed; told apart by identity."""
+    """What may follow an act; compared by identity, since equal options share one object."""
 
-    def __init__(self, social: list[GrammarNode]) -> None:
+    def __init__(self, allowed: Social) -> None:
+        found = _social(allowed)
         idle = Sequence((_IDLE, _intent("PRIVATE", "FIELD", "WAIT")))
-        self.silent = _one_of([idle, *social])
+        self.silent = _one_of([idle, *found])
         idle = Sequence((_IDLE, _intent("PRIVATE", "FIELD")))
-        self.answer = Sequence((Literal('","deposits":'), _one_of([idle, *social])), common=True)
+        self.answer = Sequence((Literal('","deposits":'), _one_of([idle, *found])), common=True)
 
 
-@lru_cache(KEPT)
-def _behind(allowed: _Allowed) -> _Behind:
-    return _Behind(_social(allowed))
+@lru_cache(CACHED)
+def _behind(allowed: Social) -> _Behind:
+    return _Behind(allowed)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _quiet(silent: tuple[str, ...], behind: _Behind) -> tuple[GrammarNode, ...]:
-    """Acts that say nothing, with all that may follow them."""
+    """Acts without a response, with everything that may follow them."""
     if not silent:
         return (_waiting(),)
     head = Literal('","response":null,"deposits":')
@@ -140,7 +119,7 @@ def _quiet(silent: tuple[str, ...], behind: _Behind) -> tuple[GrammarNode, ...]:
 
 
 def _inside(text: str) -> str:
-    """Escape a text as it stands between the quotes of a JSON string."""
+    """Escape a text as JSON has it between quotes."""
     return msgspec.json.encode(text).decode()[1:-1]
 
 
@@ -152,12 +131,12 @@ def _one_of(options: list[GrammarNode]) -> GrammarNode:
     return options[0] if len(options) == 1 else Alternatives(tuple(options))
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _bins(name: str, bins: Range) -> GrammarNode:
     return Sequence((Literal(f',"{name}":'), IntRange(bins.low, bins.high)))
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _intent(*names: str) -> GrammarNode:
     given = [Literal(f',"execution_intent":"{name}"') for name in names]
     return Alternatives((Literal(""), *given))
@@ -169,7 +148,7 @@ def _waiting() -> GrammarNode:
     return Sequence((text, _intent("PRIVATE", "FIELD", "WAIT")), common=True)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _commit(options: tuple[Commit, ...], optional: bool) -> GrammarNode:
     found: list[GrammarNode] = [Literal("null")] if optional else []
     for claim, bins in options:
@@ -178,35 +157,35 @@ def _commit(options: tuple[Commit, ...], optional: bool) -> GrammarNode:
     return _one_of(found)
 
 
-def _social(allowed: _Allowed) -> list[GrammarNode]:
-    """What may follow an act that is not a wait, other than nothing at all."""
+def _social(allowed: Social) -> list[GrammarNode]:
+    """Writes and commitments that may follow an act; at least one of the two is there."""
     found: list[GrammarNode] = []
-    if allowed.alone:
-        commit = _commit(allowed.alone, False)
+    if allowed.commits:
+        commit = _commit(allowed.commits, False)
         found.append(Sequence((Literal('[],"commit":'), commit, _intent("PRIVATE", "FIELD"))))
-    if allowed.backed:
-        head = Sequence((Literal('[{"channel":"'), _texts(allowed.targets)))
-        found.append(Sequence((head, _one_of([_single(*pair) for pair in allowed.backed]))))
-    if allowed.backed and allowed.fan:
-        found.append(_one_of([_fan(allowed.fan, *pair) for pair in allowed.backed]))
+    if allowed.writes:
+        head = Sequence((Literal('[{"channel":"'), _texts(allowed.channels)))
+        found.append(Sequence((head, _one_of([_single(*pair) for pair in allowed.writes]))))
+    if allowed.writes and allowed.fan_out:
+        found.append(_one_of([_fan_out(allowed.fan_out, *pair) for pair in allowed.writes]))
     return found
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _single(write: Write, options: tuple[Commit, ...]) -> GrammarNode:
-    """One deposit behind its channel, and what may follow it."""
+    """One deposit after its channel, and what may follow it."""
     return Sequence((_body(write), _end(options)), common=True)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _end(options: tuple[Commit, ...]) -> GrammarNode:
     commit = _commit(options, True)
     return Sequence((Literal('],"commit":'), commit, _intent("PRIVATE", "FIELD")))
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _body(write: Write) -> GrammarNode:
-    """One deposit behind its channel."""
+    """One deposit after its channel."""
     direction = "" if write.direction is None else f',"direction":"{write.direction}"'
     return Sequence(
         (
@@ -220,10 +199,10 @@ def _body(write: Write) -> GrammarNode:
     )
 
 
-@lru_cache(KEPT)
-def _fan(everyone: tuple[str, ...], write: Write, options: tuple[Commit, ...]) -> GrammarNode:
-    """One write to every channel; a text may give each channel its own bins within the ranges."""
+@lru_cache(CACHED)
+def _fan_out(handles: tuple[str, ...], write: Write, options: tuple[Commit, ...]) -> GrammarNode:
+    """One write to every handle; a text may give each its own bins within the ranges."""
     parts: list[GrammarNode] = []
-    for i, channel in enumerate(everyone):
+    for i, channel in enumerate(handles):
         parts += [Literal(("," if i else "[") + f'{{"channel":"{channel}'), _body(write)]
     return Sequence((*parts, _end(options)), common=True)

@@ -1,8 +1,8 @@
 """What a view leaves open to a law: acts, writes and commitments, each with its numeric ranges.
 
-The admission rules of `admit`, read the other way round: not whether a decision is legal but which
-ones are. Templates and the grammar of constrained decoding are both built from these lists, in the
-order of the view's rows, so they say the same thing.
+`admit` says whether a decision is legal; this module lists the legal ones, by the same rules of
+`relations`. Templates and the grammar of constrained decoding are both built from these lists, in
+the order of the view's rows, so they describe the same decisions.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from waggle.core.relations import is_verified
+from waggle.core.relations import committable, reopens, strongest
 from waggle.core.schema import (
     BROADCAST,
-    CHANNEL_ARGUMENT,
-    MAX_BIN,
     MAX_RESPONSE,
-    MAX_TTL,
     WAIT,
     View,
+    action_argument,
+    takes_channel,
 )
 
-KEPT = 4096
-"""Writes and commitments that are kept: views allow much the same ones."""
+CACHED = 4096
+"""Writes and commitments that are cached: many views allow the same ones."""
 
 
 class Range(NamedTuple):
@@ -66,16 +65,32 @@ class ActOption(NamedTuple):
     """Whether the response is any text up to its bound, instead of `response`."""
 
 
+class Social(NamedTuple):
+    """What may accompany an act that is not a wait; equal for many views."""
+
+    commits: tuple[Commit, ...]
+    """Commitments without a write."""
+    writes: tuple[tuple[Write, tuple[Commit, ...]], ...]
+    """Writes, each with the commitments that may accompany it."""
+    channels: tuple[str, ...]
+    fan_out: tuple[str, ...]
+
+
 def actions(view: View) -> list[str]:
     """Return the legal task actions, verbs that take a channel with every incident handle."""
     found = []
     for action in view.contract.actions:
-        verb, colon, argument = action.partition(":")
-        if colon and argument == CHANNEL_ARGUMENT:
+        if takes_channel(action):
+            verb, _ = action_argument(action)
             found += [f"{verb}:{port.channel}" for port in view.private.channels]
         else:
             found.append(action)
     return found
+
+
+def silent_actions(view: View) -> list[str]:
+    """Return the legal task actions that are neither a wait nor an answer."""
+    return [a for a in actions(view) if a not in (WAIT, view.contract.response)]
 
 
 def responses(view: View) -> list[str]:
@@ -102,28 +117,34 @@ def acts(view: View) -> list[ActOption]:
 def waits(view: View) -> list[ActOption]:
     """Return the acts that may not: waiting, or any silent action with the intent to wait."""
     found = [ActOption(WAIT, intent) for intent in (None, "PRIVATE", "FIELD", "WAIT")]
-    silent = (a for a in actions(view) if a not in (WAIT, view.contract.response))
-    return found + [ActOption(action, "WAIT") for action in silent]
+    return found + [ActOption(action, "WAIT") for action in silent_actions(view)]
 
 
-def channels(view: View) -> list[str]:
+def channels(view: View) -> tuple[str, ...]:
     """Return where a deposit may go."""
-    found = [port.channel for port in view.private.channels]
-    return [*found, BROADCAST] if view.contract.broadcast else found
+    handles = tuple([port.channel for port in view.private.channels])
+    return (*handles, BROADCAST) if view.contract.broadcast else handles
+
+
+def fan_out(view: View) -> tuple[str, ...]:
+    """Return all handles where one decision may send a write to each of them, else none."""
+    handles = tuple([port.channel for port in view.private.channels])
+    return handles if 1 < len(handles) <= view.contract.deposits else ()
+
+
+def social(view: View) -> Social:
+    """Return the writes and commitments that a view allows."""
+    targets, alone = channels(view), commits(view, None)
+    backed = [
+        # Only a challenge changes what may be committed.
+        (write, commits(view, write) if write.challenges else alone)
+        for write in (writes(view) if targets else ())
+    ]
+    return Social(alone, tuple(backed), targets, fan_out(view))
 
 
 _Bound: TypeAlias = tuple[int, int, int, int]
 """The most that a write may say: novelty, support, conflict and lifetime."""
-
-
-def _undominated(bounds: tuple[_Bound, ...]) -> list[_Bound]:
-    """Drop bounds that another one contains, so that no write is listed twice for nothing."""
-    distinct = list(dict.fromkeys(bounds))
-    return [
-        b
-        for b in distinct
-        if not any(c != b and all(x <= y for x, y in zip(b, c, strict=True)) for c in distinct)
-    ]
 
 
 def writes(view: View) -> list[Write]:
@@ -131,13 +152,11 @@ def writes(view: View) -> list[Write]:
     if view.contract.deposits == 0:
         return []
     bounds: dict[tuple[str, str | None], list[_Bound]] = {}
-    for e in view.private.evidence:
-        bound = e.novelty, e.support, e.conflict, MAX_TTL
-        bounds.setdefault((e.claim, e.direction), []).append(bound)
-    for t in view.traces:
-        if t.ttl > 1:
-            bound = t.novelty, t.support, t.conflict, t.ttl - 1
-            bounds.setdefault((t.claim, t.direction), []).append(bound)
+    for row in (*view.private.evidence, *view.traces):
+        most = strongest(row, BROADCAST)
+        if most.ttl > 0:
+            bound = most.novelty, most.support, most.conflict, most.ttl
+            bounds.setdefault((most.claim, most.direction), []).append(bound)
     return [
         write
         for (claim, direction), found in bounds.items()
@@ -145,7 +164,7 @@ def writes(view: View) -> list[Write]:
     ]
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _within(claim: str, direction: str | None, bounds: tuple[_Bound, ...]) -> tuple[Write, ...]:
     """Return the writes of a claim that stay within one of some bounds."""
     found: list[Write] = []
@@ -158,22 +177,25 @@ def _within(claim: str, direction: str | None, bounds: tuple[_Bound, ...]) -> tu
     return tuple(found)
 
 
-@lru_cache(KEPT)
+def _undominated(bounds: tuple[_Bound, ...]) -> list[_Bound]:
+    """Drop bounds that another one contains, so that no write is listed twice."""
+    distinct = list(dict.fromkeys(bounds))
+    return [
+        b
+        for b in distinct
+        if not any(c != b and all(x <= y for x, y in zip(b, c, strict=True)) for c in distinct)
+    ]
+
+
+def commits(view: View, write: Write | None) -> tuple[Commit, ...]:
+    """Return the commitments that may accompany a write, or stand without one."""
+    found, held = committable(view), view.commitment
+    against = {write.claim} if write is not None and write.challenges else set()
+    if held is not None and not reopens(view, against):
+        found = {held.claim: found[held.claim]} if held.claim in found else {}
+    return tuple([_commit(claim, most) for claim, most in found.items() if claim not in against])
+
+
+@lru_cache(CACHED)
 def _commit(claim: str, most: int) -> Commit:
     return Commit(claim, Range(0, most))
-
-
-def commits(view: View, write: Write | None) -> list[Commit]:
-    """Return the commitments that may go with a write, or with none."""
-    private, held = view.private, view.commitment
-    found = dict.fromkeys(private.ready, MAX_BIN)
-    if private.coverage is not None:
-        known = [row.claim for row in private.evidence] + [t.claim for t in view.traces]
-        for claim in known:
-            found.setdefault(claim, private.coverage)
-    challenged = write.claim if write is not None and write.challenges else None
-    if challenged is not None:
-        found.pop(challenged, None)
-    if held is not None and not (challenged == held.claim and is_verified(view, held.claim)):
-        found = {held.claim: found[held.claim]} if held.claim in found else {}
-    return [_commit(claim, most) for claim, most in found.items()]

@@ -1,39 +1,61 @@
-"""How a write relates to the view it is made on: fresh, relayed, verified, reopening.
+"""How a decision relates to the view it is made on: fresh or relayed, verified, committable.
 
-Section 3.2: a fresh write stays within private evidence, a relay within an incident trace; a claim
-that the node's own evidence contradicts may be challenged, and a commitment to it reopened.
-Invariant: every relation reads the view and the write alone.
+Section 3.2 states these rules, and they are written here once. `admit` asks whether a decision
+keeps to them, `options` lists every decision that does (so do templates and the grammar of
+constrained decoding), and rule-based laws write the strongest deposits they allow.
+Invariant: every function reads the view and the write alone.
 """
 
 from __future__ import annotations
 
-from waggle.core.schema import Decision, Evidence, Trace, View
+from collections.abc import Collection, Iterable
+
+from waggle.core.schema import MAX_BIN, MAX_TTL, Decision, Evidence, Trace, View
 
 
 def is_incident(view: View, channel: str) -> bool:
-    """Whether a handle stands in the view's channel table."""
+    """Whether a handle is in the view's channel table."""
     return any(port.channel == channel for port in view.private.channels)
+
+
+def relay_ttl(trace: Trace) -> int:
+    """Return the longest lifetime of a relay: one step less; 0 means it cannot be relayed."""
+    return trace.ttl - 1
+
+
+def strongest(row: Evidence | Trace, channel: str) -> Trace:
+    """Return the strongest deposit that a row backs.
+
+    Own evidence backs a fresh write for a full lifetime. An incident trace backs a relay, which
+    amplifies nothing and loses a TTL step; with a lifetime of 0 no relay of it is legal.
+    """
+    ttl = MAX_TTL if isinstance(row, Evidence) else relay_ttl(row)
+    return Trace(
+        channel, row.claim, row.novelty, row.support, row.conflict, ttl, row.direction
+    )  # fmt: skip
+
+
+def repeats(deposit: Trace, row: Evidence | Trace) -> bool:
+    """Whether a deposit says what a row says, and no more; its lifetime is not compared."""
+    if row.claim != deposit.claim:
+        return False
+    most = strongest(row, deposit.channel)
+    return (
+        deposit.novelty <= most.novelty
+        and deposit.support <= most.support
+        and deposit.conflict <= most.conflict
+        and deposit.direction == most.direction
+    )
 
 
 def is_fresh(view: View, deposit: Trace) -> bool:
     """Whether a deposit stays within one row of private evidence on its claim."""
-    return any(_within(deposit, row) for row in view.private.evidence)
+    return any(repeats(deposit, row) for row in view.private.evidence)
 
 
 def is_relay(view: View, deposit: Trace) -> bool:
-    """Whether a deposit repeats an incident trace, amplifies nothing and loses a ttl step."""
-    return any(deposit.ttl < trace.ttl and _within(deposit, trace) for trace in view.traces)
-
-
-def _within(deposit: Trace, row: Evidence | Trace) -> bool:
-    """Whether a deposit claims no more than a row of evidence or an incident trace does."""
-    return (
-        row.claim == deposit.claim
-        and deposit.novelty <= row.novelty
-        and deposit.support <= row.support
-        and deposit.conflict <= row.conflict
-        and deposit.direction == row.direction
-    )
+    """Whether a deposit repeats an incident trace that lives longer than it does."""
+    return any(deposit.ttl <= relay_ttl(t) and repeats(deposit, t) for t in view.traces)
 
 
 def is_verified(view: View, claim: str) -> bool:
@@ -41,10 +63,36 @@ def is_verified(view: View, claim: str) -> bool:
     return any(row.claim == claim and row.conflict > 0 for row in view.private.evidence)
 
 
+def refuted(view: View) -> set[str]:
+    """Return the claims that the node's own evidence contradicts."""
+    return {row.claim for row in view.private.evidence if row.conflict > 0}
+
+
+def challenged(deposits: Iterable[Trace]) -> set[str]:
+    """Return the claims that deposits write positive conflict on."""
+    return {deposit.claim for deposit in deposits if deposit.conflict > 0}
+
+
+def reopens(view: View, claims: Collection[str]) -> bool:
+    """Whether challenging some claims clears the held commitment: its conflict is verified."""
+    held = view.commitment
+    return held is not None and held.claim in claims and is_verified(view, held.claim)
+
+
 def clears(view: View, decision: Decision) -> bool:
     """Whether the decision reopens the held commitment by a verified positive-conflict write."""
-    held = view.commitment
-    if held is None or not decision.deposits:
-        return False
-    challenged = any(d.claim == held.claim and d.conflict > 0 for d in decision.deposits)
-    return challenged and is_verified(view, held.claim)
+    return bool(decision.deposits) and reopens(view, challenged(decision.deposits))
+
+
+def committable(view: View) -> dict[str, int]:
+    """Return the claims that may be committed, each with its largest confidence.
+
+    A ready claim takes any confidence; where commitments may be provisional, a claim of the
+    evidence or the traces takes at most the coverage.
+    """
+    private = view.private
+    found = dict.fromkeys(private.ready, MAX_BIN)
+    if private.coverage is not None:
+        for row in (*private.evidence, *view.traces):
+            found.setdefault(row.claim, private.coverage)
+    return found

@@ -160,6 +160,16 @@ def action_argument(action: str) -> tuple[str, str | None]:
     return verb, (argument if colon else None)
 
 
+def takes_channel(action: str) -> bool:
+    """Whether an action of a contract stands for its verb with any incident handle."""
+    return action_argument(action)[1] == CHANNEL_ARGUMENT
+
+
+def plain_actions(contract: Contract) -> list[str]:
+    """Return the actions that take no channel, WAIT aside, in the contract's order."""
+    return [a for a in contract.actions if a != WAIT and not takes_channel(a)]
+
+
 def is_wait(decision: Decision) -> bool:
     """Whether the decision abstains from acting."""
     return decision.task_action == WAIT or decision.execution_intent == "WAIT"

@@ -1,9 +1,9 @@
 """Templates of admissible records: every legal decision of a view, by shape and numeric ranges.
 
-The family that random-legal samples from and that the grammar of constrained decoding spells out.
-It covers every admissible decision with at most one deposit, plus one fan-out family (the same
-write on every channel) where the contract allows that many deposits; other mixtures of several
-deposits are admissible but not enumerated, which keeps the family bounded.
+Random-legal samples from the templates, and the grammar of constrained decoding spells them out.
+They cover every admissible decision with at most one deposit, and the same write on every handle
+where the contract allows that many deposits. Other mixtures of several deposits are admissible but
+not listed, which keeps the family bounded.
 """
 
 from __future__ import annotations
@@ -15,22 +15,9 @@ from typing import NamedTuple, overload
 
 from waggle.core.admit import is_typed
 from waggle.core.decode import SURROGATE
-from waggle.core.grammar import grammar
-from waggle.core.options import (
-    ActOption,
-    Commit,
-    Range,
-    Write,
-    acts,
-    channels,
-    commits,
-    waits,
-    writes,
-)
-from waggle.core.schema import MAX_RESPONSE, WAIT, Commitment, Decision, Trace, View
+from waggle.core.options import ActOption, Commit, Range, Write, acts, social, waits
+from waggle.core.schema import MAX_RESPONSE, Commitment, Decision, Trace, View, is_wait
 from waggle.core.seeds import mix
-
-__all__ = ["Template", "Templates", "contains", "grammar", "sample", "templates"]
 
 
 class Template(NamedTuple):
@@ -122,7 +109,7 @@ def in_write(write: Write, deposit: Trace) -> bool:
 
 
 class _Social(NamedTuple):
-    """What may stand beside an act: a write with its channels, and its commitments."""
+    """What may accompany an act: a write with its channels, and its commitments."""
 
     write: Write | None
     targets: tuple[tuple[str, ...], ...]
@@ -167,18 +154,12 @@ class Templates(Sequence[Template]):
 
 
 def _socials(view: View) -> list[_Social]:
-    single: tuple[tuple[str, ...], ...] = tuple((channel,) for channel in channels(view))
-    everyone = tuple(port.channel for port in view.private.channels)
-    if 1 < len(everyone) <= view.contract.deposits:
-        single = (*single, everyone)
-    alone = (None, *commits(view, None))
-    found = [_Social(None, ((),), alone)]
-    if single:
-        found += [
-            # Only a challenge changes what may be committed to.
-            _Social(w, single, (None, *commits(view, w)) if w.challenges else alone)
-            for w in writes(view)
-        ]
+    allowed = social(view)
+    targets: tuple[tuple[str, ...], ...] = tuple((channel,) for channel in allowed.channels)
+    if allowed.fan_out:
+        targets = (*targets, allowed.fan_out)
+    found = [_Social(None, ((),), (None, *allowed.commits))]
+    found += [_Social(write, targets, (None, *commits)) for write, commits in allowed.writes]
     return found
 
 
@@ -200,7 +181,7 @@ def contains(view: View, decision: Decision) -> bool:
     """Whether some template of the view matches the decision."""
     if not is_typed(decision):
         return False
-    if decision.task_action == WAIT or decision.execution_intent == "WAIT":
+    if is_wait(decision):
         idle = any(_acts(act, decision) for act in waits(view))
         return idle and not decision.deposits and decision.commit is None
     if not any(_acts(act, decision) for act in acts(view)):

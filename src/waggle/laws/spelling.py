@@ -8,7 +8,7 @@ an admissible record.
 from __future__ import annotations
 
 from waggle.core.schema import View
-from waggle.core.templates import grammar
+from waggle.core.grammar import grammar
 from waggle.engine.constraint.grammar import Common, Grammar
 
 

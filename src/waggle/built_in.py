@@ -32,7 +32,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "nativemsg": "waggle.baselines.matched:NativeMsg",
         "nocomm": "waggle.baselines.matched:NoComm",
         "private-only": "waggle.laws.controls:PrivateOnly",
-        "random-legal": "waggle.laws.random_legal:RandomLegal",
+        "random-legal": "waggle.laws.controls:RandomLegal",
         "random-port": "waggle.laws.ports:RandomPort",
         "round-robin": "waggle.laws.ports:RoundRobin",
         "scripted": "waggle.laws.controls:Scripted",

@@ -9,9 +9,8 @@ from waggle.core import seeds
 from waggle.core.admit import violations
 from waggle.core.protocols import Decode, Request
 from waggle.core.schema import Commitment, Contract, Evidence, Port, Proposal, Trace, View
-from waggle.laws.controls import PrivateOnly, Scripted
+from waggle.laws.controls import PrivateOnly, RandomLegal, Scripted
 from waggle.laws.ports import FirstListed, MaxOffer, RandomPort, RoundRobin
-from waggle.laws.random_legal import RandomLegal
 
 OWN = Evidence("zb", 4, 2, 0)
 ANSWERING = Contract("silo/x", "Answer.", ("READ", "ANSWER", "WAIT"), response="ANSWER")

@@ -11,8 +11,8 @@ import torch
 
 from tests.laws_llm.conftest import played
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Text
-from waggle.core.protocols import Request
 from waggle.core.grammar import grammar
+from waggle.core.protocols import Request
 from waggle.laws.dialogue import Dialogue
 from waggle.laws.local import LocalLaw
 from waggle.models.nano import tiny_random

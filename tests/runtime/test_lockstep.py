@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from waggle.core.protocols import Case, Decode, Request
+from waggle.laws.controls import RandomLegal
 from waggle.laws.heuristic import Heuristic
-from waggle.laws.random_legal import RandomLegal
 from waggle.runtime.lockstep import play_together
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory

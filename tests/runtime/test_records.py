@@ -13,9 +13,8 @@ from waggle.core.decode import MAX_TEXT
 from waggle.core.errors import RecordError
 from waggle.core.protocols import Case, Request
 from waggle.core.schema import Commitment, Decision
-from waggle.laws.controls import Scripted
+from waggle.laws.controls import RandomLegal, Scripted
 from waggle.laws.heuristic import Heuristic
-from waggle.laws.random_legal import RandomLegal
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile, read, record_name
 from waggle.runtime.replay import first_difference, replay, view_of

@@ -1,7 +1,8 @@
-"""Laws that decide nothing: private-only (the silent control) and scripted (for tests).
+"""Control laws: silent, random, and scripted for tests (App. "Same-Runtime Decision-Law Ablation").
 
-Private-only bounds what the private proposals alone achieve under the runtime (paper App.
-"Same-Runtime Decision-Law Ablation"). Invariant: stateless.
+`private-only` bounds what the private proposals alone achieve under the runtime. `random-legal`
+speaks legally but without reason. Invariant: stateless; what is sampled comes from the request's
+own entropy, so it moves with a relabelling.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from waggle.core import templates
 from waggle.core.protocols import Decode, Request
 from waggle.core.schema import Decision, private_decision
 
@@ -23,8 +25,18 @@ class PrivateOnly:
         return [Decode(private_decision(request.view)) for request in requests]
 
 
+class RandomLegal:
+    """Sample uniformly over the templates of admissible records, then over their bins."""
+
+    name: ClassVar[str] = "random-legal"
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(templates.sample(r.view, r.entropy)) for r in requests]
+
+
 class Scripted:
-    """Say what a test tells it to: one text for every call, or a function of the request."""
+    """Answer what a test prescribes: one text for every call, or a function of the request."""
 
     name: ClassVar[str] = "scripted"
 

@@ -1,10 +1,10 @@
 """The fixed local heuristic (paper App. "Same-Runtime Decision-Law Ablation").
 
-It has every operation of the runtime but no context-dependent rule. The first that applies is
-taken: challenge and revoke a commitment that verified conflict refutes; commit to the ready
-candidate with the highest support; relay the admissible trace with the highest support; deposit
-fresh private evidence; take the private proposal. Invariant: one view, one decision, exactly
-equivariant (see `moves`).
+It uses every operation of the runtime but no context-dependent rule. It takes the first move that
+applies: challenge a commitment that verified conflict refutes; commit to the ready claim with the
+highest support; relay the admissible trace with the highest support; deposit fresh private
+evidence; take the private proposal. Invariant: one view gives one decision, exactly equivariant
+(see `moves`).
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ def commit(view: View) -> Decision | None:
     """Commit to the best ready claim where nothing is held."""
     if view.commitment is not None:
         return None
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
-    claim = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
+    claim = moves.best_ready(view)
     return None if claim is None else moves.act(view, commit=Commitment(claim, MAX_BIN))
 
 
 def relay(view: View) -> Decision | None:
-    """Pass the best-supported trace on, not back to where it came from."""
+    """Relay the best-supported trace, not back to where it came from."""
     trace = moves.best_trace(view, moves.relayable(view))
     channel = None if trace is None else moves.by_lot(view, avoid=(trace.channel,))
     if trace is None or channel is None:
@@ -64,7 +63,7 @@ def relay(view: View) -> Decision | None:
 
 
 def deposit(view: View) -> Decision | None:
-    """Write the strongest private evidence afresh."""
+    """Write the strongest private evidence."""
     evidence = moves.best_evidence(view)
     channel = None if evidence is None else moves.by_lot(view)
     if evidence is None or channel is None:

@@ -1,8 +1,8 @@
-"""Small pure moves that rule-based laws share: rank, break ties, write, relay, challenge, commit.
+"""Moves that rule-based laws share: rank, break ties, write, relay, challenge, commit.
 
-Everything here is exactly equivariant: a choice depends on numbers, facts and lots, never on a
-name or on the place of a row (Corollary 1). What content and lots leave tied is passed over for
-the next best candidate that is distinguished, and a law that finds none stays silent.
+Every move is exactly equivariant: a choice depends on numbers, facts and lots, never on a name or
+the position of a row (Corollary 1). Where content and lots leave candidates tied, the next best
+candidate that stands alone is taken, and a law that finds none stays silent.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from waggle.core.relations import refuted, relay_ttl, strongest
 from waggle.core.schema import (
     BROADCAST,
-    MAX_TTL,
     WAIT,
     Commitment,
     Decision,
@@ -21,6 +21,7 @@ from waggle.core.schema import (
     Port,
     Trace,
     View,
+    private_decision,
 )
 
 Key: TypeAlias = tuple[Any, ...]
@@ -48,7 +49,7 @@ def distinguished(candidates: Iterable[_T], *keys: Callable[[_T], Key]) -> _T | 
 
 
 def fact_key(facts: Mapping[str, Fact]) -> Key:
-    """Return the facts of a row as an orderable key: content, so free to break ties."""
+    """Return the facts of a row as a sortable key; facts are content, so they may break ties."""
     rows = ((name, 0, v) if isinstance(v, str) else (name, v, "") for name, v in facts.items())
     return tuple(sorted(rows))
 
@@ -69,22 +70,22 @@ def port_keys(view: View) -> dict[str, Key]:
 
 
 def claim_key(view: View, claim: str, ports: Mapping[str, Key] | None = None) -> Key:
-    """Rank a claim by own support, then by what incident traces say of it, then by its facts.
+    """Rank a claim by own support, then by the incident traces on it, then by its facts.
 
-    Whoever ranks several claims of one view passes its `port_keys` once.
+    A caller that ranks several claims of one view computes its `port_keys` once.
     """
     ports = port_keys(view) if ports is None else ports
     own = sorted((e.support, e.novelty) for e in view.private.evidence if e.claim == claim)
-    told = [trace for trace in view.traces if trace.claim == claim]
-    rows = sorted((*trace_rank(trace), ports[trace.channel]) for trace in told)
+    heard = [trace for trace in view.traces if trace.claim == claim]
+    rows = sorted((*trace_rank(trace), ports[trace.channel]) for trace in heard)
     facts = tuple(fact_key(row.facts) for row in view.private.claims if row.claim == claim)
-    total = sum(trace.support for trace in told)
+    total = sum(trace.support for trace in heard)
     proposed = view.proposal.claim == claim
     return (tuple(own[::-1]), total, tuple(rows[::-1]), proposed, facts)
 
 
 def best_claim(view: View, claims: Iterable[str]) -> str | None:
-    """Return the highest-supported of some claims, or None where nothing tells them apart."""
+    """Return the best-supported of some claims, or None where they are tied."""
     ports = port_keys(view)
     return distinguished(claims, lambda claim: claim_key(view, claim, ports))
 
@@ -103,15 +104,15 @@ def held_contradiction(view: View) -> Evidence | None:
 
 
 def candidate_contradiction(view: View) -> Evidence | None:
-    """Return the verified conflict that is news against a candidate, or None.
+    """Return new verified conflict against a candidate, or None.
 
-    A candidate is a claim that some channel supports while the node holds none. Of several refuted
-    ones the best-supported counts.
+    A candidate is a claim that some channel supports while the node is committed to nothing. Of
+    several contradicted candidates the best-supported one counts.
     """
     if view.commitment is not None:
         return None
-    told = {t.claim for t in view.traces if t.support > 0 and not t.conflict}
-    against = [e for e in view.private.evidence if e.conflict and e.novelty and e.claim in told]
+    heard = {t.claim for t in view.traces if t.support > 0 and not t.conflict}
+    against = [e for e in view.private.evidence if e.conflict and e.novelty and e.claim in heard]
     ports = port_keys(view) if against else {}
     return distinguished(
         against,
@@ -121,17 +122,23 @@ def candidate_contradiction(view: View) -> Evidence | None:
 
 
 def relayable(view: View) -> list[Trace]:
-    """Return the traces worth passing on: alive after the hop, and not refuted by own evidence.
+    """Return the traces worth relaying: alive after the hop and not refuted by own evidence.
 
-    A trace that only carries conflict is relayed where the node can vouch for the conflict itself;
-    otherwise the transport would suppress it as an unverified challenge.
+    A trace with conflict is relayed only where own evidence verifies the conflict; the transport
+    would suppress any other as an unverified challenge.
     """
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
-    return [t for t in view.traces if t.ttl > 1 and (t.conflict > 0) == (t.claim in refuted)]
+    against = refuted(view)
+    return [t for t in view.traces if relay_ttl(t) and (t.conflict > 0) == (t.claim in against)]
+
+
+def best_ready(view: View) -> str | None:
+    """Return the best-supported ready claim that own evidence does not contradict, or None."""
+    against = refuted(view)
+    return best_claim(view, [claim for claim in view.private.ready if claim not in against])
 
 
 def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
-    """Return the best-supported of some traces; ties fall to the lot of the channel."""
+    """Return the best-supported of some traces; ties are broken by the lot of the channel."""
     ports = {port.channel: port for port in view.private.channels}
     return distinguished(
         traces,
@@ -144,7 +151,7 @@ def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
 def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
     """Return the channel with the largest unshared lot outside `avoid`; `*` where it is allowed.
 
-    None where nothing tells the channels apart or the contract allows no deposit.
+    None where the channels are tied or the contract allows no deposit.
     """
     if not view.contract.deposits:
         return None
@@ -157,34 +164,18 @@ def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
 
 def fresh(evidence: Evidence, channel: str) -> Trace:
     """Write the node's own evidence at full strength and lifetime."""
-    return Trace(
-        channel,
-        evidence.claim,
-        evidence.novelty,
-        evidence.support,
-        evidence.conflict,
-        MAX_TTL,
-        evidence.direction,
-    )
+    return strongest(evidence, channel)
 
 
 def relay(trace: Trace, channel: str) -> Trace:
-    """Pass a trace on unamplified, one TTL step shorter."""
-    return Trace(
-        channel,
-        trace.claim,
-        trace.novelty,
-        trace.support,
-        trace.conflict,
-        trace.ttl - 1,
-        trace.direction,
-    )
+    """Relay a trace as strongly as the rules allow."""
+    return strongest(trace, channel)
 
 
 def best_evidence(
     view: View, wanted: Callable[[Evidence], bool] = lambda _: True
 ) -> Evidence | None:
-    """Return the strongest wanted evidence for a claim (without conflict), or None."""
+    """Return the strongest wanted evidence in favour of a claim, or None."""
     own = [e for e in view.private.evidence if e.conflict == 0 and wanted(e)]
     return distinguished(
         own,
@@ -198,9 +189,8 @@ def act(view: View, deposit: Trace | None = None, commit: Commitment | None = No
 
     A wait may neither write nor commit, so both are dropped where the proposal is to wait.
     """
-    action = view.proposal.action
-    answers = view.contract.response is not None and action == view.contract.response
-    response = view.proposal.response if answers else None
-    if action == WAIT:
-        return Decision(WAIT, None, (), None)
-    return Decision(action, response, () if deposit is None else (deposit,), commit)
+    private = private_decision(view)
+    if private.task_action == WAIT:
+        return private
+    deposits = () if deposit is None else (deposit,)
+    return Decision(private.task_action, private.response, deposits, commit)

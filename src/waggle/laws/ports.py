@@ -1,10 +1,10 @@
 """Port controls: laws that differ only in the channel they write on (controls for Silo).
 
-Each writes its own evidence every round, on the port its rule names, commits to its proposal (or
-another claim) when that is ready, never challenges, and answers when its proposal is ready or says
-so. `first-listed` is the one law
-here that looks at the place of a row: it shows what a sorted (canonical) order gives away, and is
-exactly equivariant only in that order. All others break ties by lot, never by name or place.
+Each writes its own evidence every round on the port that its rule chooses, commits to its proposal
+or another claim once that is ready, never challenges, and answers when its proposal is ready or is
+to answer. `first-listed` is the one law here that reads the position of a row: it shows what a
+sorted (canonical) order gives away, and is exactly equivariant only in that order. All others break
+ties by lot, never by name or position.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from waggle.core import seeds
 from waggle.core.protocols import Decode, Request
+from waggle.core.relations import strongest
 from waggle.core.schema import MAX_BIN, Commitment, Decision, Evidence, Port, Trace, View
 from waggle.laws import moves
 
@@ -25,14 +26,14 @@ SENT = "sent"
 
 
 class _PortRule:
-    """Write own evidence on the port that `choose` names."""
+    """Write own evidence on the port that `choose` returns."""
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Decide for every request of one round."""
         return [Decode(self._decision(request)) for request in requests]
 
     def choose(self, request: Request) -> Port | None:
-        """Name the port to write on, or None where nothing tells the ports apart."""
+        """Return the port to write on, or None where the ports are tied."""
         raise NotImplementedError
 
     def _decision(self, request: Request) -> Decision:
@@ -49,7 +50,7 @@ class RandomPort(_PortRule):
     name: ClassVar[str] = "random-port"
 
     def choose(self, request: Request) -> Port | None:
-        """Draw through the lots, so that the place of a row does not matter."""
+        """Draw through the lots, so that the position of a row does not matter."""
         return moves.distinguished(
             request.view.private.channels,
             lambda port: (seeds.mix(request.entropy, port.lot), moves.port_key(port)),
@@ -57,7 +58,7 @@ class RandomPort(_PortRule):
 
 
 class RoundRobin(_PortRule):
-    """Write on the port that has waited longest; ties fall to the lot."""
+    """Write on the port that has waited longest; ties are broken by lot."""
 
     name: ClassVar[str] = "round-robin"
 
@@ -67,7 +68,7 @@ class RoundRobin(_PortRule):
 
 
 class MaxOffer(_PortRule):
-    """Write on the port with the largest offer; ties fall to the lot."""
+    """Write on the port with the largest offer; ties are broken by lot."""
 
     name: ClassVar[str] = "max-offer"
 
@@ -82,7 +83,7 @@ class FirstListed(_PortRule):
     name: ClassVar[str] = "first-listed"
 
     def choose(self, request: Request) -> Port | None:
-        """Name the first listed port."""
+        """Return the first listed port."""
         return next(iter(request.view.private.channels), None)
 
     def _decision(self, request: Request) -> Decision:
@@ -90,12 +91,9 @@ class FirstListed(_PortRule):
         ready = next(iter(view.private.ready), None)
         trace = next(iter(moves.relayable(view)), None)
         own = next((e for e in view.private.evidence if e.conflict == 0), None)
-        if port is None or (trace is None and own is None):
-            return _answering(view, None, ready)
-        if trace is not None:
-            return _answering(view, moves.relay(trace, port.channel), ready)
-        assert own is not None
-        return _answering(view, moves.fresh(own, port.channel), ready)
+        row = trace or own
+        deposit = None if port is None or row is None else strongest(row, port.channel)
+        return _answering(view, deposit, ready)
 
 
 def _largest(view: View, fact: str) -> Port | None:
@@ -117,13 +115,13 @@ def _own_evidence(view: View) -> Evidence | None:
 def _answering(view: View, deposit: Trace | None, claim: str | None) -> Decision:
     """Write, commit to a ready claim where nothing is held, and answer with a ready proposal."""
     deposit = deposit if view.contract.deposits else None
-    taken = None
+    commit = None
     if claim is not None and view.commitment is None:
-        taken = Commitment(claim, MAX_BIN)
+        commit = Commitment(claim, MAX_BIN)
     answer, proposal = view.contract.response, view.proposal
     if answer is None or proposal.response is None or proposal.claim not in view.private.ready:
-        return moves.act(view, deposit, taken)
-    return Decision(answer, proposal.response, () if deposit is None else (deposit,), taken)
+        return moves.act(view, deposit, commit)
+    return Decision(answer, proposal.response, () if deposit is None else (deposit,), commit)
 
 
 def _ready(view: View) -> str | None:

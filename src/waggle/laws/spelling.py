@@ -7,8 +7,8 @@ an admissible record.
 
 from __future__ import annotations
 
-from waggle.core.schema import View
 from waggle.core.grammar import grammar
+from waggle.core.schema import View
 from waggle.engine.constraint.grammar import Common, Grammar
 
 

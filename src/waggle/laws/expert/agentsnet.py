@@ -1,20 +1,21 @@
 """Expert rules for AgentsNet-RP: the ceiling for local laws there, and never a teacher.
 
-Each rule is a standard anonymous algorithm that reads one View. Its action is the answer it acts
-on; it deposits its own claim when contacts do not know that answer, with support 4 for an answer
-it will not change and 1 for one it may. With priorities, order breaks symmetry; without them, a
-coin made of private lots does. Invariant: no rule looks at a name or at the place of a row.
+Each rule is a standard anonymous algorithm that reads one View. Its action is its current answer;
+it deposits its own claim when contacts do not know that answer, with support 4 for a final answer
+and 1 for one that may change. With priorities, order breaks symmetry; without them, a coin made of
+private lots does. Invariant: no rule reads a name or the position of a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from waggle.core.relations import relay_ttl
 from waggle.core.schema import BROADCAST, MAX_BIN, MAX_TTL, WAIT, Decision, Fact, Port, Trace, View
 from waggle.laws import moves
 
 FIRM = MAX_BIN
-"""Support of a statement whose answer stays."""
+"""Support of a statement whose answer is final."""
 OPEN = 1
 """Support of a statement that may be revised."""
 
@@ -27,7 +28,7 @@ def decide(view: View) -> Decision:
 
 
 def coloring(view: View) -> Decision:
-    """Keep the drawn group; on a clash whoever has the larger priority takes a free one."""
+    """Keep the drawn group; in a clash the node with the larger priority takes a free one."""
     standing = _standing(view)
     if standing is None:
         return _tell(view, view.proposal.action, OPEN)
@@ -40,7 +41,7 @@ def coloring(view: View) -> Decision:
 
 
 def consensus(view: View) -> Decision:
-    """Everyone takes the smallest legal value: an anonymous law needs no message for this."""
+    """Take the smallest legal value, as every node does: this needs no message."""
     return Decision(min(a for a in view.contract.actions if a != WAIT), None, (), None)
 
 
@@ -103,7 +104,7 @@ def _drawn_cover(view: View) -> Decision:
 
 
 def _flood(view: View) -> tuple[Trace, ...]:
-    """Pass the smallest priority on while some contact may not know it."""
+    """Relay the smallest priority while some contact may not know it."""
     if view.budget == 0 or not view.contract.deposits:
         return ()
     smallest = next(row for row in view.private.claims if row.facts["order"] == 0)
@@ -111,13 +112,13 @@ def _flood(view: View) -> tuple[Trace, ...]:
         return ()
     if smallest.facts["own"]:
         return _unless(False, view, FIRM)
-    told = [t for t in view.traces if t.claim == smallest.claim and t.ttl > 1]
-    longest = max(told, key=lambda t: (t.ttl, t.novelty, t.support), default=None)
+    alive = [t for t in view.traces if t.claim == smallest.claim and relay_ttl(t)]
+    longest = max(alive, key=lambda t: (t.ttl, t.novelty, t.support), default=None)
     return () if longest is None else (moves.relay(longest, BROADCAST),)
 
 
 def _tell(view: View, answer: str, sure: int) -> Decision:
-    """Act on an answer, and deposit the own claim if some contact does not know that."""
+    """Act on an answer, and deposit the own claim if some contact does not know the answer."""
     known = view.private.observation.get("answer") == answer and all(
         port.facts.get("vouched") == sure for port in view.private.channels
     )
@@ -125,7 +126,7 @@ def _tell(view: View, answer: str, sure: int) -> Decision:
 
 
 def _point(view: View, port: Port | None, sure: int) -> Decision:
-    """Name a partner, or nobody, and deposit the own claim if that is news."""
+    """Name a partner, or nobody, and deposit the own claim if that is new."""
     if port is None:
         known = not any(p.facts.get("named") == 1 for p in view.private.channels)
         return Decision("NONE", None, _unless(known or view.budget == 0, view, sure), None)

@@ -1,12 +1,12 @@
-"""Expert rules for a substrate that brings none of its own: sound, and never worse than silence.
+"""Expert rules for a substrate without rules of its own: sound, and never worse than silence.
 
-One decision does everything the view justifies at once: it challenges a refuted commitment and
-replaces it in the same update, challenges a refuted candidate where it was told, commits where a
-claim is ready or nearly so, and else writes what neighbours are least likely to know. Three shapes
-of task get more: a contract that explains the execution intents is played as SwarmBench plays a
-task without rules of its own, where contacts state their answers the stances decide, and where all
-are asked to answer alike no word is needed. Invariant: every write and commitment is admissible by
-construction, and ties fall to lots.
+One decision does everything the view justifies at once. It challenges a refuted commitment and
+replaces it in the same update, challenges a refuted candidate on a channel that supports it,
+commits where a claim is ready or nearly so, and otherwise writes what neighbours are least likely
+to know. Three shapes of task get more. A contract that explains the execution intents is played by
+the SwarmBench rules; where contacts state their answers, `stances` decides; where all nodes are
+asked to answer alike, no message is needed. Invariant: every write and commitment is admissible by
+construction, and ties are broken by lot.
 """
 
 from __future__ import annotations
@@ -15,19 +15,10 @@ from functools import lru_cache
 
 import msgspec
 
-from waggle.core.schema import (
-    MAX_BIN,
-    WAIT,
-    Commitment,
-    Contract,
-    Decision,
-    Evidence,
-    Trace,
-    View,
-)
+from waggle.core.relations import refuted
+from waggle.core.schema import MAX_BIN, WAIT, Commitment, Contract, Decision, Evidence, Trace, View
 from waggle.laws import moves
-from waggle.laws.expert import stances
-from waggle.laws.expert import swarmbench as expert_swarmbench
+from waggle.laws.expert import stances, swarmbench
 
 _PROVISIONAL = 3
 """The coverage from which a claim that is not ready is held until evidence refutes it."""
@@ -36,7 +27,7 @@ _PROVISIONAL = 3
 def decide(view: View) -> Decision:
     """Dispatch on the shape of the task, which the contract and the view show."""
     if explains_intents(view.contract):
-        return expert_swarmbench.decide(view)
+        return swarmbench.decide(view)
     common = stances.common_answer(view.contract)
     if common is not None and view.proposal.action != WAIT:
         return Decision(common, None, (), None)
@@ -46,13 +37,13 @@ def decide(view: View) -> Decision:
 
 @lru_cache(maxsize=4096)
 def explains_intents(contract: Contract) -> bool:
-    """Whether a contract says what the intents mean and lets word go to every contact."""
+    """Whether a contract says what the intents mean and allows broadcasts."""
     return contract.broadcast and "PRIVATE" in contract.goal and "FIELD" in contract.goal
 
 
 def _stand(view: View, shown: stances.Stances) -> Decision:
-    """Answer by the stances of contacts, and tell the own or pass on the one that goes first."""
-    plain = moves.act(view, stances.word(view, shown) or write(view))
+    """Answer by the stances of contacts; deposit the own claim or relay the one that goes first."""
+    plain = moves.act(view, stances.deposit(view, shown) or write(view))
     if plain.task_action == WAIT:
         return plain
     return msgspec.structs.replace(plain, task_action=stances.answer(view, shown))
@@ -73,23 +64,22 @@ def _plain(view: View) -> Decision:
 
 def commitment(view: View) -> Commitment | None:
     """Return the best ready claim at full confidence, else the best known one provisionally."""
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
-    ready = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
+    ready = moves.best_ready(view)
     if ready is not None:
         return Commitment(ready, MAX_BIN)
     coverage = view.private.coverage
     if coverage is None or coverage < _PROVISIONAL:
         return None
-    told = {t.claim for t in view.traces if t.conflict == 0 and t.support > 0}
-    known = told | {e.claim for e in view.private.evidence}
-    claim = moves.best_claim(view, known - refuted)
+    heard = {t.claim for t in view.traces if t.conflict == 0 and t.support > 0}
+    known = heard | {e.claim for e in view.private.evidence}
+    claim = moves.best_claim(view, known - refuted(view))
     return None if claim is None else Commitment(claim, coverage)
 
 
 def write(view: View) -> Trace | None:
-    """Return the most newsworthy write: untold evidence, then a trace or what is as new as it."""
+    """Return the write with the most news: evidence no neighbour has, a trace, other evidence."""
     trace = moves.best_trace(view, [t for t in moves.relayable(view) if t.novelty + t.support])
-    evidence = _untold(view) or moves.best_evidence(view)
+    evidence = _unheard(view) or moves.best_evidence(view)
     if evidence is not None and _first(view, evidence, trace):
         channel = moves.by_lot(view, avoid=_informed(view, evidence.claim))
         if channel is not None:
@@ -100,14 +90,14 @@ def write(view: View) -> Trace | None:
     return None if channel is None else moves.relay(trace, channel)
 
 
-def _untold(view: View) -> Evidence | None:
-    """Return the strongest new evidence on a claim that no neighbour has told."""
-    told = {trace.claim for trace in view.traces}
-    return moves.best_evidence(view, lambda e: e.novelty > 0 and e.claim not in told)
+def _unheard(view: View) -> Evidence | None:
+    """Return the strongest new evidence on a claim that no trace mentions."""
+    heard = {trace.claim for trace in view.traces}
+    return moves.best_evidence(view, lambda e: e.novelty > 0 and e.claim not in heard)
 
 
 def _first(view: View, evidence: Evidence, trace: Trace | None) -> bool:
-    """Whether own evidence goes before a trace."""
+    """Whether own evidence is written before a trace is relayed."""
     if not evidence.novelty:
         return trace is None and evidence.support > 0
     fresher = trace is None or evidence.novelty >= trace.novelty
@@ -115,9 +105,9 @@ def _first(view: View, evidence: Evidence, trace: Trace | None) -> bool:
 
 
 def _challenge(view: View, against: Evidence) -> Trace | None:
-    """Write verified conflict to a neighbour that supports the claim, or to any other."""
-    told = _informed(view, against.claim)
-    others = [port.channel for port in view.private.channels if port.channel not in told]
+    """Write verified conflict to a neighbour that mentions the claim, or to any other."""
+    informed = _informed(view, against.claim)
+    others = [port.channel for port in view.private.channels if port.channel not in informed]
     channel = moves.by_lot(view, avoid=others) or moves.by_lot(view)
     return None if channel is None else moves.fresh(against, channel)
 
@@ -133,5 +123,5 @@ def _firmer(view: View) -> Commitment | None:
 
 
 def _informed(view: View, claim: str) -> list[str]:
-    """Return the channels that told this node the claim, so know it already."""
+    """Return the channels with a trace of the claim; whoever is there knows it already."""
     return [trace.channel for trace in view.traces if trace.claim == claim]

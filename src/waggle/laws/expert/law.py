@@ -1,8 +1,8 @@
-"""The expert: one readable deterministic law that serves as teacher (architecture, section 5).
+"""The expert: one readable deterministic law that serves as teacher.
 
 It sees exactly one View and dispatches on the contract's task to the rule module of its substrate,
 `waggle.laws.expert.<substrate>`, or to the generic rules where there is none. Invariant: the
-contract names the rules, so every node of an episode runs the same ones.
+contract selects the rules, so every node of an episode runs the same ones.
 """
 
 from __future__ import annotations

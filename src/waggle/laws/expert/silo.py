@@ -1,18 +1,19 @@
 """Expert rules for Silo: organise pairwise exchange from own sends and receipts alone.
 
-A frame is worth what its receiver lacks, and a swarm in which every node receives one frame per
-round spreads fastest. Nobody assigns partners, but memory can: a port on which this node and its
-neighbour met in the same round is due again three rounds later, and both know it, while a port that
-is due in the next round is left alone in this one. `_STANDING` weighs such histories against the
-offer of a port; it was tuned on random graphs of 32 and 64 nodes, on no evaluation seed. Where
-frames are too small for the data, an answer vouched for by full coverage travels ahead of it.
-A proposal that lacks little is held before it is complete; what arrives later refutes it, and the
-challenge that reopens it carries the news on.
-Invariant: one view, one decision; ties fall to lots.
+A frame is worth what its receiver lacks, and data spreads fastest where every node receives one
+frame per round. No partner is assigned, but memory coordinates: a port on which this node and its
+neighbour wrote in the same round is due again three rounds later, and both know it; a port that is
+due in the next round is left alone in this one. `_STANDING` weighs such histories against the offer
+of a port; it was tuned on random graphs of 32 and 64 nodes, on no evaluation seed. Where frames are
+too small for the data, an answer supported by full coverage travels ahead of it. A proposal that
+lacks little is held before it is complete; data that arrives later refutes it, and the challenge
+that reopens it carries the new data on.
+Invariant: one view gives one decision; ties are broken by lot.
 """
 
 from __future__ import annotations
 
+from waggle.core.relations import challenged, refuted, relay_ttl
 from waggle.core.schema import MAX_BIN, WAIT, Commitment, Decision, Port, Trace, View
 from waggle.laws import moves
 
@@ -41,7 +42,7 @@ _STANDING = (
 
 
 def decide(view: View) -> Decision:
-    """Reopen what is refuted, hold what is vouched for, tell whoever lacks most, answer in time."""
+    """Reopen what is refuted, commit, send news to the ports that lack it, answer in time."""
     if view.proposal.action == WAIT:
         return Decision(WAIT, None, (), None)
     vouched = None if view.private.ready else _vouched(view)
@@ -50,7 +51,7 @@ def decide(view: View) -> Decision:
 
 
 def _challenges(view: View) -> tuple[Trace, ...]:
-    """Challenge what is held and refuted, else such a candidate; the data goes along."""
+    """Challenge a refuted commitment, else a refuted candidate; the data travels with it."""
     against = moves.held_contradiction(view) or moves.candidate_contradiction(view)
     if against is None:
         return ()
@@ -59,14 +60,14 @@ def _challenges(view: View) -> tuple[Trace, ...]:
 
 
 def _news(view: View, vouched: Trace | None) -> tuple[Trace, ...]:
-    """Pass on a vouched-for answer, else write own evidence, else pass on what was told."""
+    """Relay an answer with full support, else write own evidence, else relay the best trace."""
     ports = _listeners(view, least=1)
     own = [e for e in view.private.evidence if e.claim == view.proposal.claim and not e.conflict]
     best = own[0] if own else moves.best_evidence(view, lambda e: e.novelty > 0)
-    if best is not None and (vouched is None or vouched.ttl == 1):
+    if best is not None and (vouched is None or not relay_ttl(vouched)):
         return tuple(moves.fresh(best, port.channel) for port in ports)
     trace = vouched or moves.best_trace(view, moves.relayable(view))
-    if trace is None or trace.ttl == 1:
+    if trace is None or not relay_ttl(trace):
         return ()
     return tuple(moves.relay(trace, port.channel) for port in ports)
 
@@ -75,11 +76,9 @@ def _vouched(view: View) -> Trace | None:
     """Return the trace of a common answer that its author's full coverage supports, if any."""
     if view.private.observation.get("answer") != "common":
         return None
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
-    sure = [
-        t for t in view.traces if t.support == MAX_BIN and not t.conflict and t.claim not in refuted
-    ]
-    return moves.best_trace(view, sure)
+    wrong = refuted(view)
+    full = [t for t in view.traces if t.support == MAX_BIN and not t.conflict]
+    return moves.best_trace(view, [t for t in full if t.claim not in wrong])
 
 
 def _commitment(
@@ -87,14 +86,14 @@ def _commitment(
 ) -> Commitment | None:
     """Commit where nothing is held or a challenge clears it; firm up what has become ready."""
     held, best = view.commitment, _best(view, vouched)
-    if held is None or best is None or any(d.claim == held.claim and d.conflict for d in deposits):
+    if held is None or best is None or held.claim in challenged(deposits):
         return best
     firmer = best.claim == held.claim and best.confidence_bin > held.confidence_bin
     return best if firmer and best.confidence_bin == MAX_BIN else None
 
 
 def _best(view: View, vouched: Trace | None) -> Commitment | None:
-    """Take the constructible proposal, else a vouched-for answer, else one that lacks little."""
+    """Take the ready proposal, else an answer with full support, else one that lacks little."""
     claim, coverage = view.proposal.claim, view.private.coverage
     if claim is not None and claim in view.private.ready:
         return Commitment(claim, MAX_BIN)
@@ -102,14 +101,14 @@ def _best(view: View, vouched: Trace | None) -> Commitment | None:
         return None
     if vouched is not None:
         return Commitment(vouched.claim, coverage)
-    open_minded = view.contract.deposits > 1 or coverage < _PROVISIONAL
-    return None if claim is None or open_minded else Commitment(claim, coverage)
+    undecided = view.contract.deposits > 1 or coverage < _PROVISIONAL
+    return None if claim is None or undecided else Commitment(claim, coverage)
 
 
 def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | None) -> Decision:
     """Answer when that is proposed, or late enough that an update may be missed.
 
-    What is held answers before the own proposal does: a partial one is the weaker of the two.
+    The held claim answers before the own proposal, which is the weaker of the two while partial.
     """
     due = view.proposal.action == view.contract.response or view.budget <= 1
     if not due or view.proposal.response is None:
@@ -124,7 +123,7 @@ def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | Non
 def _listeners(view: View, least: int) -> list[Port]:
     """Return the ports to write on: all with the least offer, or the one of highest standing.
 
-    All of them by lot: a record must not tell in which order its view was listed.
+    Ports are sorted by lot, so that a record does not reveal the order of its view.
     """
     open_ports = [port for port in view.private.channels if _fact(port, "offer") >= least]
     if view.contract.deposits >= len(open_ports):

@@ -1,12 +1,12 @@
-"""Stances: how an expert without rules of its own answers where contacts state their answers.
+"""Stances: how the generic expert answers where contacts state their answers.
 
-Some tasks ask every node for one of the legal actions and let contacts tell theirs, with an order
-that may break ties. Nothing here knows a task's words: the shape of the view says nearly all. A
-text under one key of the observation and of the ports that names a legal action is a stance; a
-whole number under one key of the observation and of ports or claims is a place in an order. One
-thing only the goal can say: whether all should answer alike, or whether neighbours should differ or
-one stand out. It is read by common English words for sameness, for all, and for exceptions.
-Invariant: a function of one view that reads goal and facts, never names or places of rows.
+Some tasks ask every node for one of the legal actions and show the answers of contacts, with an
+order that may break ties. These rules know no task's vocabulary: the shape of the view says nearly
+everything. A text under one key of the observation and of the ports that names a legal action is a
+stance; an integer under one key of the observation and of ports or claims is a rank in an order.
+Only the goal says whether all nodes should answer alike, or neighbours should differ, or one should
+stand out; it is read by common English words for sameness, for all, and for exceptions.
+Invariant: every function reads the goal and the facts of one view, never names or row positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from waggle.core.order import numeric_key
-from waggle.core.schema import BROADCAST, CHANNEL_ARGUMENT, WAIT, Contract, Trace, View
+from waggle.core.schema import BROADCAST, Contract, Trace, View, plain_actions, takes_channel
 from waggle.laws import moves
 
 _SAME = frozenset(
@@ -33,22 +33,22 @@ _EXCEPT = frozenset(
      "another", "only", "but", "except", "exactly", "alone", "unless", "rather", "wrong", "apart",
      "forbidden")
 )  # fmt: skip
-"""Words that say sameness, that say all, and that take either back."""
+"""Words for sameness, for all, and for exceptions to either."""
 
 
 class Stances(NamedTuple):
     """What a view shows of stances and order."""
 
     key: str
-    """The key that stances stand under."""
+    """The key of stances."""
     order: str
-    """The key that places in the order stand under."""
+    """The key of ranks in the order."""
     own: int
-    """The node's own place; 0 goes first."""
+    """The node's own rank; 0 goes first."""
 
 
 def find(view: View) -> Stances | None:
-    """Return the keys of stances and order, or None where the task shows no such things."""
+    """Return the keys of stances and order, or None where the task shows neither."""
     if view.contract.response is not None or not view.contract.broadcast:
         return None
     seen = view.private.observation
@@ -61,15 +61,15 @@ def find(view: View) -> Stances | None:
 
 
 def answer(view: View, stances: Stances) -> str:
-    """Return the action to stand for: beside contacts that go first, give way.
+    """Return the action to stand for, giving way to contacts that go first.
 
-    Among many actions a node keeps its own until a contact that goes first has the same, then takes
-    the next one of the list: with more actions than contacts it comes to rest. Of two, the second
-    is for whoever finds it free: a node takes the first when a contact before it has the second.
-    Where claims carry stances, all of the swarm counts, and the first action is for the node that
-    goes before all others.
+    With more than two actions a node keeps its own until a contact before it has the same, then
+    takes the next one of the list; with more actions than contacts this comes to rest. Of two
+    actions, a node takes the first where a contact before it has the second, else the second. Where
+    claims carry stances, the order is that of the whole swarm, and only the node that goes before
+    all others takes the first action.
     """
-    actions = _plain(view.contract)
+    actions = plain_actions(view.contract)
     if len(actions) > 2:
         return _apart(view, stances, actions)
     if len(actions) < 2:
@@ -81,30 +81,29 @@ def answer(view: View, stances: Stances) -> str:
 
 
 def common_answer(contract: Contract) -> str | None:
-    """Return the answer of all where the goal is that all answer alike, else None.
+    """Return the answer of every node where the goal asks for agreement, else None.
 
-    It is the action that the contract lists first: all nodes share the contract, so they agree on
-    it without a word.
+    It is the first action of the contract: all nodes share the contract, so no message is needed.
     """
     if contract.response is not None or not contract.broadcast:
         return None
-    actions = _plain(contract)
-    points = any(action.endswith(CHANNEL_ARGUMENT) for action in contract.actions)
+    actions = plain_actions(contract)
+    points = any(map(takes_channel, contract.actions))
     return actions[0] if len(actions) > 1 and not points and alike(contract.goal) else None
 
 
 @lru_cache(maxsize=4096)
 def alike(goal: str) -> bool:
-    """Whether one sentence of a goal asks for the same of all, and takes nothing of it back."""
+    """Whether one sentence of a goal asks for the same of all, without an exception."""
     sentences = (set(re.findall("[a-z]+", part)) for part in re.split("[.;:!?]", goal.lower()))
     return any(words & _SAME and words & _ALL and not words & _EXCEPT for words in sentences)
 
 
-def word(view: View, stances: Stances) -> Trace | None:
-    """Return word of the claim that goes before all others, where claims carry stances.
+def deposit(view: View, stances: Stances) -> Trace | None:
+    """Return a deposit of the claim that goes before all others, where claims carry stances.
 
-    It is told afresh by its holder and passed on by others, from the first of its traces in
-    canonical order. Who has none to pass on tells the own claim.
+    Its holder writes it fresh; other nodes relay the first of its traces in canonical order. A node
+    without such a trace deposits its own claim.
     """
     rows = view.private.claims
     carried = any(stances.key in row.facts for row in rows)
@@ -113,16 +112,16 @@ def word(view: View, stances: Stances) -> Trace | None:
     first = {row.claim for row in rows if row.facts.get(stances.order) == 0}
     own = moves.best_evidence(view)
     held = own is not None and own.claim in first
-    # Claims that share a place are not told apart by it, so none of them is the first.
-    told = [] if held or len(first) > 1 else [t for t in moves.relayable(view) if t.claim in first]
-    if told:
-        best = min(told, key=lambda trace: (numeric_key(trace), trace.direction or ""))
+    # Claims that share a rank are tied, so none of them is the first.
+    heard = [] if held or len(first) > 1 else [t for t in moves.relayable(view) if t.claim in first]
+    if heard:
+        best = min(heard, key=lambda trace: (numeric_key(trace), trace.direction or ""))
         return moves.relay(best, BROADCAST)
     return None if own is None else moves.fresh(own, BROADCAST)
 
 
 def _apart(view: View, stances: Stances, actions: list[str]) -> str:
-    """Keep the own action unless a contact before has it; then the next one of the list."""
+    """Keep the own action unless a contact before this node has it; then take the next one."""
     shown = view.private.observation[stances.key]
     current = shown if isinstance(shown, str) and shown in actions else view.proposal.action
     if current not in actions or current not in _before(view, stances):
@@ -134,15 +133,10 @@ def _before(view: View, stances: Stances) -> set[Any]:
     """Return the stances of contacts that go before this node."""
     found: set[Any] = set()
     for port in view.private.channels:
-        place = port.facts.get(stances.order)
-        if isinstance(place, int) and place < stances.own:
+        rank = port.facts.get(stances.order)
+        if isinstance(rank, int) and rank < stances.own:
             found.add(port.facts.get(stances.key))
     return found
-
-
-def _plain(contract: Contract) -> list[str]:
-    """Return the actions that a stance may name, in the contract's order."""
-    return [a for a in contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
 
 
 def _is_stance(view: View, key: str) -> bool:

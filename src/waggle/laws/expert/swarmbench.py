@@ -1,13 +1,14 @@
-"""Expert rules for SwarmBench: tell what others lack, follow what was told, hold what was seen.
+"""Expert rules for SwarmBench: deposit what others lack, follow the field where nothing is seen.
 
-Own eyes come first: a node that sees or remembers what it needs takes its private move; one that
-was only told follows the field. Every update also writes the most newsworthy thing the node can
-vouch for, challenges what its own eyes refute, and commits to what the gate calls ready.
-Invariant: one view, one decision, ties by lot (see `moves`).
+Own observation comes first: a node that sees or remembers what it needs takes its private move; a
+node that has only traces of it follows the field. Every update also writes the newest thing the
+node can vouch for, challenges what its own observation refutes, and commits to what the gate calls
+ready. Invariant: one view gives one decision, and ties are broken by lot (see `moves`).
 """
 
 from __future__ import annotations
 
+from waggle.core.relations import refuted
 from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
@@ -22,7 +23,7 @@ from waggle.core.schema import (
 from waggle.laws import moves
 
 YOUNG = 3
-"""Rounds for which word of a prey is worth passing on."""
+"""Rounds for which a trace of a prey is worth relaying."""
 
 
 def decide(view: View) -> Decision:
@@ -34,16 +35,15 @@ def decide(view: View) -> Decision:
 
 
 def _plain(view: View) -> Decision:
-    """Synchronization, Flocking, Transport: tell what one has found, follow it while only told.
+    """Synchronization, Flocking, Transport: deposit a find; follow one that was not seen.
 
-    That is a landmark, or the beat of the lights; lights are read off the window, a beat is not.
+    A find is a landmark or the beat of the lights: lights are read off the window, a beat is not.
     """
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
     commit = None
     if view.commitment is None or against is not None:
-        ready = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
+        ready = moves.best_ready(view)
         commit = None if ready is None else Commitment(ready, MAX_BIN)
     sources = {row.facts.get("source") for row in view.private.claims}
     intent = "FIELD" if "told" in sources and "seen" not in sources else "PRIVATE"
@@ -51,11 +51,11 @@ def _plain(view: View) -> Decision:
 
 
 def _site(view: View, task: str) -> Decision:
-    """Pursuit and Foraging: walk to sites, tell of sites."""
+    """Pursuit and Foraging: walk to sites and deposit where they are."""
     wanted = _wanted(view, task)
     rows = [row.facts for row in view.private.claims]
     seen = any(facts.get("source") == "seen" and facts.get("kind") == wanted for facts in rows)
-    # Word of the nest tells where the food is not: food and nest lie at two ends of one way.
+    # A trace of the nest says where the food is not: food and nest lie at two ends of one way.
     told = any(facts.get("source") == "told" for facts in rows)
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
@@ -66,7 +66,7 @@ def _site(view: View, task: str) -> Decision:
 
 
 def _wanted(view: View, task: str) -> str:
-    """Name the kind of site this node needs now."""
+    """Return the kind of site this node needs now."""
     if task == "pursuit":
         return "prey"
     return "nest" if view.private.observation.get("carrying") else "food"
@@ -85,16 +85,16 @@ def _challenge(against: Evidence) -> Trace:
 
 
 def _news(view: View) -> Trace | None:
-    """Own evidence, then a trace worth passing on, then a warning against a wrong claim."""
+    """Return own evidence, else a trace worth relaying, else a warning against a wrong claim."""
     if not view.private.channels:
         return None
     evidence = _needed(view)
     if evidence is not None:
         return moves.fresh(evidence, BROADCAST)
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
-    traces = [t for t in moves.relayable(view) if t.claim not in refuted and t.support > 0]
+    wrong = refuted(view)
+    traces = [t for t in moves.relayable(view) if t.claim not in wrong and t.support > 0]
     if view.contract.task.endswith("/pursuit"):
-        # A prey moves on: word of it is passed on while it is young.
+        # A prey moves on, so a trace of it is relayed while it is young.
         traces = [t for t in traces if t.ttl > MAX_TTL - YOUNG]
     trace = moves.best_trace(view, traces)
     if trace is not None:
@@ -105,7 +105,7 @@ def _news(view: View) -> Trace | None:
 
 
 def _needed(view: View) -> Evidence | None:
-    """Return the own evidence that is news and that most contacts can use now."""
+    """Return the own evidence that is new and that most contacts can use now."""
     kinds = {row.claim: row.facts.get("kind") for row in view.private.claims}
     carriers = sum(port.facts.get("carries") == 1 for port in view.private.channels)
     use = {"nest": carriers, "food": len(view.private.channels) - carriers}
@@ -125,8 +125,8 @@ def _needed(view: View) -> Evidence | None:
 def _commitment(view: View, task: str) -> Commitment | None:
     """Commit to the best ready claim about a target that may move or be used up."""
     kinds = {row.claim: row.facts.get("kind") for row in view.private.claims}
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
+    wrong = refuted(view)
     target = "prey" if task == "pursuit" else "food"
-    ready = [z for z in view.private.ready if z not in refuted and kinds.get(z) == target]
+    ready = [z for z in view.private.ready if z not in wrong and kinds.get(z) == target]
     claim = moves.best_claim(view, ready)
     return None if claim is None else Commitment(claim, MAX_BIN)

@@ -175,7 +175,7 @@ def test_a_kept_row_that_is_no_reply_is_not_believed(
 def test_a_locked_memory_is_waited_for_once(
     unruly: Any, beacon_views: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waggle.laws.replies.LOCK_SECONDS", 1.0)
+    monkeypatch.setattr("waggle.laws.endpoint.LOCK_SECONDS", 1.0)
     server, path = unruly("good"), tmp_path / "r.sqlite3"
     law = ChatLaw(server.url, "m", cache=str(path), **PATIENT)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:

@@ -1,8 +1,8 @@
 """Any OpenAI-compatible endpoint as a law: vLLM, llama.cpp server, Ollama, OpenAI, `waggle serve`.
 
-All nodes of a round are asked at once, within a bound on concurrency. A dead or babbling endpoint
-costs its node the social decision only: it degrades to the private proposal and is counted, and
-the episode goes on. Invariant: the answers do not depend on the order of a batch.
+All nodes of a round ask at once, up to a bound on concurrency. A dead or misbehaving endpoint
+costs a node its social decision only: the node keeps its private proposal, the failure is counted,
+and the episode goes on. Invariant: the answers do not depend on the order of a batch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from waggle.core.decode import MAX_TEXT
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request, Usage
 from waggle.core.schema import private_decision
-from waggle.laws.endpoint import Endpoint
-from waggle.laws.replies import Replies, Reply, key
+from waggle.laws.endpoint import Endpoint, ReplyCache
 
 MAX_CONCURRENCY = 256
 MAX_TOKENS = 1_000_000
@@ -33,16 +32,15 @@ class ChatLaw:
         base_url: where the endpoint is, e.g. http://localhost:11434/v1.
         model: the model name it knows.
         api_key_env: environment variable that holds the key, if the endpoint wants one.
-        concurrency: questions under way at once.
+        concurrency: questions in flight at once.
         timeout: seconds one attempt may take.
         retries: further attempts after time-outs, 408, 409, 429 and 5xx; Retry-After is honoured.
         temperature: sampling temperature.
         max_tokens: longest answer.
-        response_format: `json` asks the server for a JSON object (given up if it refuses), or
-            `off`.
-        cache: SQLite file that keeps replies, so that a question is asked once; empty for none.
+        response_format: `json` asks the server for a JSON object, unless it refuses; or `off`.
+        cache: SQLite file of replies, so that a question is asked once; empty for none.
         patience: failures in a row after which the endpoint is left alone for a while.
-        seed: send the node's own random draw as `seed`, for servers that sample by it.
+        seed: send the node's own random draw as `seed`, for servers that use it.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class ChatLaw:
         self._format = response_format
         self._base_url = base_url
         self._concurrency = concurrency
-        self._replies = Replies(cache) if cache else None
+        self._cache = ReplyCache(cache) if cache else None
         self._endpoint = Endpoint(base_url, _key(api_key_env), timeout, retries, patience)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
@@ -91,17 +89,17 @@ class ChatLaw:
 
     def _decide(self, request: Request) -> Decode:
         question = self._ask(request)
-        # The server's own address and every setting are part of the name of a question.
-        name = key({**question, "base_url": self._base_url}) if self._replies else ""
-        kept = self._replies.find(name) if self._replies else None
-        if kept is not None:
-            return Decode(kept.text, Usage(0, kept.input_tokens, kept.output_tokens))
+        # The address of the server and every setting are part of the key.
+        key = ReplyCache.key({**question, "base_url": self._base_url}) if self._cache else ""
+        cached = self._cache.find(key) if self._cache else None
+        if cached is not None:
+            return Decode(cached.text, Usage(0, cached.input_tokens, cached.output_tokens))
         reply = self._endpoint.ask(question)
         if reply is None or len(reply.text) > MAX_TEXT:
             return Decode(private_decision(request.view), Usage(calls=1, failures=1))
-        if self._replies:
-            self._replies.keep(name, reply)
-        return _decoded(reply)
+        if self._cache:
+            self._cache.keep(key, reply)
+        return Decode(reply.text, Usage(1, reply.input_tokens, reply.output_tokens))
 
     def _ask(self, request: Request) -> dict[str, Any]:
         question: dict[str, Any] = dict(self._question)
@@ -114,7 +112,7 @@ class ChatLaw:
 
 
 def _require_address(base_url: str) -> None:
-    """Refuse what no server can be reached by; every node would fail on it in silence."""
+    """Refuse an address that no server can have: every node would fail on it in silence."""
     if not base_url.startswith(("http://", "https://")):
         raise ConfigError(f"base_url {base_url!r} is no address; begin it with http://")
     try:
@@ -127,12 +125,8 @@ def _require_address(base_url: str) -> None:
 
 
 def _key(variable: str) -> str:
-    """Return the key of an environment variable, which goes into a header."""
+    """Return the key in an environment variable; it must fit into a header."""
     found = os.environ.get(variable, "").strip() or "none"
     if not (found.isascii() and found.isprintable()):
         raise ConfigError(f"the key in {variable} holds characters that no key has; set it again")
     return found
-
-
-def _decoded(reply: Reply) -> Decode:
-    return Decode(reply.text, Usage(1, reply.input_tokens, reply.output_tokens))

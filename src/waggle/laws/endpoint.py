@@ -1,32 +1,61 @@
-"""One bounded question to an OpenAI-compatible endpoint.
+"""The client of an OpenAI-compatible endpoint: bounded questions, and a cache of replies.
 
-The SDK retries what is worth retrying and honours Retry-After; on top of it an answer has a size
-limit and a time limit of its own, and the whole call a deadline, so that neither a megabyte of text
-nor a trickle of bytes, in the body or before it, can hold a swarm. Invariant: `ask` returns a reply
-or None, and never raises for what a server did.
+The SDK retries what is worth retrying and honours Retry-After. On top of it an answer has a size
+limit and a time limit, and the whole call a deadline, so that neither a megabyte of text nor a
+trickle of bytes can stop a swarm. Replies can be cached in one SQLite file, safe for several
+threads and processes; a damaged or locked file costs the cache, never the episode.
+Invariant: `ask` returns a reply or None, and never raises for what a server did.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import sqlite3
 import threading
 import time
 import weakref
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from waggle.core.errors import ConfigError
 from waggle.extras import install
-from waggle.laws.replies import Reply
 
 MAX_BODY = 256 * 1024
-"""Bytes of a response that are read; a longer one is a babbling endpoint."""
+"""Bytes of a response that are read; a longer one counts as a failure."""
 LONGEST_WAIT = 120.0
-"""Seconds of Retry-After that the SDK is ready to wait; who asks for more is not asked again."""
+"""Seconds of Retry-After that the SDK honours; a server that asks for more has failed."""
+LOCK_SECONDS = 10.0
+"""How long another process may hold the cache file before this one does without it."""
+MAX_COUNT = 10**9
+"""Tokens that one call may claim to have cost."""
 _LOG = logging.getLogger(__name__)
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS replies"
+    "(key TEXT PRIMARY KEY, text TEXT NOT NULL, sent INTEGER NOT NULL, received INTEGER NOT NULL)"
+)
+
+
+class Reply(NamedTuple):
+    """The answer of an endpoint, and its token counts."""
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether every field has its type and range: other programs wrote it."""
+        counts = (self.input_tokens, self.output_tokens)
+        return isinstance(self.text, str) and all(
+            type(count) is int and 0 <= count <= MAX_COUNT for count in counts
+        )
 
 
 class Endpoint:
@@ -46,7 +75,7 @@ class Endpoint:
             self._client: Any = openai.OpenAI(
                 base_url=base_url, api_key=api_key, timeout=timeout, max_retries=retries
             )
-        except Exception as error:  # addresses are judged by a library underneath
+        except Exception as error:  # the HTTP library below has its own rules for addresses
             raise ConfigError(f"base_url {base_url!r} is no address ({error}); mend it") from error
         weakref.finalize(self, self._client.close)
         self._timeout = timeout
@@ -55,17 +84,17 @@ class Endpoint:
         self._pause = timeout * (retries + 1)
         self._patience = patience
         self._host = urlsplit(base_url).hostname
-        self._told = False
-        self._adrift = 0
+        self._warned = False
+        self._overdue = 0
         self._failures = 0
         self._resume = 0.0
         self._lock = threading.Lock()
         self.formats = True
-        """Whether the server takes `response_format`; unlearned at its first refusal."""
+        """Whether the server takes `response_format`; False after its first refusal."""
 
     def ask(self, question: dict[str, Any]) -> Reply | None:
-        """Put a question; None when the endpoint is dead, refuses, or babbles."""
-        if not self._open():
+        """Ask a question; None where the endpoint is dead, refuses, or answers out of bounds."""
+        if not self._worth_asking():
             return None
         try:
             reply = self._in_time(question)
@@ -75,10 +104,10 @@ class Endpoint:
                 return None
             plain = {name: value for name, value in question.items() if name != "response_format"}
             again = self.ask(plain)
-            if again is not None:  # else it was not the format that was refused
+            if again is not None:  # else the refusal was about something else
                 self.formats = False
             return again
-        except Exception as error:  # transports differ between SDK releases; what they say is data
+        except Exception as error:  # transports differ between SDK releases
             self._failed(type(error).__name__)
             return None
         with self._lock:
@@ -86,10 +115,10 @@ class Endpoint:
         return reply
 
     def _in_time(self, question: dict[str, Any]) -> Reply:
-        """Ask in a thread of its own, which is left alone once it is overdue.
+        """Ask in a thread of its own, which is abandoned once it is overdue.
 
         The time-outs of a transport hold for one read each: a server that sends its head byte by
-        byte never meets them, and nothing but the thread that reads can end the reading.
+        byte never meets them, and only the thread that reads can end the reading.
         """
         answer: Future[Reply] = Future()
 
@@ -103,13 +132,13 @@ class Endpoint:
         try:
             return answer.result(self._deadline)
         except TimeoutError:
-            self._drift(1)
-            answer.add_done_callback(lambda _: self._drift(-1))
+            self._count_overdue(1)
+            answer.add_done_callback(lambda _: self._count_overdue(-1))
             raise
 
-    def _drift(self, change: int) -> None:
+    def _count_overdue(self, change: int) -> None:
         with self._lock:
-            self._adrift += change
+            self._overdue += change
 
     def _once(self, question: dict[str, Any]) -> Reply:
         body = b""
@@ -121,29 +150,29 @@ class Endpoint:
                     raise ValueError("the answer is longer than a decision can be")
                 if time.monotonic() > stop:
                     raise TimeoutError
-        return _reply(json.loads(body))
+        return _completion(json.loads(body))
 
-    def _open(self) -> bool:
-        """Whether the endpoint is worth asking: a dead one is left alone for a while."""
+    def _worth_asking(self) -> bool:
+        """Whether the circuit is closed: a dead endpoint is left alone for a while."""
         with self._lock:
-            if self._adrift >= self._patience:
+            if self._overdue >= self._patience:
                 return False
             return self._failures < self._patience or time.monotonic() >= self._resume
 
     def _failed(self, reason: str) -> None:
-        """Count a failure; the first one is told, since a wrong key or address fails for ever."""
+        """Count a failure and log the first: a wrong key or address fails every time."""
         with self._lock:
-            first, self._told = not self._told, True
+            first, self._warned = not self._warned, True
             self._failures += 1
             self._resume = time.monotonic() + self._pause
         if first:
             _LOG.warning(
-                "the endpoint at %s failed (%s); who asks it in vain keeps the private proposal",
+                "the endpoint at %s failed (%s); nodes without an answer keep the private proposal",
                 self._host, reason,
             )  # fmt: skip
 
 
-def _reply(data: Any) -> Reply:
+def _completion(data: Any) -> Reply:
     """Read a chat completion; anything else is a ValueError."""
     try:
         text = data["choices"][0]["message"]["content"]
@@ -155,3 +184,52 @@ def _reply(data: Any) -> Reply:
     if not reply.sound:
         raise ValueError("no chat completion")
     return reply
+
+
+class ReplyCache:
+    """Replies by question, in one SQLite file."""
+
+    def __init__(self, path: str) -> None:
+        self._lock = threading.Lock()
+        self._lost = False
+        """After the first error the file is left alone: every wait for its lock is as long."""
+        try:
+            place = Path(path).expanduser()
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(place, timeout=LOCK_SECONDS, check_same_thread=False)
+            with self._database:
+                self._database.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(
+                f"cannot keep replies in {path!r} ({error}); give --law.cache another file"
+            ) from error
+
+    @staticmethod
+    def key(question: Mapping[str, Any]) -> str:
+        """Return the key of a question: a digest of everything that may change its answer."""
+        return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+    def find(self, key: str) -> Reply | None:
+        """Return a cached reply; a row that is no sound reply is ignored."""
+        with self._lock, self._careful():
+            query = "SELECT text, sent, received FROM replies WHERE key = ?"
+            row = None if self._lost else self._database.execute(query, (key,)).fetchone()
+            reply = Reply(*row) if row else None
+            return reply if reply is not None and reply.sound else None
+        return None
+
+    def keep(self, key: str, reply: Reply) -> None:
+        """Store a reply; a text with a lone surrogate cannot be stored and is skipped."""
+        with self._lock, self._careful(), suppress(UnicodeError):
+            if not self._lost:
+                with self._database:
+                    self._database.execute(
+                        "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (key, *reply)
+                    )
+
+    @contextmanager
+    def _careful(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error:
+            self._lost = True

@@ -1,1 +1,8 @@
-"""Decision sources: everything that may answer a View with a Decision (paper Section 3.2)."""
+"""Decision sources: everything that answers a View with a Decision (paper Section 3.2).
+
+Read `controls` first: the three smallest laws. `moves` holds what rule-based laws share;
+`heuristic` and `ports` are built from it, and so is the teacher in `expert/`. `local` runs a
+language model in this process (`dialogue` makes its prompts), `chat` asks an endpoint through the
+client in `endpoint`.
+`shipped`, `origin` and `digest` say which trained folder a law comes from and which weights it has.
+"""

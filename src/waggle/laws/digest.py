@@ -1,11 +1,11 @@
-"""Which weights a law decides with: a short digest of the files that make it say what it says.
+"""Which weights a law decides with: a short digest of the files that determine its answers.
 
-It covers the weights, configuration and tokenizer of a folder and, for an adapter, of what it is
-put on; a backbone of the catalog stands for itself, by its name and checksum, one of the hub by its
-name and the commit of the revision that is on this machine, and there alone. Cards and results do
-not enter, so that a folder may be described anew. A file is hashed once per process, as long as its
-time and size stay; a packed folder not at all, since `law.json` has the hashes. Invariant: one law
-has one digest on every machine, and what nobody can tell any more has none.
+The digest covers weights, configuration and tokenizer of a folder and, for an adapter, of its
+backbone. A backbone of the catalog counts by its name and checksum, one of the hub by its name and
+the commit of the revision on this machine. Cards and results are left out, so that a folder can be
+described anew. A file is hashed once per process while its time and size stay the same; a packed
+folder needs no hashing, since `law.json` has the hashes. Invariant: one law has one digest on every
+machine, and weights that cannot be identified have none.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from waggle.shipped import Manifest
 
 DIGITS = 12
 """Hex digits of a digest: enough to tell laws apart, short enough to read."""
-_BESIDE = ("adapter_config.json", "chat_template.jinja", "config.json", "tokenizer.json",
-           "tokenizer_config.json")  # fmt: skip
-"""What decides together with the weights."""
+_SETTINGS = ("adapter_config.json", "chat_template.jinja", "config.json", "tokenizer.json",
+             "tokenizer_config.json")  # fmt: skip
+"""Files that determine answers together with the weights."""
 
 
 class File(NamedTuple):
-    """A file at some time, without a look into it."""
+    """A file at some time, known without opening it."""
 
     path: str
     bytes: int
@@ -46,7 +46,7 @@ Seen: TypeAlias = tuple[str | tuple[File, ...], ...]
 
 
 def look(model: str, adapter: str | None = None, packed: bool = False) -> Seen:
-    """Return what a law would be loaded from now; nothing is opened.
+    """Return what a law would be loaded from now; no file is opened.
 
     Args:
         model: a name of the catalog, a Hugging Face id, or a folder.
@@ -58,12 +58,45 @@ def look(model: str, adapter: str | None = None, packed: bool = False) -> Seen:
     return tuple(_place(each, packed and each == own) for each in places)
 
 
+def digest(seen: Seen) -> str:
+    """Return the digest of some sources; empty where a file is gone or no longer the same."""
+    return _short([place if isinstance(place, str) else _folder(place) for place in seen])
+
+
+def digest_of(law: Law) -> str:
+    """Return the digest that rows and diagnoses keep of a law; empty for rules."""
+    try:
+        said = getattr(law, "digest", "")
+    except Exception:  # a plug-in that cannot identify its weights may play all the same
+        return ""
+    if not isinstance(said, str) or not said:
+        return ""
+    if re.fullmatch("[0-9a-f]{1,64}", said):
+        return said
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+
+
+def of_manifest(found: Manifest) -> str:
+    """Return the digest of the law that a `law.json` describes; no other file is read."""
+    own = _listed({name: found.files[name].sha256 for name in _relevant(found.files)})
+    if found.kind == "full":
+        return _short([own])
+    base = _place(found.backbone, False)
+    return _short([base if isinstance(base, str) else _folder(base), own])
+
+
+def _short(parts: list[str]) -> str:
+    if not parts or not all(parts):
+        return ""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGITS]
+
+
 def _place(name: str, packed: bool) -> str | tuple[File, ...]:
     folder = Path(name).expanduser().absolute()
     if packed:
         return _files([folder / shipped.LAW])
     if any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-        return _files(folder / name for name in _deciding(_names(folder)))
+        return _files(folder / name for name in _relevant(_names(folder)))
     try:
         entry = source(name)
     except ConfigError:
@@ -81,12 +114,12 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _deciding(names: Iterable[str]) -> list[str]:
-    """Return those of a folder's files that decide what its law says; none without weights."""
+def _relevant(names: Iterable[str]) -> list[str]:
+    """Return the files of a folder that determine its law's answers; none without weights."""
     there = sorted(names)
     weights = [name for name in there if name.endswith(".safetensors")]
     weights = weights or [name for name in there if name.endswith(".bin")]
-    return sorted([*weights, *(name for name in there if name in _BESIDE)]) if weights else []
+    return sorted([*weights, *(name for name in there if name in _SETTINGS)]) if weights else []
 
 
 def _files(paths: Iterable[Path]) -> tuple[File, ...]:
@@ -101,68 +134,33 @@ def _file(path: Path) -> File:
     return File(str(path), at.st_size, at.st_mtime_ns, at.st_ino)
 
 
-def digest(seen: Seen) -> str:
-    """Return the digest of what was seen; empty where a file is gone or no longer the same."""
-    parts = [_part(place) for place in seen]
-    return _short(json.dumps(parts)) if parts and all(parts) else ""
-
-
-def digest_of(law: Law) -> str:
-    """Return what names a law's weights, as rows and diagnoses keep it; empty for rules."""
-    try:
-        said = getattr(law, "digest", "")
-    except Exception:  # a plug-in that cannot tell its weights may play all the same
-        return ""
-    if not isinstance(said, str) or not said:
-        return ""
-    if re.fullmatch("[0-9a-f]{1,64}", said):
-        return said
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:DIGITS]
-
-
-def of_manifest(found: Manifest) -> str:
-    """Return the digest of the law that a `law.json` describes, from what it says alone."""
-    own = _written({n: found.files[n].sha256 for n in _deciding(found.files)})
-    if found.kind == "full":
-        return _short(json.dumps([own])) if own else ""
-    base = _part(_place(found.backbone, False))
-    return _short(json.dumps([base, own])) if base and own else ""
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
-def _part(place: str | tuple[File, ...]) -> str:
-    return place if isinstance(place, str) else _folder(place)
-
-
 def _folder(files: tuple[File, ...]) -> str:
+    """Return the names and hashes of a folder's files as one text; empty where one is unknown."""
     if [Path(file.path).name for file in files] == [shipped.LAW]:
-        return _stamped(files[0])
-    return _written({Path(file.path).name: _hashed(file) for file in files})
+        return _recorded(files[0])
+    return _listed({Path(file.path).name: _hashed(file) for file in files})
 
 
-def _written(hashes: Mapping[str, str]) -> str:
+def _listed(hashes: Mapping[str, str]) -> str:
     return json.dumps(hashes) if hashes and all(hashes.values()) else ""
 
 
 @lru_cache(maxsize=1024)
-def _stamped(file: File) -> str:
-    """Return what `law.json` says of the files of its folder."""
+def _recorded(file: File) -> str:
+    """Return what `law.json` says about the files of its folder."""
     try:
         files = shipped.manifest(Path(file.path).parent).files
     except ConfigError:
         return ""
-    return _written({n: files[n].sha256 for n in _deciding(files)}) if _same(file) else ""
+    return _listed({n: files[n].sha256 for n in _relevant(files)}) if _unchanged(file) else ""
 
 
 @lru_cache(maxsize=4096)
 def _hashed(file: File) -> str:
     stamp = shipped.stamp_of(Path(file.path))
-    return stamp.sha256 if stamp is not None and _same(file) else ""
+    return stamp.sha256 if stamp is not None and _unchanged(file) else ""
 
 
-def _same(file: File) -> bool:
+def _unchanged(file: File) -> bool:
     """Whether a file that has just been read is still the one that was seen."""
     return _files([Path(file.path)]) == (file,)

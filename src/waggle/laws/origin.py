@@ -1,9 +1,8 @@
-"""Where a trained law comes from: the few words its folder says about itself.
+"""What the folder of a trained law says about it: canon order, teacher and backbone.
 
-A folder that training exported holds `waggle.json`, one that ships holds `law.json`; both name the
-canon order the law was trained in, its teacher and its backbone. An adapter of anybody else names
-its backbone in PEFT's own file. Any other folder or name says nothing, and a law over it is taken
-as the paper has it. Read with distrust: bounded and checked.
+A folder that training exported holds `waggle.json`, one that ships holds `law.json`. An adapter
+from elsewhere names its backbone in PEFT's own file. Any other folder or name says nothing, and the
+law then takes the paper's defaults. The files are not trusted: their size and types are checked.
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ from waggle.models.adapters import CONFIG
 from waggle.models.catalog import source
 
 FILES = ("law.json", "waggle.json")
-"""Where a folder describes its law, the shipped form first."""
+"""Files that describe the law of a folder, the shipped form first."""
 MAX_BYTES = 1 << 20
 UNNAMED = "none"
 """Backbone of a law that names none."""
 
-
-class _Card(msgspec.Struct, frozen=True):
-    teacher: str = "none"
+_Name = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -37,10 +34,11 @@ class Origin(msgspec.Struct, frozen=True):
     backbone: str = UNNAMED
 
 
-_Name = Annotated[str, msgspec.Meta(max_length=4096)]
+class _Card(msgspec.Struct, frozen=True):
+    teacher: str = "none"
 
 
-class _File(msgspec.Struct, frozen=True):
+class _Description(msgspec.Struct, frozen=True):
     order: Literal["shuffled", "canonical"] = "shuffled"
     teacher: str = ""
     backbone: _Name = UNNAMED
@@ -51,45 +49,40 @@ class _Adapter(msgspec.Struct, frozen=True):
     base_model_name_or_path: _Name | None = None
 
 
-_Said = TypeVar("_Said", _File, _Adapter)
+_File = TypeVar("_File", _Description, _Adapter)
 
 
 def origin(folder: str | None) -> Origin:
-    """Return what a folder says about its law; nothing is said by what is no such folder.
+    """Return what a folder says about its law; the defaults where there is no such folder.
 
     Raises:
-        ConfigError: when it says something that cannot be read.
+        ConfigError: when a description cannot be read.
     """
     if folder is None:
         return Origin()
-    places = (Path(folder).expanduser() / name for name in FILES)
-    place = next((p for p in places if p.is_file()), None)
-    said = _File() if place is None else _read(place, _File)
-    backbone = said.backbone if said.backbone != UNNAMED else _base(Path(folder).expanduser())
+    place = Path(folder).expanduser()
+    file = next((place / name for name in FILES if (place / name).is_file()), None)
+    said = _Description() if file is None else _read(file, _Description)
+    backbone = said.backbone
+    if backbone == UNNAMED and (place / CONFIG).is_file():
+        backbone = _read(place / CONFIG, _Adapter).base_model_name_or_path or UNNAMED
     return Origin(said.order, said.teacher or said.card.teacher, backbone)
 
 
-def _base(folder: Path) -> str:
-    """Return the backbone that PEFT wrote into the folder of an adapter."""
-    place = folder / CONFIG
-    said = _read(place, _Adapter) if place.is_file() else _Adapter()
-    return said.base_model_name_or_path or UNNAMED
-
-
-def _read(place: Path, kind: type[_Said]) -> _Said:
+def _read(file: Path, kind: type[_File]) -> _File:
     try:
-        if place.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{place} is too long to describe a law; export the law again")
-        return msgspec.json.decode(place.read_bytes(), type=kind)
+        if file.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{file} is too long to describe a law; export the law again")
+        return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{place} does not describe a law ({error}); export it again") from None
+        raise ConfigError(f"{file} does not describe a law ({error}); export it again") from None
 
 
 def backbone_of(adapter: str, default: str) -> str:
     """Return the backbone that an adapter names, or the default where it names none.
 
     Raises:
-        ConfigError: when what it names is neither a known model nor a folder with one.
+        ConfigError: when the name is neither a known model nor a folder with one.
     """
     name = origin(adapter).backbone
     if name == UNNAMED:

@@ -1,9 +1,9 @@
-"""The laws that ship with the package, by name: `nano` and `smollm2`; and laws of other folders.
+"""Laws of trained folders, and the two that ship with the package: `nano` and `smollm2`.
 
-Each is a local law over the weights in `waggle.shipped`, in the canon order it was trained in.
-Naming one costs nothing; its files are verified and loaded at the first decision. A folder that
-training exported or that was packed elsewhere makes a law the same way. Invariant: a law without
-its weights decides nothing and says in one line how to get them.
+Each is a local law over the weights of a folder, in the canon order it was trained in: a folder of
+`waggle.shipped`, one that training exported, or one that was packed elsewhere. Naming a law costs
+nothing; its files are verified and loaded at the first decision. Invariant: a law without its
+weights decides nothing and says in one line how to get them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from waggle.engine.engine import Engine
     from waggle.laws.dialogue import Dialogue
 
-
 ADAPTER = "adapter_config.json"
-"""What a folder that needs its backbone holds."""
+"""The file that marks a folder as an adapter, which needs its backbone."""
 
 
 class ShippedLaw(LocalLaw):
@@ -42,13 +41,13 @@ class ShippedLaw(LocalLaw):
 
 
 class Shipped:
-    """Makes one shipped law; its docstring says what ships."""
+    """The factory of one shipped law; its docstring describes the weights."""
 
     def __init__(self, name: str, about: str) -> None:
         self.name = name
-        self.__doc__ = f"{about} {self._told()}"
+        self.__doc__ = f"{about} {self._description()}"
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         try:
             found = shipped.manifest(shipped.folder(self.name))
         except ConfigError:
@@ -68,8 +67,8 @@ class Shipped:
         """Return the law.
 
         Args:
-            mode: `free` decodes greedily (reported numbers); `constrained` only spells records
-                that are admissible in this very view.
+            mode: `free` decodes greedily (reported numbers); `constrained` allows only records
+                that are admissible in the view.
             device: `auto`, `cpu` or `cuda`.
             dtype: `auto`, `float32` or `bfloat16`.
             max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
@@ -82,7 +81,7 @@ class Shipped:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is that of a folder that training exported or that was packed."""
+    """Whether a name is a folder that training exported or that was packed."""
     return any((Path(name).expanduser() / file).is_file() for file in FILES)
 
 

@@ -22,6 +22,7 @@ from waggle.core.relations import (
     is_relay,
     reopens,
     repeats,
+    rows,
 )
 from waggle.core.schema import (
     BROADCAST,
@@ -201,18 +202,16 @@ def _deposit_violations(view: View, deposit: Trace) -> list[str]:
 def _unfounded(view: View, deposit: Trace) -> str:
     """Name the relation that a deposit in range fails: the one nearest to being met."""
     claim = deposit.claim
-    evidence = [row for row in view.private.evidence if row.claim == claim]
-    traces = [trace for trace in view.traces if trace.claim == claim]
-    rows: list[Evidence | Trace] = [*evidence, *traces]
-    if not rows:
+    found = [row for row in rows(view) if row.claim == claim]
+    if not found:
         return "deposit.claim"
-    if all(row.direction != deposit.direction for row in rows):
+    if all(row.direction != deposit.direction for row in found):
         return "deposit.direction"
-    if deposit.conflict > max(row.conflict for row in rows):
+    if deposit.conflict > max(row.conflict for row in found):
         return "deposit.conflict"
-    if any(repeats(deposit, trace) for trace in traces):
+    if any(repeats(deposit, trace) for trace in view.traces):
         return "relay.ttl"
-    return "fresh.exceeds" if evidence else "relay.amplify"
+    return "fresh.exceeds" if isinstance(found[0], Evidence) else "relay.amplify"
 
 
 def _commit_violations(view: View, decision: Decision, commit: Commitment) -> list[str]:

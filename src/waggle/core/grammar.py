@@ -26,6 +26,7 @@ from waggle.core.options import (
     silent_actions,
     social,
 )
+from waggle.core.relations import rows
 from waggle.core.schema import (
     INTENTS,
     MAX_BIN,
@@ -34,7 +35,6 @@ from waggle.core.schema import (
     WAIT,
     Commitment,
     Decision,
-    Evidence,
     Trace,
     View,
 )
@@ -63,7 +63,7 @@ def longest(view: View) -> int:
 
     It is the size of a record made of the longest parts; the grammar itself is not built.
     """
-    known: list[Evidence | Trace] = [*view.private.evidence, *view.traces]
+    known = rows(view)
     claim = max([*view.private.ready, *[row.claim for row in known]], key=_size, default="")
     direction = max([row.direction or "" for row in known], key=len, default="") or None
     targets = channels(view)

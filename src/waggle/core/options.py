@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from waggle.core.relations import committable, reopens, strongest
+from waggle.core.relations import committable, reopens, rows, strongest
 from waggle.core.schema import (
     BROADCAST,
     MAX_RESPONSE,
@@ -152,7 +152,7 @@ def writes(view: View) -> list[Write]:
     if view.contract.deposits == 0:
         return []
     bounds: dict[tuple[str, str | None], list[_Bound]] = {}
-    for row in (*view.private.evidence, *view.traces):
+    for row in rows(view):
         most = strongest(row, BROADCAST)
         if most.ttl > 0:
             bound = most.novelty, most.support, most.conflict, most.ttl

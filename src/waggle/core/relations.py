@@ -18,6 +18,11 @@ def is_incident(view: View, channel: str) -> bool:
     return any(port.channel == channel for port in view.private.channels)
 
 
+def rows(view: View) -> tuple[Evidence | Trace, ...]:
+    """Return everything that can back a write: private evidence, then incident traces."""
+    return (*view.private.evidence, *view.traces)
+
+
 def relay_ttl(trace: Trace) -> int:
     """Return the longest lifetime of a relay: one step less; 0 means it cannot be relayed."""
     return trace.ttl - 1
@@ -93,6 +98,6 @@ def committable(view: View) -> dict[str, int]:
     private = view.private
     found = dict.fromkeys(private.ready, MAX_BIN)
     if private.coverage is not None:
-        for row in (*private.evidence, *view.traces):
+        for row in rows(view):
             found.setdefault(row.claim, private.coverage)
     return found

@@ -40,7 +40,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "results" / "README.md",
     ROOT / "recipes" / "tables" / "README.md",
-    *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "results"),
+    *(p for p in sorted((ROOT / "docs").rglob("*.md")) if ROOT / "docs/results" not in p.parents),
 ]
 CHEAP = (
     "list", "doctor", "run beacon", "replay runs/beacon", "check substrate beacon",

@@ -1,143 +1,389 @@
-"""How fast the engine is, next to transformers' `generate`, on one workload in one run.
+"""How many decisions per second does the engine make, next to transformers' `generate`?
 
-Same prompts in tokens, same dtype, same machine. `generate` is measured in every configuration it
-offers for the device and the fastest counts. Prompts are never repeated: warming up uses others,
-and every batch is new, since the engine learns drafts from the answers it has given. The engine
-gets all batches as one queue (continuous batching), `generate` one after the other. Grammars and
-expected answers are made while it is timed. Also reported: tokens per second (as defined in
-`benchmarks.rates`), model steps per decision, where the time goes, and how far each mode
-is from the arithmetic and the bandwidth this machine was measured to have in the same run. Other
-libraries may be measured behind it (`benchmarks.rivals_rows`). On a machine that others use
-too all of it can be measured in several rounds, of which each row's fastest counts.
+    waggle bench engine --model smollm2 --batch 64 --fastest
+
+Everything decodes the same prompts with the same weights and dtype in one run. `generate` is
+measured in the configurations it offers for the device, other libraries (`benchmarks.rivals`) where
+they are asked for, and the engine in three modes: free without drafts, free and constrained. The
+engine gets all batches as one queue, the others one after the other. Grammars are made while the
+engine is timed. On a machine that others use, too, several rounds are measured and the fastest of
+each row counts.
+
+Prefill is prompt tokens, shared and own, per second of reading them: who keeps the shared prefix
+reads faster. Decode is answer tokens per second of all other time, host included. Of the engine one
+more batch is taken apart with every pass waited for; of the others a batch with one new token is
+prefill, and what longer answers take is decode.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks import generate as bench_generate
-from benchmarks import rivals_rows as bench_rivals
-from benchmarks.best import best_of
-from benchmarks.modes import Mode, modes
-from benchmarks.report import BenchReport, lines
-from benchmarks.rivals_rows import Say
-from benchmarks.round import Field, limits_of, play
-from benchmarks.setup import Setup, place, prepare
+from benchmarks.workload import Ask, Setup, Sizes, prepare
 from waggle.core.errors import ConfigError
+from waggle.engine.ends import end_tokens
 from waggle.engine.engine import Engine
+from waggle.engine.request import Completion, Prompt
 
-Turns = Callable[[], AbstractContextManager[Any]]
-"""Opens a time in which nobody else measures on this machine."""
+Answers = list[tuple[int, ...]]
+Decode = Callable[[Sequence[Ask], int], Answers]
+"""Decodes one batch of prompts to at most so many tokens each."""
+Say = Callable[[str], None]
+
+
+class Contender(NamedTuple):
+    """A library in one configuration."""
+
+    name: str
+    configuration: str
+    open: Callable[[], AbstractContextManager[Decode]]
+    """Makes it ready to decode, and gives its memory back."""
+
+    @property
+    def title(self) -> str:
+        """What its row is called."""
+        return f"{self.name}, {self.configuration}"
+
+
+@dataclass(slots=True)
+class Row:
+    """What was measured of one contender, or of the engine in one mode."""
+
+    title: str
+    seconds: float
+    decisions_per_s: float
+    tokens: float
+    """Mean length of an answer."""
+    prefill: float
+    """Prompt tokens per second."""
+    decode: float
+    """Answer tokens per second."""
+    speedup: float = 0.0
+    """Against the fastest `generate`."""
+    steps: float = 0.0
+    """Model passes per decision of the engine."""
+    note: str = ""
+    rival: str = ""
+    """The name of another library; empty for `generate` and the engine."""
+    answers: Answers = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Report:
+    """What was measured, and on what."""
+
+    about: dict[str, Any]
+    """Model, device, dtype, threads, sizes, rounds and how the engine computes."""
+    rows: list[Row]
+    missing: dict[str, str]
+    """Libraries that were asked for and could not be measured, and why."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, without the answers."""
+        rows = [{k: v for k, v in asdict(row).items() if k != "answers"} for row in self.rows]
+        return {**self.about, "rows": rows, "missing": self.missing}
+
+    def lines(self) -> list[str]:
+        """Return the report as text."""
+        out = [", ".join(f"{name} {value}" for name, value in self.about.items())]
+        out.append(f"{'':40s} decisions/s  generate  tokens  prefill/s  decode/s  steps")
+        out += [
+            f"{row.title:40s} {row.decisions_per_s:11.2f} {row.speedup:8.2f}x {row.tokens:7.1f} "
+            f"{row.prefill:10.0f} {row.decode:9.0f} {row.steps:6.1f}  {row.note}".rstrip()
+            for row in self.rows
+        ]
+        rivals = dict.fromkeys(row.rival for row in self.rows if row.rival)
+        out += [self._standing(name) for name in rivals]
+        return out + [f"{name}: {why}" for name, why in self.missing.items()]
+
+    def _standing(self, name: str) -> str:
+        """Return the engine's ratios to a library in its fastest configuration."""
+        rows = {row.title: row for row in self.rows}
+        best = min((row for row in self.rows if row.rival == name), key=lambda row: row.seconds)
+        parts = [
+            f"{mode} {rows[mode].decisions_per_s / best.decisions_per_s:.2f}x decisions/s, "
+            f"{_over(rows[mode].prefill, best.prefill):.2f}x prefill, "
+            f"{_over(rows[mode].decode, best.decode):.2f}x decode"
+            for mode in ("free", "constrained")
+            if mode in rows
+        ]
+        return f"against {name} at its fastest: {'; '.join(parts)}"
 
 
 def bench(
-    model: str = "smollm2-135m-instruct",
-    device: str = "auto",
-    dtype: str = "auto",
-    batch: int = 16,
-    prefix_tokens: int = 400,
-    tail_tokens: int = 300,
-    new_tokens: int = 80,
-    repeats: int = 3,
-    say: Say = lambda _: None,
-    fastest: bool = False,
-    turns: Turns = nullcontext,
-    rivals: str = "",
-    rounds: int = 1,
-) -> BenchReport:
-    """Measure `generate`, free and constrained decoding of some batches of decisions, and rivals.
+    model: str = "smollm2-135m-instruct", sizes: Sizes | None = None, device: str = "auto",
+    dtype: str = "auto", *, views: bool = False, fastest: bool = False, rivals: str = "",
+    rounds: int = 1, say: Say = lambda _: None,
+) -> Report:  # fmt: skip
+    """Measure `generate`, the engine, and other libraries by name (comma-separated, or `all`).
 
     Raises:
-        ConfigError: for sizes that make no sense, and for rivals that are unknown.
+        ConfigError: for sizes below 1, unknown libraries, and models these cannot decode.
     """
-    if min(batch, prefix_tokens, tail_tokens, new_tokens, repeats, rounds) < 1:
-        raise ConfigError("batch, token counts, repeats and rounds must be at least 1")
-    names = bench_rivals.chosen(rivals, place(device, dtype)[0])
-    sizes = (batch, repeats)
-    setup = prepare(model, device, dtype, sizes, prefix_tokens, tail_tokens, new_tokens)
-    return compare(setup, model, place(device, dtype)[1], say, fastest, turns, names, rounds)
+    from benchmarks import rivals as libraries
 
-
-def compare(
-    setup: Setup,
-    name: str,
-    dtype: str,
-    say: Say,
-    fastest: bool,
-    turns: Turns,
-    rivals: Sequence[str] = (),
-    rounds: int = 1,
-) -> BenchReport:
-    """Make everything ready, then measure one after the other, rivals last, and so once a round."""
-    bench_rivals.require(setup, rivals)
-    say("warming up transformers generate")
-    variants = bench_generate.ready(setup, fastest, say)
-    engine = Engine(setup.model, setup.tokenizer, max_rows=setup.batch)
-    chosen = [mode for mode in modes(setup) if _warmed(engine, setup, mode, say)]
-    engine.backend.prime(32 * setup.batch, setup.longest)
-    gc.collect()
-    gc.freeze()  # as laws do once they are loaded
-    with turns(), TemporaryDirectory(prefix="waggle-rivals-") as folder:
-        limits = limits_of(setup)
-        field = Field(variants, engine, chosen, rivals, fastest, Path(folder), limits)
-        found = [play(setup, name, dtype, field, say) for _ in range(rounds)]
-    report = best_of(found)
-    report.standings = bench_rivals.standings(report, rivals)
+    if rounds < 1:
+        raise ConfigError("rounds must be at least 1")
+    names = libraries.chosen(rivals)
+    setup = prepare(model, sizes or Sizes(), device, dtype, views=views)
+    if names:
+        libraries.require(setup)
+    with TemporaryDirectory(prefix="waggle-rivals-") as folder:
+        others, missing = libraries.contenders(names, setup, Path(folder), fastest)
+        report = compare(setup, others, rounds=rounds, fastest=fastest, say=say)
+    report.missing = missing
     return report
 
 
-def _warmed(engine: Engine, setup: Setup, mode: Mode, say: Say) -> bool:
-    """Decode other prompts in some way; whether that works here."""
-    say(f"warming up {mode.name}")
-    engine.speculate = mode.speculate
+def compare(
+    setup: Setup, others: Sequence[Contender] = (), *, rounds: int = 1, fastest: bool = False,
+    say: Say = lambda _: None,
+) -> Report:  # fmt: skip
+    """Measure `generate`, the engine and the other libraries once a round."""
+    baselines = generate_variants(setup)[-1 if fastest else 0 :]
+    engine = Engine(setup.model, setup.tokenizer, max_rows=setup.sizes.batch)
+    MODES[-1].decode(engine, setup, setup.warm)
+    engine.backend.prime(32 * setup.sizes.batch, max(len(ask.tail) for ask in setup.warm))
+    gc.collect()
+    gc.freeze()  # as laws do once they are loaded
+    ways: dict[str, Callable[[], Row]] = {
+        **{each.title: partial(measure, setup, each) for each in baselines},
+        **{mode.name: partial(measure_engine, setup, engine, mode) for mode in MODES},
+        **{each.title: partial(measure, setup, each) for each in others},
+    }
+    found: dict[str, Row] = {}
+    for _ in range(rounds):
+        for title, work in ways.items():
+            try:
+                row = work()
+            except Exception as error:  # what fails costs its own row
+                say(f"{title}: failed ({type(error).__name__}: {str(error)[:300]})")
+                continue
+            say(f"{title}: {row.decisions_per_s:.2f} decisions/s")
+            found[title] = _better(found.get(title, row), row)
+    known = [found[each.title] for each in baselines if each.title in found]
+    if not known:
+        raise ConfigError("`generate` cannot decode this here; lower --batch, or use another model")
+    reference = min(known, key=lambda row: row.seconds)
+    rows = [_against(found[title], reference) for title in ways if title in found]
+    return Report(
+        {**_about(setup), "rounds": rounds, "engine": engine.backend.describe()}, rows, {}
+    )
+
+
+def _better(before: Row, row: Row) -> Row:
+    """Return the faster of two rounds with the best rates of both, which are measured apart."""
+    prefill, decode = max(before.prefill, row.prefill), max(before.decode, row.decode)
+    return replace(min(before, row, key=lambda r: r.seconds), prefill=prefill, decode=decode)
+
+
+def _against(row: Row, reference: Row) -> Row:
+    """Add how a row stands to the fastest `generate`: how much faster, how many equal answers."""
+    if not row.title.startswith(("generate", "constrained")):
+        equal = sum(a == b for a, b in zip(row.answers, reference.answers, strict=True))
+        row.note += f"{'; ' * bool(row.note)}equals generate in {equal} of {len(row.answers)}"
+    return replace(row, speedup=reference.seconds / row.seconds)
+
+
+def _about(setup: Setup) -> dict[str, Any]:
+    torch: Any = import_module("torch")
+    cuda = setup.device.startswith("cuda")
+    return {
+        "model": setup.name,
+        "device": torch.cuda.get_device_name() if cuda else setup.device,
+        "dtype": str(setup.model.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "batch": setup.sizes.batch,
+        "repeats": setup.sizes.repeats,
+        "prompt tokens": round(_prompt_tokens(setup.work) / len(setup.work)),
+        "new tokens": f"{'' if setup.forced else 'at most '}{setup.sizes.new_tokens}",
+    }
+
+
+# Contenders: `generate`, and other libraries in the same way.
+
+
+def measure(setup: Setup, contender: Contender) -> Row:
+    """Measure a batch with one new token, then all batches with all of them."""
+    size, count = setup.sizes.batch, setup.sizes.new_tokens
+    batches = [setup.work[i : i + size] for i in range(0, len(setup.work), size)]
+    with contender.open() as decode:
+        _warm_up(setup, decode)
+        reading, _ = _timed(setup, partial(decode, setup.fresh, 1))
+        seconds, answers = _timed(setup, lambda: [a for b in batches for a in decode(b, count)])
+    prompt, fresh = _prompt_tokens(setup.work), _prompt_tokens(setup.fresh)
+    answered = sum(map(len, answers))
+    return Row(
+        contender.title, seconds, len(answers) / seconds, answered / len(answers),
+        fresh / reading, _over(answered, seconds - reading * prompt / fresh), answers=answers,
+        rival="" if contender.name == "generate" else contender.name,
+    )  # fmt: skip
+
+
+def _warm_up(setup: Setup, decode: Decode) -> None:
+    """Decode other prompts: on a CPU one for each shared prefix, else as many as are timed."""
+    if setup.device == "cpu":
+        heads = {ask.prefix: ask for ask in setup.warm}
+        decode(list(heads.values()), min(4, setup.sizes.new_tokens))
+        return
+    for count in (1, setup.sizes.new_tokens):  # compiled for just these lengths
+        decode(setup.warm[: setup.sizes.batch], count)
+
+
+def generate_variants(setup: Setup) -> list[Contender]:
+    """Return the configurations of `generate` for a device, the fastest last."""
+    options: dict[str, dict[str, Any]] = {"dynamic cache": {}}
+    if setup.device.startswith("cuda"):
+        options["static cache, compiled"] = {"cache_implementation": "static"}
+
+    @contextmanager
+    def opened(chosen: dict[str, Any]) -> Iterator[Decode]:
+        yield partial(generate, setup, chosen)
+
+    return [Contender("generate", how, partial(opened, o)) for how, o in options.items()]
+
+
+def generate(setup: Setup, options: dict[str, Any], asks: Sequence[Ask], count: int) -> Answers:
+    """Decode one batch greedily with transformers, padded on the left to one length for all."""
+    torch: Any = import_module("torch")
+    rows, longest = [[*ask.prefix, *ask.tail] for ask in asks], setup.longest
+    pad = setup.tokenizer.pad_token_id or 0
+    ids = torch.tensor([[pad] * (longest - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+    length = {"min_new_tokens": count} if setup.forced else {}
+    with torch.inference_mode():
+        found = setup.model.generate(
+            ids.to(setup.device), attention_mask=mask.to(setup.device), max_new_tokens=count,
+            do_sample=False, **length, **options,
+        )  # fmt: skip
+    return [cut(setup, row) for row in found[:, longest:].tolist()]
+
+
+def cut(setup: Setup, row: Sequence[int]) -> tuple[int, ...]:
+    """Return an answer without its end token and what stands behind it."""
+    if setup.forced:
+        return tuple(row)
+    ends = end_tokens(setup.model, setup.tokenizer)
+    stop = next((i for i, token in enumerate(row) if token in ends), len(row))
+    return tuple(row[:stop])
+
+
+# The engine.
+
+
+class Mode(NamedTuple):
+    """A way in which the engine decodes."""
+
+    name: str
+    constrained: bool
+    speculate: bool
+
+    def decode(self, engine: Engine, setup: Setup, asks: Sequence[Ask]) -> list[Completion]:
+        """Decode prompts; free answers take the forced tokens of their grammars as drafts."""
+        engine.speculate = self.speculate
+        prompts = []
+        for ask in asks:
+            bound = engine.constraint(ask.grammar)
+            if self.constrained:
+                prompt = Prompt(ask.tail, ask.prefix, bound, max_new_tokens=ask.longest())
+            else:
+                prompt = Prompt(
+                    ask.tail, ask.prefix, skeleton=bound, max_new_tokens=setup.sizes.new_tokens,
+                    ignore_end=setup.forced,
+                )  # fmt: skip
+            prompts.append(prompt)
+        return engine.generate(prompts)
+
+
+MODES = (
+    Mode("free, no drafts", constrained=False, speculate=False),
+    Mode("free", constrained=False, speculate=True),
+    Mode("constrained", constrained=True, speculate=True),
+)
+
+
+class Watched:
+    """A backend that passes calls on, waits for each, and adds up its time."""
+
+    def __init__(self, backend: Any, wait: Callable[[], None]) -> None:
+        self.backend, self._wait = backend, wait
+        self.prompt_seconds = 0.0
+        self.prompt_tokens = 0
+        """Tokens in passes with prompts, those drafted behind prompts included."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+    def run(self, rows: Any) -> Any:
+        """Run a pass; those with prompts are timed."""
+        start = time.perf_counter()
+        found = self.backend.run(rows)
+        self._wait()
+        if any(row.start == 0 for row in rows):
+            self.prompt_seconds += time.perf_counter() - start
+            self.prompt_tokens += sum(len(row.tokens) for row in rows)
+        return found
+
+
+def measure_engine(setup: Setup, engine: Engine, mode: Mode) -> Row:
+    """Decode all batches in one mode, then one more to tell prefill from decode."""
+    engine.unlearn()  # another mode has answered the same prompts
+    mode.decode(engine, setup, setup.warm)
+    seconds, done = _timed(setup, partial(mode.decode, engine, setup, setup.work))
+    prefill, decode = _engine_rates(setup, engine, mode)
+    drafted = sum(d.usage.drafted_tokens for d in done)
+    accepted = sum(d.usage.accepted_tokens for d in done)
+    note = f"{accepted} of {drafted} drafted tokens accepted" if mode.speculate else ""
+    if mode.constrained:
+        pairs = zip(setup.work, done, strict=True)
+        valid = sum(ask.grammar(None).accepts(d.text) for ask, d in pairs)
+        note += f"; {valid} of {len(done)} answers in the grammar"
+    steps = sum(d.usage.model_steps for d in done) / len(done)
+    answers = [d.tokens for d in done]
+    tokens = sum(map(len, answers)) / len(done)
+    return Row(
+        mode.name, seconds, len(done) / seconds, tokens, prefill, decode, steps=steps, note=note,
+        answers=answers,
+    )  # fmt: skip
+
+
+def _engine_rates(setup: Setup, engine: Engine, mode: Mode) -> tuple[float, float]:
+    """Return prefill and decode rates by one more batch; drafts behind prompts are decode."""
+    backend = engine.backend
+    watched: Any = Watched(backend, setup.wait)
+    engine.backend = watched
     try:
-        mode.decode(engine, setup, setup.warm)
-    except Exception as error:
-        say(f"{mode.name}: not available here ({type(error).__name__}: {str(error)[:300]})")
-        return False
-    return True
+        seconds, done = _timed(setup, partial(mode.decode, engine, setup, setup.fresh))
+    finally:
+        engine.backend = backend
+    prompt = _prompt_tokens(setup.fresh)
+    computed = prompt - sum(d.usage.cached_tokens for d in done)
+    reading = watched.prompt_seconds * min(1.0, computed / max(1, watched.prompt_tokens))
+    answered = sum(len(d.tokens) for d in done)
+    return _over(prompt, reading), _over(answered, seconds - reading)
 
 
-def main() -> None:
-    """Run from the command line with nothing but the engine's own dependencies."""
-    import argparse
-    import json
-    import sys
-
-    from benchmarks.host import bench_host, host_lines
-
-    parser = argparse.ArgumentParser(description=bench.__doc__)
-    parser.add_argument("--model", default="smollm2-135m-instruct")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--host-only", action="store_true")
-    parser.add_argument("--rivals", default="", help="other libraries, by comma, or all")
-    parser.add_argument("--fastest", action="store_true", help="measure one generate only")
-    parser.add_argument("--trace", action="store_true", help="list the dearest kernels instead")
-    for name, value in (("batch", 16), ("prefix-tokens", 400), ("tail-tokens", 300),
-                        ("new-tokens", 80), ("repeats", 3), ("rounds", 1)):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, default=value)
-    chosen = vars(parser.parse_args())
-    as_json, host_only = chosen.pop("json"), chosen.pop("host_only")
-    if chosen.pop("trace"):
-        from benchmarks.trace import trace
-
-        names = ("model", "device", "dtype", "batch", "new_tokens")
-        shown = trace(*(chosen[name] for name in names))
-    elif host_only:
-        found = bench_host(*(chosen[key] for key in ("model", "batch", "tail_tokens", "repeats")))
-        shown = [json.dumps(found.as_dict())] if as_json else host_lines(found)
-    else:
-        report = bench(say=lambda line: print(line, file=sys.stderr), **chosen)  # noqa: T201
-        shown = [json.dumps(report.as_dict())] if as_json else lines(report)
-    sys.stdout.write("\n".join(shown) + "\n")
+def _timed(setup: Setup, work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the wall time of some work, and its result."""
+    setup.wait()
+    start = time.perf_counter()
+    result = work()
+    setup.wait()
+    return time.perf_counter() - start, result
 
 
-if __name__ == "__main__":
-    main()
+def _prompt_tokens(asks: Sequence[Ask]) -> int:
+    return sum(len(ask.prefix) + len(ask.tail) for ask in asks)
+
+
+def _over(amount: float, by: float) -> float:
+    return amount / by if by > 0 else 0.0

@@ -1,16 +1,22 @@
-"""A synthetic swarm's worth of prompts: a long shared prefix, different tails, one skeleton.
+"""What every benchmark decodes: made-up prompts or views of real episodes, and the model for them.
 
-Stands in for real views where the engine is measured, so that a measurement needs nothing but the
-engine. Seeded: the same arguments give the same prompts.
+Made-up prompts need nothing but the engine: a long shared prefix, a different tail for each node
+and one grammar of answers of about eighty tokens. A law is measured on views of episodes that an
+expert plays on development seeds. Prompts are seeded, and no prompt comes twice: the engine drafts
+from the answers it has given before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
+from waggle.core.errors import ConfigError
 from waggle.core.forms import GrammarNode, IntRange
 from waggle.engine.constraint.form_making import chain, choice
 from waggle.engine.constraint.grammar import Common, Grammar
@@ -26,13 +32,215 @@ INSTRUCTION = (
     "round less. A wait writes nothing, commits nothing and answers nothing. "
 )
 LONGEST = 256
-"""No answer has more tokens."""
+"""The most tokens of a made-up answer."""
 ACTIONS = ("MOVE", "HOLD", "GRAB", "WAIT")
+WARM_UP = 9_999
+"""Seed of the made-up prompts that only warm up."""
+
+TASKS = {
+    "silo": ("I-04", "I-09", "II-12", "II-16", "II-19", "III-22", "III-26", "III-30"),
+    "agentsnet": ("coloring", "matching", "vertex_cover"),
+    "swarmbench": ("pursuit", "synchronization", "foraging"),
+}
+"""Tasks whose views are decoded."""
+NODES, ROUNDS, EPISODES = 16, 9, 40
+"""Size and length of the episodes, and the most that are played of one task."""
+SPARE = 2.0
+"""Views that are gathered for each one that is decoded; those of about the asked length stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One prompt in tokens, and what makes the grammar of its answers while decoding is timed."""
+
+    tail: tuple[int, ...]
+    prefix: tuple[int, ...]
+    grammar: Callable[[Common | None], Grammar]
+    longest: Callable[[], int]
+    """Returns how many tokens a constrained answer may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is decoded."""
+
+    batch: int = 16
+    repeats: int = 3
+    """Batches that are timed."""
+    prefix_tokens: int = 400
+    """Shared tokens of made-up prompts."""
+    tail_tokens: int = 300
+    """Own tokens of a prompt, about."""
+    new_tokens: int = 80
+    """Tokens of a free answer; of a law, at most."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below 1."""
+        if min(self.batch, self.repeats, self.prefix_tokens, self.tail_tokens, self.new_tokens) < 1:
+            raise ConfigError("batch, repeats and token counts must be at least 1")
+
+
+@dataclass(slots=True)
+class Setup:
+    """A model and the prompts it decodes."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    device: str
+    sizes: Sizes
+    work: list[Ask]
+    """Timed."""
+    warm: list[Ask]
+    """Two batches that warm up."""
+    fresh: list[Ask]
+    """One batch for measuring prefill and decode apart."""
+    forced: bool
+    """Whether free answers have exactly `new_tokens` tokens; those of a law end by themselves."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt."""
+        asks = (*self.work, *self.warm, *self.fresh)
+        return max(len(ask.prefix) + len(ask.tail) for ask in asks)
+
+    def wait(self) -> None:
+        """Wait for the device."""
+        if self.device.startswith("cuda"):
+            torch: Any = import_module("torch")
+            torch.cuda.synchronize()
+
+
+class Weights(NamedTuple):
+    """Where the weights of a law are: a backbone, and an adapter on it if any."""
+
+    model: str
+    adapter: str | None = None
+    order: Any = "shuffled"
+    taught: bool = True
+
+
+def prepare(
+    name: str, sizes: Sizes, device: str = "auto", dtype: str = "auto", *, views: bool = False
+) -> Setup:
+    """Load a law, a model or a shape with random weights, and draw its prompts."""
+    from waggle.models import weights
+    from waggle.models.shapes import SHAPES, shaped
+
+    where = weights.pick_device(device)
+    kind = weights.pick_dtype(dtype, where)
+    law = find_law(name) or (Weights(name, taught=False) if views else None)
+    if name in SHAPES:
+        tokenizer = tokenizer_of(name)
+        model = shaped(name, where, kind, tokenizer)
+    else:
+        chosen = law or Weights(name)
+        dtype = str(kind).removeprefix("torch.")
+        model, tokenizer = weights.load(chosen.model, where, dtype, chosen.adapter)
+    forced = law is None or not law.taught
+    return Setup(model, tokenizer, name, where, sizes, *draw(tokenizer, law, sizes), forced)
+
+
+def tokenizer_of(name: str) -> Any:
+    """Return the tokenizer of a law or a model; shapes get one trained on made-up prompts."""
+    from waggle.models import weights
+    from waggle.models.nano import byte_tokenizer
+    from waggle.models.shapes import SHAPES
+
+    if name in SHAPES:
+        return byte_tokenizer(texts(), 2048)
+    law = find_law(name)
+    return weights.load_tokenizer(law.model if law else name)
+
+
+def find_law(name: str) -> Weights | None:
+    """Return the weights of a law by its name or folder, or None for what is no law."""
+    from waggle import shipped
+    from waggle.laws.origin import origin
+    from waggle.laws.shipped import ADAPTER, is_folder
+
+    folder = Path(name).expanduser()
+    if name in shipped.NAMES and shipped.present(name):
+        folder = shipped.folder(name)
+        shipped.verify(folder)
+    if not is_folder(str(folder)):
+        return None
+    said = origin(str(folder))
+    if (folder / ADAPTER).is_file():
+        return Weights(said.backbone, str(folder), said.order)
+    return Weights(str(folder), None, said.order)
+
+
+def draw(
+    tokenizer: Any, law: Weights | None, sizes: Sizes
+) -> tuple[list[Ask], list[Ask], list[Ask]]:
+    """Return the prompts that are timed, that warm up, and of one more batch."""
+    batch, timed = sizes.batch, sizes.batch * sizes.repeats
+    if law is None:
+        records = fit_records(tokenizer, sizes.tail_tokens)
+        made = partial(_made_up, tokenizer, shared_prefix(tokenizer, sizes.prefix_tokens), records)
+        return made(timed, 0), made(2 * batch, WARM_UP), made(batch, WARM_UP + 1)
+    asks = views_of_episodes(tokenizer, law.order, timed + 3 * batch, sizes.tail_tokens)
+    return asks[:timed], asks[timed : timed + 2 * batch], asks[timed + 2 * batch :]
+
+
+# Views of episodes.
+
+
+def views_of_episodes(tokenizer: Any, order: Any, count: int, tail: int) -> list[Ask]:
+    """Return prompts of different views, those whose own part has about `tail` tokens, mixed.
+
+    Lengths are alike because `generate` pads to the longest prompt.
+    """
+    from waggle.core.grammar import longest
+    from waggle.core.protocols import Request
+    from waggle.laws.dialogue import Dialogue
+    from waggle.laws.spelling import view_grammar
+
+    dialogue, found, near = Dialogue(tokenizer), {}, 0
+    for views in _played(order):
+        prompts = dialogue.tokens([Request(view) for view in views])
+        for view, (shared, own) in zip(views, prompts, strict=True):
+            if (shared, tuple(own)) not in found:
+                near += abs(len(own) - tail) <= tail // 3
+                found[shared, tuple(own)] = view
+        if near >= SPARE * count:
+            break
+    nearest = sorted(found, key=lambda key: (abs(len(key[1]) - tail), key))[:count]
+    if len(nearest) < count:
+        raise ConfigError(f"only {len(nearest)} different views; lower --batch or --repeats")
+    mixed = sorted(nearest, key=lambda key: hash(key[1]))
+    return [
+        Ask(key[1], key[0], partial(view_grammar, found[key]), partial(longest, found[key]))
+        for key in mixed
+    ]
+
+
+def _played(order: Any) -> Iterator[list[Any]]:
+    """Play episodes of every task with the expert law, and yield the views of each."""
+    from waggle import plugins
+    from waggle.core.protocols import Case
+    from waggle.core.seeds import Split
+    from waggle.corpus.specimens import Listening
+    from waggle.runtime.sync import Engine
+
+    expert = plugins.get_law("expert")
+    for seed in range(EPISODES):
+        for substrate, tasks in TASKS.items():
+            for task in tasks:
+                case = Case(substrate, task, NODES, Split.DEVELOPMENT.value.start + seed, ROUNDS)
+                law = Listening(expert)
+                world = plugins.get_substrate(substrate).open(case)
+                Engine(world, law, case, order=order).play()
+                yield [view for view, _ in law.heard]
+
+
+# Made-up prompts.
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One node's request: the tail of its prompt, and what its answers may name."""
+    """The tail of a made-up prompt, and what its answers may name."""
 
     tail: str
     handles: tuple[str, ...]
@@ -59,34 +267,9 @@ def fit_records(tokenizer: Any, tokens: int) -> int:
     return max(1, round(1 + (tokens - one) * 8 / (nine - one)))
 
 
-def _task(random: Random, records: int) -> Task:
-    handles = sorted(random.sample([f"h{i}" for i in range(1, 30)], 4))
-    claims = sorted(random.sample([f"z{i}" for i in range(1, 30)], 3))
-    rows = [_trace(random, random.choice(handles), random.choice(claims)) for _ in range(records)]
-    tail = (
-        '\n<|im_start|>user\nView: {"private":{"lot":' + str(random.randrange(16))
-        + '},"proposal":{"action":"MOVE","claim":"' + claims[0] + '"},"traces":['
-        + ",".join(rows) + '],"commitment":null,"budget":3}<|im_end|>\n<|im_start|>assistant\n'
-    )  # fmt: skip
-    return Task(tail, tuple(handles), tuple(claims))
-
-
 def named(handles: Sequence[str], claims: Sequence[str], _: Common | None = None) -> Grammar:
-    """Return the grammar of some names, made anew: nothing found out about another is known."""
+    """Return the grammar of answers about some names."""
     return Grammar(decision_grammar(handles, claims))
-
-
-def longest() -> int:
-    """Return how many tokens an answer may have."""
-    return LONGEST
-
-
-def _trace(random: Random, handle: str, claim: str) -> str:
-    novelty, support, conflict = (random.randrange(5) for _ in range(3))
-    return (
-        f'{{"channel":"{handle}","claim":"{claim}","novelty":{novelty},"support":{support},'
-        f'"conflict":{conflict},"ttl":{random.randint(1, 8)}}}'
-    )
 
 
 def decision_grammar(handles: Sequence[str], claims: Sequence[str]) -> GrammarNode:
@@ -106,5 +289,39 @@ def encode(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 
 def texts(count: int = 200) -> list[str]:
-    """Return texts of this workload, to train a small tokenizer on."""
+    """Return made-up prompts as text, to train a small tokenizer on."""
     return [INSTRUCTION, *(task.tail for task in tasks(count, 6, seed=3))]
+
+
+def _made_up(
+    tokenizer: Any, prefix: tuple[int, ...], records: int, count: int, seed: int
+) -> list[Ask]:
+    return [
+        Ask(
+            encode(tokenizer, task.tail),
+            prefix,
+            partial(named, task.handles, task.claims),
+            lambda: LONGEST,
+        )
+        for task in tasks(count, records, seed)
+    ]
+
+
+def _task(random: Random, records: int) -> Task:
+    handles = sorted(random.sample([f"h{i}" for i in range(1, 30)], 4))
+    claims = sorted(random.sample([f"z{i}" for i in range(1, 30)], 3))
+    rows = [_trace(random, random.choice(handles), random.choice(claims)) for _ in range(records)]
+    tail = (
+        '\n<|im_start|>user\nView: {"private":{"lot":' + str(random.randrange(16))
+        + '},"proposal":{"action":"MOVE","claim":"' + claims[0] + '"},"traces":['
+        + ",".join(rows) + '],"commitment":null,"budget":3}<|im_end|>\n<|im_start|>assistant\n'
+    )  # fmt: skip
+    return Task(tail, tuple(handles), tuple(claims))
+
+
+def _trace(random: Random, handle: str, claim: str) -> str:
+    novelty, support, conflict = (random.randrange(5) for _ in range(3))
+    return (
+        f'{{"channel":"{handle}","claim":"{claim}","novelty":{novelty},"support":{support},'
+        f'"conflict":{conflict},"ttl":{random.randint(1, 8)}}}'
+    )

@@ -6,7 +6,8 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-SOURCES = sorted((Path(__file__).parent.parent / "src").rglob("*.py"))
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(path for top in ("src", "benchmarks") for path in (ROOT / top).rglob("*.py"))
 LINES = 500
 """The most lines of a source file."""
 MODULES = 25

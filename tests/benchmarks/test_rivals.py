@@ -1,64 +1,75 @@
-"""Rival libraries, where they are installed, decode what they are given: else all is noise."""
+"""Other libraries decode the very weights, on the same prompts; a missing one is one line."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from benchmarks import generate as bench_generate
-from benchmarks.rivals import job as jobs
-from benchmarks.rivals.job import Variant
-from benchmarks.rivals.registry import RIVALS
-from benchmarks.setup import Setup, prepare
+from benchmarks import rivals
+from benchmarks.engine import generate
+from benchmarks.workload import Setup, Sizes, prepare
+from waggle.core.errors import ConfigError
 
-ROWS, TOKENS = 3, 10
-EXACT = ("float32", "F32")
-"""What libraries call their weights as they are; with and without a kept prefix."""
-
-pytestmark = pytest.mark.filterwarnings("default")  # libraries warn about one another
+SIZES = Sizes(batch=3, repeats=1, prefix_tokens=70, tail_tokens=64, new_tokens=6)
 
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return prepare("tiny-random", "cpu", "float32", (ROWS, 1), 70, 64, TOKENS)
+    return prepare("tiny-random", SIZES, "cpu", "float32")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("converted")
-
-
-def variants(name: str, setup: Setup, folder: Path) -> list[Variant]:
-    for module in RIVALS[name].modules:
-        pytest.importorskip(module, reason="needs the extra `rivals`")
-    return RIVALS[name].variants(jobs.job(setup, folder))
-
-
-@pytest.mark.parametrize("name", list(RIVALS))
+@pytest.mark.parametrize("name", list(rivals.LIBRARIES))
 @pytest.mark.parametrize("forced", [True, False])
 def test_in_float32_answers_are_those_of_generate(
-    name: str, forced: bool, setup: Setup, folder: Path
+    name: str, forced: bool, setup: Setup, tmp_path: Path
 ) -> None:
     """With batches in a row: what is kept of one must not be seen in the next."""
+    for module in rivals.LIBRARIES[name][0]:
+        pytest.importorskip(module, reason="needs the extra `rivals`")
     setup.forced = forced
-    wanted = [bench_generate._generate(setup, {}, w, TOKENS) for w in (setup.work, setup.fresh)]
-    exact = [v for v in variants(name, setup, folder) if v.precision in EXACT]
-    assert {v.shares for v in exact} == {False, True}
-    for variant in exact:
-        with variant.open() as decode:
-            found: list[Any] = [decode(w, TOKENS) for w in (setup.work, setup.fresh)]
-            short = decode(setup.warm[:ROWS], 1)
-        assert found == wanted, variant.configuration
-        assert {len(answer) for answer in short} <= {0, 1}
+    wanted = [generate(setup, {}, asks, 6) for asks in (setup.work, setup.fresh)]
+    found, missing = rivals.contenders([name], setup, tmp_path, fastest=False)
+    assert not missing
+    for contender in found:
+        with contender.open() as decode:
+            answers: list[Any] = [decode(asks, 6) for asks in (setup.work, setup.fresh)]
+            assert {len(answer) for answer in decode(setup.warm[:3], 1)} <= {0, 1}
+        if contender.configuration in ("float32", "F32"):
+            assert answers == wanted, contender.title
+        if forced:
+            assert {len(answer) for batch in answers for answer in batch} == {6}
 
 
-@pytest.mark.parametrize("name", list(RIVALS))
-def test_every_configuration_decodes(name: str, setup: Setup, folder: Path) -> None:
-    setup.forced = True
-    for variant in variants(name, setup, folder):
-        with variant.open() as decode:
-            found = decode(setup.work, TOKENS)
-        assert [len(answer) for answer in found] == [TOKENS] * ROWS, variant.configuration
-        words = setup.model.config.vocab_size
-        assert all(0 <= token < words for answer in found for token in answer)
-    assert RIVALS[name].version
+def test_a_missing_library_is_one_line(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants: Any = lambda *_: [("slow", None), ("fast", None)]  # noqa: E731
+    monkeypatch.setitem(rivals.LIBRARIES, "gone", (("no_such_module",), variants))
+    monkeypatch.setitem(rivals.LIBRARIES, "there", (("pytest",), variants))
+    found, missing = rivals.contenders(["gone", "there"], setup, tmp_path, fastest=True)
+    assert [contender.title for contender in found] == ["there, fast"]
+    why = "no_such_module is not installed; pip install 'waggle-swarm[rivals]'"
+    assert missing == {"gone": why}
+
+
+def test_rivals_are_named_and_unknown_ones_refused() -> None:
+    assert rivals.chosen("") == []
+    assert rivals.chosen("all") == ["openvino", "ctranslate2", "llama.cpp"]
+    assert rivals.chosen(" llama.cpp, openvino,llama.cpp") == ["llama.cpp", "openvino"]
+    with pytest.raises(ConfigError, match=r"'vllm' is unknown.*openvino, ctranslate2, llama\.cpp"):
+        rivals.chosen("openvino,vllm")
+
+
+def test_rivals_need_a_cpu_and_a_llama() -> None:
+    def made(device: str, kind: str) -> Any:
+        config = SimpleNamespace(model_type=kind, rope_parameters={})
+        return SimpleNamespace(device=device, model=SimpleNamespace(config=config))
+
+    rivals.require(made("cpu", "llama"))
+    with pytest.raises(ConfigError, match="--device cpu"):
+        rivals.require(made("cuda", "llama"))
+    with pytest.raises(ConfigError, match="plain Llama"):
+        rivals.require(made("cpu", "qwen3"))

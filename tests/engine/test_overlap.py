@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks import workload
-from benchmarks.delayed import Costs, Delayed
-from benchmarks.oracle import Oracle, recite
+from benchmarks.host import Oracle, recite
 from tests.engine.helpers import prompts, row_engine
+from tests.engine.late_device import Costs, Delayed
 from tests.engine.test_expected import given, spoiled
 from waggle.engine import flights
 from waggle.engine.answers import Answers

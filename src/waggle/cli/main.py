@@ -74,10 +74,11 @@ COMMANDS = {
     "bench runtime": Command("bench.bench:runtime", "Cost of the runtime per local update."),
     "bench silo": Command("bench.bench:silo", "Seconds of a whole Silo episode."),
     "bench swarmbench": Command(
-        "bench.swarmbench:swarmbench", "Rounds per second of the SwarmBench worlds."
+        "bench.bench:swarmbench", "Rounds per second of the SwarmBench worlds."
     ),
+    "bench engine": Command("bench.bench:engine", "Decisions per second of the LLM engine."),
+    "bench play": Command("bench.bench:play", "Decisions per second of whole episodes."),
     "bench train": Command("bench.train:train", "Cost of an update of training."),
-    "bench engine": Command("bench.engine:engine", "Decisions per second of the LLM engine."),
 }
 GROUPS = {
     "corpus": "Make what a law is trained on.",

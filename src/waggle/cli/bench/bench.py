@@ -1,20 +1,22 @@
-"""`waggle bench …`: speed on this machine, next to what is asked for."""
+"""`waggle bench …`: speed on this machine.
+
+The runtime and the worlds are measured by code of the package. Decoding, training and whole
+episodes are measured by the folder `benchmarks` of a checkout, which these commands open.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from typing import Any
 
 from waggle.cli import console
-from waggle.cli.flags import Flag, Size
+from waggle.cli.bench.checkout import benchmark
+from waggle.cli.flags import Chosen, Flag, Size, words
 from waggle.core.errors import ConfigError
 
 
-def runtime(
-    *,
-    repeats: int = 3,
-    largest: int = 10_000,
-    json: Flag = False,
-) -> None:
+def runtime(*, repeats: int = 3, largest: int = 10_000, json: Flag = False) -> None:
     """Cost of the runtime per local update.
 
     Everything but the law (view, canon, admission, transport, expiry, record) on `beacon` with the
@@ -23,7 +25,7 @@ def runtime(
 
     Args:
         repeats: How often each size below the largest is measured; the best counts.
-        largest: The largest swarm; 10,000 is the one the limit speaks of.
+        largest: The largest swarm; the limit is set for 10,000.
         json: Print one JSON object instead of text.
     """
     from waggle.testing.bench_runtime import LIMIT_RATIO, LIMIT_US, bench_runtime
@@ -54,11 +56,7 @@ def runtime(
 
 
 def silo(
-    *tasks: str,
-    law: str = "heuristic",
-    n: Size = 64,
-    repeats: int = 1,
-    json: Flag = False,
+    *tasks: str, law: str = "heuristic", n: Size = 64, repeats: int = 1, json: Flag = False
 ) -> None:
     """Seconds of a whole Silo episode.
 
@@ -86,6 +84,139 @@ def silo(
     limited = (n, law) == (64, "heuristic")
     limit = f"; limit {LIMIT_SECONDS}: {_verdict(speed.mean, LIMIT_SECONDS)}" if limited else ""
     console.say(f"mean of {len(chosen)}: {speed.mean:.3f} s{limit}")
+
+
+def swarmbench(*, seconds: float = 1.0, json: Flag = False) -> None:
+    """Rounds per second of the five SwarmBench worlds.
+
+    Random actions, one core, world step and scoring; beside it the rate with every agent's view
+    built, the rate of the official environment, and the ratio. At N = 64 a ratio of 200 is asked
+    for (Flocking 100).
+
+    Args:
+        seconds: Processor time spent on each figure.
+        json: Print one JSON object instead of text.
+    """
+    import msgspec
+
+    from waggle.testing.bench_swarmbench import measure
+
+    if not 0 < seconds <= 60:
+        raise ConfigError("--seconds must be above 0 and at most 60")
+    rows = measure(seconds=seconds)
+    if json:
+        console.dump({"speeds": [{**msgspec.to_builtins(r), "ratio": r.ratio} for r in rows]})
+        return
+    verdicts = {True: "met", False: "MISSED", None: ""}
+    table = [
+        (r.task, r.n, f"{r.side}x{r.side}", r.rate, r.viewed, r.official, r.ratio, verdicts[r.met])
+        for r in rows
+    ]
+    columns = ("task", "N", "map", "rounds/s", "with views", "official", "ratio", "limit")
+    console.table("SwarmBench world, one core", columns, table)
+
+
+def engine(
+    *,
+    model: str = "smollm2-135m-instruct",
+    device: str = "auto",
+    dtype: str = "auto",
+    batch: int = 16,
+    prefix_tokens: int = 400,
+    tail_tokens: int = 300,
+    new_tokens: int = 80,
+    repeats: int = 3,
+    rounds: int = 1,
+    views: Flag = False,
+    host_only: Flag = False,
+    fastest: Flag = False,
+    rivals: Chosen = "",
+    json: Flag = False,
+) -> None:
+    """Decisions per second of the LLM engine next to transformers' `generate`.
+
+    Free and constrained decoding in one run with the same prompts, weights and dtype; also tokens
+    per second of prefill and decode, and how many free answers are those of `generate`. A law
+    decodes views of the substrates to the end of its answers; any other model decodes made-up
+    prompts to a forced length. Needs a checkout of the repository and the extra `llm`. Example:
+
+    `waggle bench engine --model smollm2 --batch 64 --fastest`
+
+    Args:
+        model: A law that ships, its folder, a model of `waggle models list`, or a named shape with
+            random weights.
+        device: auto, cpu or cuda.
+        dtype: auto, float32 or bfloat16.
+        batch: Decisions per batch.
+        prefix_tokens: Prompt tokens that all nodes share; a law has those of its tasks.
+        tail_tokens: Prompt tokens of one node, about.
+        new_tokens: Answer tokens of free decoding; of a law, at most.
+        repeats: Batches of new prompts that are timed.
+        rounds: How often everything is measured; the fastest of each row counts. For machines that
+            others use, too.
+        views: Let a model that is no law decode views of the substrates instead.
+        host_only: Measure the engine's own work alone, with a model that answers at once.
+        fastest: Measure `generate`, and every rival, in the fastest configuration only.
+        rivals: Other libraries on the same prompts, on a CPU: `all`, or some of openvino,
+            ctranslate2 and llama.cpp, comma-separated. Needs the extra `rivals`.
+        json: Print one JSON object instead of text.
+    """
+    # `generate` is measured as it runs by itself: with threads that spin while they wait.
+    os.environ.pop("OMP_WAIT_POLICY", None)
+    sizes = benchmark("workload").Sizes(batch, repeats, prefix_tokens, tail_tokens, new_tokens)
+    if host_only:
+        rows = benchmark("host").bench_host(model, sizes, views=views)
+        _show("Host work alone", [row._asdict() for row in rows], json)
+        return
+    report = benchmark("engine").bench(
+        model, sizes, device, dtype, views=views, fastest=fastest, rivals=rivals, rounds=rounds,
+        say=console.note,
+    )  # fmt: skip
+    if json:
+        console.dump(report.as_dict())
+        return
+    for line in report.lines():
+        console.say(line)
+
+
+def play(
+    *,
+    law: str = "nano",
+    tasks: Chosen = "",
+    n: Size = 16,
+    seeds: int = 4,
+    processes: int = 1,
+    width: int | None = None,
+    json: Flag = False,
+) -> None:
+    """Decisions per second of whole episodes, as `waggle eval` and `waggle demo` play them.
+
+    Loading the law counts, since users wait for it; it is printed apart. Needs a checkout of the
+    repository. Example:
+
+    `waggle bench play --law nano --tasks silo/III-26,swarmbench/pursuit --seeds 8 --processes 2`
+
+    Args:
+        law: A name of `waggle list laws`.
+        tasks: Tasks of the episodes, comma-separated; one of each benchmark if unset.
+        n: Agents in the swarm.
+        seeds: Episodes of each task.
+        processes: Processes for a law that wants large batches, as in `waggle eval`.
+        width: Requests per batch, as in `waggle eval`.
+        json: Print one JSON object instead of text.
+    """
+    rows = benchmark("play").bench_play(
+        law, words(tasks), n=n, seeds=seeds, processes=processes, width=width
+    )
+    _show(f"Episodes of {law}, N = {n}", [row._asdict() for row in rows], json)
+
+
+def _show(title: str, rows: list[dict[str, Any]], json: bool) -> None:
+    if json:
+        console.dump({"rows": rows})
+        return
+    columns = [name.replace("_", " ") for name in rows[0]]
+    console.table(title, columns, [list(row.values()) for row in rows])
 
 
 def _verdict(value: float, limit: float) -> str:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.around import Around
 from waggle.engine.answers import Answers
 from waggle.engine.backends.base import Backend, Rolled, Rolling, Running, Said
 
@@ -36,7 +35,7 @@ class Costs(NamedTuple):
 H200 = Costs()
 
 
-class Delayed(Around):
+class Delayed:
     """Passes everything on, and hands answers out when a device would have them."""
 
     asynchronous = True
@@ -47,13 +46,16 @@ class Delayed(Around):
         costs: Costs = H200,
         clock: Callable[[], float] = time.process_time,
     ) -> None:
-        super().__init__(backend)
+        self.backend = backend
         self.busy = self.waited = self.sending = 0.0
         """Seconds the device worked, the host waited for it, and the host sent passes off."""
         self._costs = costs
         self._clock = clock
         self._left_out = 0.0
         self._free = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
 
     def now(self) -> float:
         """Return the time: the host's own, and what it waited and sent."""
@@ -109,7 +111,3 @@ class Delayed(Around):
     def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Ask behind the last pass."""
         return self._late(self._aside(lambda: self.backend.choose(hidden, allowed)))
-
-    def describe(self) -> str:
-        """As the other backend, and late."""
-        return f"{super().describe()}, late"

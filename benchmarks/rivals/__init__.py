@@ -1,1 +1,0 @@
-"""Other libraries that decode the same prompts with the same weights."""

@@ -20,9 +20,8 @@ from statistics import fmean
 from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.runtime.sync import play
-from waggle.substrates.agentsnet.families import benchmark_graphs
 from waggle.substrates.agentsnet.graph_files import find_graph
-from waggle.substrates.agentsnet.graphs import AgentGraph
+from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graphs
 from waggle.substrates.agentsnet.reference import Row, format_table, reference_table
 from waggle.substrates.agentsnet.symmetry import diagnose
 from waggle.substrates.agentsnet.tasks import TASKS

@@ -16,7 +16,6 @@ EXTRAS = {
     "chat": ("openai",),
     "serve": ("starlette", "uvicorn"),
     "report": ("matplotlib",),
-    "symmetry": ("igraph",),
     "dataset": ("pyarrow",),
 }  # fmt: skip
 """Optional parts of the installation and the libraries they bring."""

@@ -16,8 +16,7 @@ from waggle.runtime.recorder import Memory as Record
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.adapter import AgentsNet
-from waggle.substrates.agentsnet.families import benchmark_graphs
-from waggle.substrates.agentsnet.graphs import AgentGraph, from_edges
+from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graphs, from_edges
 from waggle.substrates.agentsnet.tasks import TASKS, group_names
 from waggle.substrates.agentsnet.world import AgentsNetWorld, episode_priorities
 from waggle.testing.substrate import check_substrate

@@ -9,8 +9,7 @@ import pytest
 from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.runtime.sync import play
-from waggle.substrates.agentsnet.families import benchmark_graph, generate
-from waggle.substrates.agentsnet.graphs import AgentGraph
+from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graph, generate
 from waggle.substrates.agentsnet.tasks import TASKS
 from waggle.substrates.agentsnet.world import AgentsNetWorld
 from waggle.testing.law import check_law

@@ -10,10 +10,16 @@ import networkx as nx
 import pytest
 
 from tests.substrates.golden import ALL, GRAPHS
-from waggle.substrates.agentsnet.families import benchmark_graph, benchmark_graphs, generate
 from waggle.substrates.agentsnet.graph_files import find_graph, load_folder, parse_graph
-from waggle.substrates.agentsnet.graphs import FAMILIES, GraphError, from_edges
-from waggle.substrates.agentsnet.names import POOL
+from waggle.substrates.agentsnet.graphs import (
+    FAMILIES,
+    POOL,
+    GraphError,
+    benchmark_graph,
+    benchmark_graphs,
+    from_edges,
+    generate,
+)
 
 UNREPLAYABLE = {"dt_4_0", "dt_8_0", "dt_16_0"}
 

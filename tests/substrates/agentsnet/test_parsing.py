@@ -1,6 +1,6 @@
 """Parsers of named replies: official quirks, and no reply that can hurt."""
 
-from waggle.substrates.agentsnet.parsing import MAX_REPLY, parse_answer, parse_messages
+from waggle.substrates.agentsnet.vectors import MAX_REPLY, parse_answer, parse_messages
 
 
 def test_an_object_must_end_at_the_last_brace() -> None:

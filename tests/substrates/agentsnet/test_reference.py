@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.substrates.golden import GRAPHS
-from waggle.substrates.agentsnet.families import benchmark_graph, benchmark_graphs
 from waggle.substrates.agentsnet.graph_files import load_folder
+from waggle.substrates.agentsnet.graphs import benchmark_graph, benchmark_graphs
 from waggle.substrates.agentsnet.protocols import MinimumFlood
 from waggle.substrates.agentsnet.reference import (
     PROTOCOLS,

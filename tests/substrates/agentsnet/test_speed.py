@@ -8,7 +8,7 @@ import pytest
 from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.runtime.sync import play
-from waggle.substrates.agentsnet.families import benchmark_graph
+from waggle.substrates.agentsnet.graphs import benchmark_graph
 from waggle.substrates.agentsnet.tasks import TASKS
 from waggle.substrates.agentsnet.world import AgentsNetWorld
 

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from tests.substrates.golden import ALL, GOLDEN, GRAPHS
-from waggle.substrates.agentsnet.families import benchmark_graph
 from waggle.substrates.agentsnet.graph_files import load_folder
-from waggle.substrates.agentsnet.graphs import AgentGraph, from_edges
+from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graph, from_edges
 from waggle.substrates.agentsnet.symmetry import diagnose, orbits
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from waggle.substrates.agentsnet.families import benchmark_graph
-from waggle.substrates.agentsnet.graphs import GraphError, from_edges
+from waggle.substrates.agentsnet.graphs import GraphError, benchmark_graph, from_edges
 from waggle.substrates.agentsnet.tasks import (
     TASKS,
     evaluate,

@@ -1,1 +1,7 @@
-"""AgentsNet and AgentsNet-RP: five graph problems under a synchronous round budget."""
+"""AgentsNet-RP: five coordination tasks on graphs with anonymous contacts and private priorities.
+
+Reading order: `tasks` (contracts, budgets, official scores), `graphs` and `graph_files` (the
+instances), `world` (one episode as a `World`), `adapter` (the registered substrate). Beside them:
+`protocols` and `reference` (distributed algorithms as ceilings), `symmetry` (which instances have
+none), `vectors` (recorded evaluations).
+"""

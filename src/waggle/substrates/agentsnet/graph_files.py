@@ -8,30 +8,54 @@ for `waggle check graphs`; nothing here believes them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+from msgspec import Meta
+
+from waggle.core.errors import RecordError
 from waggle.extras import install
-from waggle.substrates.agentsnet.families import benchmark_graph
 from waggle.substrates.agentsnet.graphs import (
     FAMILIES,
     MAX_NODES,
     PROVENANCES,
     AgentGraph,
     GraphError,
+    benchmark_graph,
     from_edges,
 )
+from waggle.substrates.vectors import read_vector
 
-MAX_BYTES = 64_000_000
-"""Largest file that is read at all."""
-
-_MAX_NAME = 64
 _MAX_EDGES = 100_000
+_Name = Annotated[str, Meta(min_length=1, max_length=64)]
+_MEASURES = ("n", "num_nodes", "num_edges", "diameter", "max_degree")
+
+
+class _Plain(msgspec.Struct):
+    names: Annotated[list[_Name], Meta(max_length=MAX_NODES)]
+    edges: Annotated[list[tuple[int, int]], Meta(max_length=_MAX_EDGES)]
+    id: _Name
+    adjacency_order: Annotated[list[list[int]], Meta(max_length=MAX_NODES)] | None = None
+
+
+class _Node(msgspec.Struct):
+    id: int
+    name: _Name | None = None
+
+
+class _Link(msgspec.Struct):
+    source: int
+    target: int
+
+
+class _NodeLink(msgspec.Struct):
+    nodes: Annotated[list[_Node], Meta(max_length=MAX_NODES)]
+    links: Annotated[list[_Link], Meta(max_length=_MAX_EDGES)]
 
 
 @dataclass(frozen=True)
@@ -50,12 +74,12 @@ def read_json(path: Path) -> Any:
         GraphError: for a missing, oversized or malformed file.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise GraphError(f"{path} is larger than {MAX_BYTES // 10**6} MB; split it")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_vector(path)
     except OSError as error:
         raise GraphError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except (ValueError, RecursionError) as error:
+    except RecordError as error:
+        raise GraphError(f"{path} is {error}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise GraphError(f"{path} is not JSON ({error}); export it again") from None
 
 
@@ -65,7 +89,7 @@ def load_graph(path: Path) -> GraphFile:
 
 
 def load_folder(folder: Path) -> dict[str, AgentGraph]:
-    """Read every graph JSON of a folder, by id; `MANIFEST.json` is an index, not a graph.
+    """Read every graph JSON of a folder, by id.
 
     Raises:
         GraphError: where the folder has none, or one of them is malformed.
@@ -75,7 +99,7 @@ def load_folder(folder: Path) -> dict[str, AgentGraph]:
 
 
 def graph_paths(folder: Path) -> list[Path]:
-    """Return the graph files of a folder in name order."""
+    """Return the graph files of a folder by name; `MANIFEST.json` is an index, not a graph."""
     paths = sorted(p for p in folder.glob("*.json") if p.name != "MANIFEST.json")
     if not paths:
         raise GraphError(f"no graph JSON in {folder}; point at a folder of such files")
@@ -88,29 +112,25 @@ def find_graph(family: str, n: int, index: int, source: Path | None = None) -> A
     Raises:
         GraphError: where the source lacks it, naming what to do.
     """
+    name = f"{family}_{n}_{index}"
     if source is None:
         return benchmark_graph(family, n, index)
     if source.is_file():
-        graphs = _parquet_of(source, source.stat().st_mtime_ns)
-        if found := graphs.get(f"{family}_{n}_{index}"):
+        graphs = _load_parquet(source, source.stat().st_mtime_ns)
+        if found := graphs.get(name):
             return found
-        raise GraphError(f"{source} has no graph {family}_{n}_{index}; leave it out to generate")
-    for stem in (f"{family}_{n}_{index}", f"graph_{family}_{n}_{index}"):
+        raise GraphError(f"{source} has no graph {name}; leave it out to generate")
+    for stem in (name, f"graph_{name}"):
         if (path := source / f"{stem}.json").is_file():
             return load_graph(path).graph
-    raise GraphError(
-        f"{source} has no {family}_{n}_{index}.json; add it, or leave the folder out to generate it"
-    )
+    raise GraphError(f"{source} has no {name}.json; add it, or leave the folder out to generate it")
 
 
 @lru_cache(maxsize=4)
-def _parquet_of(path: Path, changed: int) -> dict[str, AgentGraph]:
-    """Read a dataset file once per version: a plan opens it for every episode."""
-    return load_parquet(path)
-
-
-def load_parquet(path: Path) -> dict[str, AgentGraph]:
+def _load_parquet(path: Path, changed: int) -> dict[str, AgentGraph]:
     """Read the AgentsNet dataset file (columns graph_generator, num_nodes, index, graph).
+
+    It is read once per version, because a plan opens it for every episode.
 
     Raises:
         GraphError: naming the extra to install, or the first bad row.
@@ -131,6 +151,20 @@ def load_parquet(path: Path) -> dict[str, AgentGraph]:
     return {graph.id: graph for graph in graphs}
 
 
+def _from_row(row: Mapping[str, Any], path: Path) -> AgentGraph:
+    """Return the graph of one dataset row, under its family, size and index."""
+    family, index, value = row["graph_generator"], row["index"], row["graph"]
+    id = f"{family}_{row['num_nodes']}_{index}"
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise GraphError(f"{path}: row {id} holds no JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise GraphError(f"{path}: row {id} holds no graph object")
+    return parse_graph({**value, "id": id, "family": family, "slot": index}, id, "dataset").graph
+
+
 def parse_graph(value: object, fallback_id: str, provenance: str = "file") -> GraphFile:
     """Return the checked graph of a decoded JSON value.
 
@@ -139,70 +173,37 @@ def parse_graph(value: object, fallback_id: str, provenance: str = "file") -> Gr
     """
     if not isinstance(value, dict):
         raise GraphError(f"graph {fallback_id!r} is not a JSON object")
-    linked = value.get("graph", value)
-    if isinstance(linked, dict) and "nodes" in linked:
-        plain = {**value, **_from_node_link(linked, fallback_id)}
-    else:
-        plain = value
-    return _from_plain(plain, fallback_id, provenance)
-
-
-def _from_plain(value: Mapping[str, object], fallback_id: str, provenance: str) -> GraphFile:
-    """Check and freeze the plain schema."""
-    id = _text(value.get("id", fallback_id), fallback_id, "id")
-    names = [_text(name, id, "names") for name in _rows(value, "names", id, MAX_NODES)]
-    edges = [_pair(edge, id) for edge in _rows(value, "edges", id, _MAX_EDGES)]
-    adjacency = None
-    if value.get("adjacency_order") is not None:
-        adjacency = [_integers(r, id) for r in _rows(value, "adjacency_order", id, MAX_NODES)]
-    family, index = _place(value, id)
+    given = {"id": fallback_id, **value}
+    try:
+        linked = value.get("graph", value)
+        if isinstance(linked, dict) and "nodes" in linked:
+            given |= _from_node_link(linked, fallback_id)
+        plain = msgspec.convert(given, _Plain)
+    except msgspec.ValidationError as error:
+        raise GraphError(f"graph {fallback_id!r}: {error}; follow one of the schemas") from None
+    family, index = _place(value, plain.id)
     said = value.get("provenance", provenance)
     graph = from_edges(
-        id,
-        names,
-        edges,
-        adjacency=adjacency,
+        plain.id,
+        plain.names,
+        plain.edges,
+        adjacency=plain.adjacency_order,
         family=family,
         index=index,
         provenance=said if isinstance(said, str) and said in PROVENANCES else "file",
     )
-    keys = ("n", "num_nodes", "num_edges", "diameter", "max_degree")
-    return GraphFile(graph, {key: value[key] for key in keys if key in value})
+    return GraphFile(graph, {key: value[key] for key in _MEASURES if key in value})
 
 
-def _from_node_link(value: Mapping[str, object], id: str) -> dict[str, object]:
-    """Turn a node-link object into names and edges."""
-    nodes = _rows(value, "nodes", id, MAX_NODES)
-    names: dict[int, object] = {}
-    for node in nodes:
-        if not isinstance(node, dict) or type(node.get("id")) is not int:
-            raise GraphError(f"graph {id!r}: a node without integer id; use 0 to n-1")
-        names[node["id"]] = node.get("name", str(node["id"]))
-    if sorted(names) != list(range(len(nodes))):
+def _from_node_link(value: Mapping[str, Any], id: str) -> dict[str, Any]:
+    """Turn a node-link object into names and edges; newer writers call the links edges."""
+    links = value.get("links", value.get("edges"))
+    graph = msgspec.convert({"nodes": value["nodes"], "links": links}, _NodeLink)
+    names = {node.id: node.name or str(node.id) for node in graph.nodes}
+    if sorted(names) != list(range(len(graph.nodes))):
         raise GraphError(f"graph {id!r}: node ids must be 0 to n-1, each once")
-    key = "links" if "links" in value else "edges"
-    edges = []
-    for link in _rows(value, key, id, _MAX_EDGES):
-        if not isinstance(link, dict):
-            raise GraphError(f"graph {id!r}: a link is not an object with source and target")
-        edges.append([link.get("source"), link.get("target")])
-    return {"names": [names[i] for i in range(len(nodes))], "edges": edges}
-
-
-def _from_row(row: Mapping[str, object], path: Path) -> AgentGraph:
-    """Return the graph of one dataset row, under its family, size and index."""
-    family, n, index = row["graph_generator"], row["num_nodes"], row["index"]
-    id = f"{family}_{n}_{index}"
-    value = row["graph"]
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise GraphError(f"{path}: row {id} holds no JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise GraphError(f"{path}: row {id} holds no graph object")
-    row_id = {"id": id, "family": family, "slot": index}
-    return parse_graph({**value, **row_id}, id, "dataset").graph
+    edges = [(link.source, link.target) for link in graph.links]
+    return {"names": [names[i] for i in range(len(names))], "edges": edges}
 
 
 def _place(value: Mapping[str, object], id: str) -> tuple[str, int]:
@@ -212,33 +213,3 @@ def _place(value: Mapping[str, object], id: str) -> tuple[str, int]:
     index = value.get("slot", parts[-1] if len(parts) == 3 else 0)
     number = int(str(index)) if re.fullmatch(r"\d{1,9}", str(index)) else 0
     return (family if isinstance(family, str) and family in FAMILIES else ""), number
-
-
-def _rows(value: Mapping[str, object], key: str, id: str, most: int) -> list[Any]:
-    """Return a list field of bounded length."""
-    rows = value.get(key)
-    if not isinstance(rows, list) or len(rows) > most:
-        raise GraphError(f"graph {id!r}: {key!r} must be a list of at most {most}")
-    return rows
-
-
-def _text(value: object, id: str, key: str) -> str:
-    """Return a short, non-empty string."""
-    if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME:
-        raise GraphError(f"graph {id!r}: {key!r} needs strings of 1 to {_MAX_NAME} characters")
-    return value
-
-
-def _integers(value: object, id: str) -> list[int]:
-    """Return a list of plain integers."""
-    if not isinstance(value, list) or any(type(item) is not int for item in value):
-        raise GraphError(f"graph {id!r}: edges and adjacency_order hold lists of node ids")
-    return value
-
-
-def _pair(value: object, id: str) -> tuple[int, int]:
-    """Return one edge."""
-    ends = _integers(value, id)
-    if len(ends) != 2:
-        raise GraphError(f"graph {id!r}: an edge has two ends, not {len(ends)}")
-    return ends[0], ends[1]

@@ -1,9 +1,9 @@
-"""Standard distributed algorithms as node programs: the ceiling column beside the laws (spec 10).
+"""Reference protocols: standard distributed algorithms as node programs (spec section 10).
 
-A program sees what a randomized-LOCAL node may: its ports, its priority, private random bits, the
-number of colours, and what arrived on each port. They are reference protocols, not laws: they
-keep private state, ignore the View, and are never a teacher. Invariant: a program's answer uses
-nothing but its own state.
+A program sees what a randomized-LOCAL node may see: its ports, its priority, private random bits,
+the number of colours, and what arrived on each port. Programs are ceilings beside the laws and no
+laws themselves: they keep private state, ignore the View, and are never a teacher. Invariant: a
+program's answer uses nothing but its own state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Inbox = Mapping[int, Any]
 
 
 @dataclass(frozen=True)
-class Seat:
+class Start:
     """What one node knows before the first step."""
 
     task: str
@@ -27,7 +27,7 @@ class Seat:
     priority: int
     groups: int
     nodes: int
-    """N, which AgentsNet tells its agents; only the no-communication leader uses it."""
+    """N, which AgentsNet tells its agents; only the leader without communication uses it."""
     bits: int
     """Root of the node's private random draws."""
 
@@ -37,10 +37,10 @@ class Seat:
 
 
 class Program:
-    """A node program; the base one stays silent."""
+    """A node program; the base one sends nothing."""
 
-    def __init__(self, seat: Seat) -> None:
-        self.seat = seat
+    def __init__(self, start: Start) -> None:
+        self.start = start
         self.setup()
 
     def setup(self) -> None:
@@ -59,7 +59,7 @@ class Program:
 
     def to_all(self, message: object) -> Inbox:
         """Address one message to every port."""
-        return dict.fromkeys(range(self.seat.ports), message)
+        return dict.fromkeys(range(self.start.ports), message)
 
 
 class AlwaysFirst(Program):
@@ -67,7 +67,7 @@ class AlwaysFirst(Program):
 
     def answer(self) -> str:
         """Return the fixed answer."""
-        return "0" if self.seat.task == "consensus" else "Yes"
+        return "0" if self.start.task == "consensus" else "Yes"
 
 
 class RandomAnswer(Program):
@@ -75,9 +75,9 @@ class RandomAnswer(Program):
 
     def answer(self) -> str | int:
         """Return the draw."""
-        if self.seat.task == "coloring":
-            return f"Group {1 + self.seat.draw(self.seat.groups)}"
-        return self.seat.draw(self.seat.ports)
+        if self.start.task == "coloring":
+            return f"Group {1 + self.start.draw(self.start.groups)}"
+        return self.start.draw(self.start.ports)
 
 
 class LoneLeader(Program):
@@ -85,90 +85,116 @@ class LoneLeader(Program):
 
     def answer(self) -> str:
         """Return the threshold test."""
-        return "Yes" if self.seat.priority * self.seat.nodes < 1 << 64 else "No"
+        return "Yes" if self.start.priority * self.start.nodes < 1 << 64 else "No"
 
 
 class MinimumFlood(Program):
     """Flood the smallest priority seen, on change: the common anchor of both global tasks."""
 
     def setup(self) -> None:
-        """Start from the own priority."""
-        self.smallest = self.seat.priority
+        """Begin with the own priority."""
+        self.smallest = self.start.priority
         self.changed = True
 
     def send(self, step: int) -> Inbox:
-        """Tell every neighbour the smallest priority when it changed."""
+        """Send the smallest priority to every neighbour when it changed."""
         changed, self.changed = self.changed, False
         return self.to_all(self.smallest) if changed else {}
 
     def receive(self, step: int, inbox: Inbox) -> None:
-        """Keep the smallest priority heard."""
+        """Keep the smallest priority received."""
         smallest = min([self.smallest, *inbox.values()])
         self.changed = smallest < self.smallest
         self.smallest = smallest
 
     def answer(self) -> str:
         """Lead iff the smallest priority is the own one; agree on its last bit."""
-        if self.seat.task == "consensus":
+        if self.start.task == "consensus":
             return str(self.smallest & 1)
-        return "Yes" if self.smallest == self.seat.priority else "No"
+        return "Yes" if self.smallest == self.start.priority else "No"
 
 
-class PriorityGreedy(Program):
-    """Colour after every smaller neighbour has: the smallest free colour, announced once."""
+class InPriorityOrder(Program):
+    """Decide after every neighbour with a smaller priority has; announce the decision once."""
 
     def setup(self) -> None:
         """Nothing is known about the neighbours yet."""
         self.rank: dict[int, int] = {}
-        self.taken: dict[int, int] = {}
-        self.colour: int | None = None
-        self.told = False
+        self.decided: dict[int, Any] = {}
+        """Decisions of neighbours, by port."""
+        self.own: Any = None
+        self.announced = False
 
     def send(self, step: int) -> Inbox:
-        """Send the priority first, then the colour once it is fixed."""
+        """Send the priority first, then the decision once it is made."""
         if step == 0:
-            return self.to_all(("priority", self.seat.priority))
-        if self.colour is None or self.told:
+            return self.to_all(("priority", self.start.priority))
+        if self.own is None or self.announced:
             return {}
-        self.told = True
-        return self.to_all(("colour", self.colour))
+        self.announced = True
+        return self.to_all(("decision", self.own))
 
     def receive(self, step: int, inbox: Inbox) -> None:
-        """Learn ranks and colours; fix the own colour when no smaller neighbour is open."""
+        """Learn priorities and decisions, then try to decide."""
         for port, (kind, value) in inbox.items():
-            (self.rank if kind == "priority" else self.taken)[port] = value
-        smaller = [port for port, rank in self.rank.items() if rank < self.seat.priority]
-        if self.colour is None and all(port in self.taken for port in smaller):
-            self.colour = self.free()[0]
+            (self.rank if kind == "priority" else self.decided)[port] = value
+        if self.own is None:
+            smaller = [port for port, rank in self.rank.items() if rank < self.start.priority]
+            self.own = self.decide(smaller)
+
+    def decide(self, smaller: list[int]) -> Any:
+        """Return the decision, or None while a smaller neighbour is undecided."""
+        raise NotImplementedError
+
+
+class PriorityGreedy(InPriorityOrder):
+    """Take the smallest colour that no decided neighbour has."""
+
+    def decide(self, smaller: list[int]) -> int | None:
+        """Return a colour once every smaller neighbour has one."""
+        return self._free()[0] if all(port in self.decided for port in smaller) else None
 
     def answer(self) -> str:
         """Return the colour; a node that ran out of rounds draws a free one."""
-        if self.colour is not None:
-            return f"Group {self.colour}"
-        free = self.free()
-        return f"Group {free[self.seat.draw(len(free))]}"
+        if self.own is not None:
+            return f"Group {self.own}"
+        free = self._free()
+        return f"Group {free[self.start.draw(len(free))]}"
 
-    def free(self) -> list[int]:
-        """Return the colours no neighbour has announced."""
-        return _without(self.seat.groups, self.taken.values())
+    def _free(self) -> list[int]:
+        return _without(self.start.groups, self.decided.values())
+
+
+class IndependentSet(InPriorityOrder):
+    """Complement of the priority MIS: join when every smaller neighbour is out, then cover."""
+
+    def decide(self, smaller: list[int]) -> str | None:
+        """Leave when a neighbour joined; join when all smaller neighbours left."""
+        if "in" in self.decided.values():
+            return "out"
+        return "in" if all(self.decided.get(port) == "out" for port in smaller) else None
+
+    def answer(self) -> str:
+        """Cover unless in the independent set; an undecided node covers, to be safe."""
+        return "No" if self.own == "in" else "Yes"
 
 
 class ColourRetreat(Program):
-    """Random colour, told every step; on a clash the larger priority draws a free one."""
+    """Random colour, sent every step; on a clash the larger priority draws a free one."""
 
     def setup(self) -> None:
         """Draw the first colour."""
-        self.colour = 1 + self.seat.draw(self.seat.groups)
+        self.colour = 1 + self.start.draw(self.start.groups)
 
     def send(self, step: int) -> Inbox:
-        """Tell every neighbour priority and colour."""
-        return self.to_all((self.seat.priority, self.colour))
+        """Send priority and colour to every neighbour."""
+        return self.to_all((self.start.priority, self.colour))
 
     def receive(self, step: int, inbox: Inbox) -> None:
         """Retreat from a clash with a smaller priority."""
-        if (self.colour, True) in {(c, rank < self.seat.priority) for rank, c in inbox.values()}:
-            free = _without(self.seat.groups, (colour for _, colour in inbox.values()))
-            self.colour = free[self.seat.draw(len(free), step + 1)]
+        if any(c == self.colour and rank < self.start.priority for rank, c in inbox.values()):
+            free = _without(self.start.groups, (colour for _, colour in inbox.values()))
+            self.colour = free[self.start.draw(len(free), step + 1)]
 
     def answer(self) -> str:
         """Return the colour held."""
@@ -183,12 +209,12 @@ class Handshake(Program):
     """
 
     def setup(self) -> None:
-        """Everyone starts free."""
+        """Everyone begins free."""
         self.rank: dict[int, int] = {}
-        self.open = set(range(self.seat.ports))
+        self.open = set(range(self.start.ports))
         self.choice: int | None = None
         self.partner: int | None = None
-        self.told = False
+        self.announced = False
 
     def send(self, step: int) -> Inbox:
         """Announce on even steps, point on odd ones; a matched node says so once."""
@@ -197,69 +223,100 @@ class Handshake(Program):
         if self.partner is not None or not self.open:
             return {}
         self.choice = min(self.open, key=self._weight)
-        return {port: ("point", port == self.choice) for port in range(self.seat.ports)}
+        return {port: ("point", port == self.choice) for port in range(self.start.ports)}
 
     def receive(self, step: int, inbox: Inbox) -> None:
         """Learn who is still free; a mutual choice is a match."""
         if step % 2 == 0:
-            self.rank |= {port: value for port, (kind, value) in inbox.items() if kind == "free"}
-            self.open = {port for port, (kind, _) in inbox.items() if kind == "free"}
+            free = {port: value for port, (kind, value) in inbox.items() if kind == "free"}
+            self.rank |= free
+            self.open = set(free)
         elif self.choice is not None and inbox.get(self.choice) == ("point", True):
             self.partner = self.choice
 
     def answer(self) -> str | int:
         """Return the partner's port, or None; Yes or No for the cover."""
-        if self.seat.task == "vertex_cover":
+        if self.start.task == "vertex_cover":
             return "No" if self.partner is None else "Yes"
         return "None" if self.partner is None else self.partner
 
     def _announce(self) -> Inbox:
         if self.partner is None:
-            return self.to_all(("free", self.seat.priority)) if self.open else {}
-        told, self.told = self.told, True
-        return {} if told else self.to_all(("matched", 0))
+            return self.to_all(("free", self.start.priority)) if self.open else {}
+        announced, self.announced = self.announced, True
+        return {} if announced else self.to_all(("matched", 0))
 
     def _weight(self, port: int) -> int:
-        low, high = sorted((self.seat.priority, self.rank[port]))
+        low, high = sorted((self.start.priority, self.rank[port]))
         return mix(low, high)
 
 
-class IndependentSet(Program):
-    """Complement of the priority MIS: join when every smaller neighbour is out, then cover."""
+class FullGather(Program):
+    """Gather the whole graph, then run one greedy solver on it, the same at every node.
+
+    R >= D+1 holds on every budget, so each node learns all priorities and all rows of the graph.
+    Its messages are unbounded, so no bounded law could imitate it.
+    """
 
     def setup(self) -> None:
-        """Nothing is decided."""
+        """Only the own priority is known."""
         self.rank: dict[int, int] = {}
-        self.state: dict[int, str] = {}
-        self.own: str | None = None
-        self.told = False
+        self.rows: dict[int, frozenset[int]] = {}
+        """Neighbour priorities, by priority."""
+        self.changed = False
 
     def send(self, step: int) -> Inbox:
-        """Send the priority first, then the decision once it is made."""
+        """Send the priority first, then every row known, when one is new."""
         if step == 0:
-            return self.to_all(("priority", self.seat.priority))
-        if self.own is None or self.told:
-            return {}
-        self.told = True
-        return self.to_all(("state", self.own))
+            return self.to_all(self.start.priority)
+        changed, self.changed = self.changed, False
+        return self.to_all(dict(self.rows)) if changed else {}
 
     def receive(self, step: int, inbox: Inbox) -> None:
-        """Leave when a neighbour joined; join when all smaller neighbours left."""
-        for port, (kind, value) in inbox.items():
-            if kind == "priority":
-                self.rank[port] = value
-            else:
-                self.state[port] = value
-        if self.own is None:
-            smaller = [port for port, rank in self.rank.items() if rank < self.seat.priority]
-            if "in" in self.state.values():
-                self.own = "out"
-            elif all(self.state.get(port) == "out" for port in smaller):
-                self.own = "in"
+        """Learn the neighbours' priorities first, then merge rows."""
+        known = len(self.rows)
+        if step == 0:
+            self.rank = dict(inbox)
+            self.rows[self.start.priority] = frozenset(inbox.values())
+        else:
+            for rows in inbox.values():
+                self.rows |= rows
+        self.changed = len(self.rows) > known
 
-    def answer(self) -> str:
-        """Cover unless in the independent set; an undecided node covers, to be safe."""
-        return "No" if self.own == "in" else "Yes"
+    def answer(self) -> str | int:
+        """Solve the gathered graph greedily, smallest priority first."""
+        own = self.start.priority
+        if self.start.task == "coloring":
+            return f"Group {self._colours()[own]}"
+        if self.start.task == "vertex_cover":
+            return "No" if own in self._independent() else "Yes"
+        partner = self._matching().get(own)
+        return next((port for port, rank in self.rank.items() if rank == partner), "None")
+
+    def _colours(self) -> dict[int, int]:
+        """Return the smallest colour no smaller neighbour has, by priority."""
+        colours: dict[int, int] = {}
+        for node in sorted(self.rows):
+            used = {colours[v] for v in self.rows[node] if v in colours}
+            colours[node] = next(c for c in range(1, len(used) + 2) if c not in used)
+        return colours
+
+    def _independent(self) -> set[int]:
+        """Return the maximal independent set that takes smaller priorities first."""
+        chosen: set[int] = set()
+        for node in sorted(self.rows):
+            if not self.rows[node] & chosen:
+                chosen.add(node)
+        return chosen
+
+    def _matching(self) -> dict[int, int]:
+        """Return the maximal matching that takes edges in order of (smaller, larger) priority."""
+        partner: dict[int, int] = {}
+        for node in sorted(self.rows):
+            free = [v for v in self.rows[node] if v not in partner]
+            if node not in partner and free:
+                partner[node], partner[min(free)] = min(free), node
+        return partner
 
 
 def _without(groups: int, taken: Iterable[int]) -> list[int]:

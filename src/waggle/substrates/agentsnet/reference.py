@@ -1,6 +1,6 @@
-"""Running the reference protocols on official budgets, and their table (spec section 10).
+"""The table of the reference protocols on official round budgets (spec section 10).
 
-Invariant: one lock step is send everywhere, then receive everywhere; R steps, then the answers.
+Invariant: in one lock step all nodes send, then all nodes receive; R steps, then the answers.
 A priority draw is named by (graph, draw), so every protocol meets the same priorities.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from waggle.core.seeds import derive, mix
-from waggle.substrates.agentsnet.gather import FullGather
 from waggle.substrates.agentsnet.graphs import AgentGraph
 from waggle.substrates.agentsnet.protocols import (
     AlwaysFirst,
     ColourRetreat,
+    FullGather,
     Handshake,
     IndependentSet,
     LoneLeader,
@@ -23,7 +23,7 @@ from waggle.substrates.agentsnet.protocols import (
     PriorityGreedy,
     Program,
     RandomAnswer,
-    Seat,
+    Start,
 )
 from waggle.substrates.agentsnet.tasks import Evaluation, evaluate, round_budget
 
@@ -76,7 +76,12 @@ def draw_priorities(graph: AgentGraph, draw: int) -> list[int]:
 
 def run_protocol(program: type[Program], task: str, graph: AgentGraph, draw: int) -> Run:
     """Play one episode of a reference protocol and score it officially."""
-    nodes = _seat_nodes(program, task, graph, draw)
+    bits = derive(draw, "agentsnet-reference-bits", graph.id)
+    groups = graph.max_degree + 1
+    nodes = [
+        program(Start(task, graph.degrees[v], priority, groups, graph.n, mix(bits, v)))
+        for v, priority in enumerate(draw_priorities(graph, draw))
+    ]
     back = [{v: port for port, v in enumerate(row)} for row in graph.adjacency]
     messages = 0
     for step in range(round_budget(task, graph)):
@@ -125,16 +130,6 @@ def format_table(rows: Sequence[Row]) -> str:
         numbers = [f"{row.soft:.3f}", f"{row.messages_per_agent:.1f}"]
         lines.append([row.task, row.protocol, *strict, *numbers])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _seat_nodes(program: type[Program], task: str, graph: AgentGraph, draw: int) -> list[Program]:
-    """Seat one program per node with its priority and private bits."""
-    bits = derive(draw, "agentsnet-reference-bits", graph.id)
-    groups = graph.max_degree + 1
-    return [
-        program(Seat(task, graph.degrees[v], priority, groups, graph.n, mix(bits, v)))
-        for v, priority in enumerate(draw_priorities(graph, draw))
-    ]
 
 
 def _official(graph: AgentGraph, node: int, answer: str | int) -> str:

@@ -80,45 +80,29 @@ def view_refinement(graph: AgentGraph, attributes: Attributes = None) -> list[li
 
 
 def orbits(graph: AgentGraph, attributes: Attributes = None) -> tuple[tuple[int, ...], ...]:
-    """Return the automorphism orbits; igraph does it faster where it is installed."""
-    colours = view_refinement(graph, attributes)[-1]
-    try:
-        pairs = _igraph_pairs(graph, colours)
-    except ImportError:
-        pairs = _networkx_pairs(graph, colours)
-    return _classes(graph.n, pairs)
+    """Return the automorphism orbits.
 
-
-def _networkx_pairs(graph: AgentGraph, colours: list[int]) -> list[tuple[int, int]]:
-    """Return pairs of nodes that some automorphism maps onto each other.
-
-    Only nodes of one stable class can be; two are iff the graph with either one marked is the
-    same coloured graph. Equivalence is transitive, so a class is compared with representatives.
+    Only nodes of one stable view class can be equivalent; two are iff the graph with either one
+    marked is the same coloured graph. Equivalence is transitive, so the members of a class are
+    compared with one representative of each orbit found so far.
     """
     from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match
 
+    colours = view_refinement(graph, attributes)[-1]
     alike = categorical_node_match("colour", -1)
-    pairs: list[tuple[int, int]] = []
+    found: list[list[int]] = []
     for members in _groups(colours):
-        representatives: list[int] = []
+        local: list[list[int]] = []
         for v in members:
             marked = _marked(graph, colours, v)
-            for u in representatives:
-                if GraphMatcher(_marked(graph, colours, u), marked, alike).is_isomorphic():
-                    pairs.append((u, v))
+            for orbit in local:
+                if GraphMatcher(_marked(graph, colours, orbit[0]), marked, alike).is_isomorphic():
+                    orbit.append(v)
                     break
             else:
-                representatives.append(v)
-    return pairs
-
-
-def _igraph_pairs(graph: AgentGraph, colours: list[int]) -> list[tuple[int, int]]:
-    """Return node pairs moved by generators of the automorphism group."""
-    import igraph
-
-    native = igraph.Graph(n=graph.n, edges=list(graph.edges))
-    generators = native.automorphism_group(color=colours)
-    return [(v, image[v]) for image in generators for v in range(graph.n)]
+                local.append([v])
+        found += local
+    return tuple(sorted(tuple(orbit) for orbit in found))
 
 
 def _marked(graph: AgentGraph, colours: list[int], node: int) -> Graph[int]:
@@ -129,15 +113,6 @@ def _marked(graph: AgentGraph, colours: list[int], node: int) -> Graph[int]:
     marked.add_nodes_from((v, {"colour": colours[v]}) for v in range(graph.n))
     marked.nodes[node]["colour"] = graph.n
     return marked
-
-
-def _classes(n: int, pairs: list[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the connected components of an equivalence given by pairs."""
-    root = list(range(n))
-    for u, v in pairs:
-        low, high = sorted((root[u], root[v]))
-        root = [low if r == high else r for r in root]
-    return tuple(tuple(members) for members in _groups(root))
 
 
 def _groups(labels: Sequence[int]) -> list[list[int]]:

@@ -1,8 +1,11 @@
-"""The five AgentsNet tasks: round budgets, official scores (spec sections 2 to 4).
+"""The five AgentsNet tasks: contracts, round budgets, official scores (spec sections 2 to 4).
 
-`soft_score` is the official evaluator including the division by zero it raises for an empty cover
-or an edgeless graph; `evaluate` never raises and scores those 0 with a flag, as this project
-counts them. Invariant: strict is exactly soft == 1.0.
+A legal task action *is* an official answer: the five vocabularies map one to one onto the strings
+of the official evaluator, with a partner's handle in place of its name. Contract texts say what is
+asked and nothing about how many nodes there are or which rule solves it; the number of groups is
+stated because AgentsNet states it. `soft_score` is the official evaluator including the division by
+zero it raises for an empty cover or an edgeless graph; `evaluate` never raises and scores those 0
+with a flag. Invariant: strict is exactly soft == 1.0.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waggle.core.errors import suggest
+from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Contract
 from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
 
 Answers = Sequence[str | None]
@@ -22,7 +26,27 @@ TASKS = ("coloring", "consensus", "leader_election", "matching", "vertex_cover")
 GLOBAL_TASKS = frozenset({"consensus", "leader_election"})
 """Tasks whose budget is always 2D+1."""
 
+MATCH = "MATCH"
+"""Verb of a matching answer; its argument is the partner's handle."""
+ALONE = "NONE"
+"""The matching answer without a partner."""
+
 _SMALL_BUDGETS = ((4, 4), (8, 5), (16, 6))
+"""Up to how many nodes a local task has how many rounds."""
+_GOALS = {
+    "coloring": "Choose a group that none of your contacts chooses.",
+    "consensus": "Give the same value as everyone else.",
+    "leader_election": "Exactly one may answer Yes: the leader; all others answer No.",
+    "matching": "Name the contact you pair with, who must name you; answer NONE only if no contact "
+    "is left without a partner.",
+    "vertex_cover": "Yes makes you a coordinator. Every link needs a coordinator at one of its "
+    "ends, and no coordinator may be dispensable.",
+}
+_ROUNDS = (
+    " Your action of each update is your answer so far; the last one counts. A deposit of your own "
+    "claim tells a contact that answer; a deposit of another claim passes it on."
+)
+_PRIORITY = " Claims stand for private priorities; smaller priorities may break ties."
 
 
 @dataclass(frozen=True)
@@ -65,6 +89,30 @@ def round_budget(task: str, graph: AgentGraph) -> int:
 def group_names(count: int) -> tuple[str, ...]:
     """Return the colouring answers "Group 1" to "Group K"."""
     return tuple(f"Group {k}" for k in range(1, count + 1))
+
+
+def answers(task: str, groups: int) -> tuple[str, ...]:
+    """Return the task actions that are answers, in official order."""
+    match task:
+        case "coloring":
+            return group_names(groups)
+        case "consensus":
+            return ("0", "1")
+        case "matching":
+            return (f"{MATCH}:{CHANNEL_ARGUMENT}", ALONE)
+        case _:
+            return ("Yes", "No")
+
+
+def contract(task: str, groups: int, priority: bool) -> Contract:
+    """Return the contract that all nodes of an episode share."""
+    return Contract(
+        task=f"agentsnet/{task}",
+        goal=_GOALS[task] + _ROUNDS + (_PRIORITY if priority else ""),
+        actions=(*answers(task, groups), WAIT),
+        deposits=1,
+        broadcast=True,
+    )
 
 
 def soft_score(task: str, graph: AgentGraph, answers: Answers, groups: int | None = None) -> float:

@@ -1,18 +1,24 @@
-"""Checks of evaluators, parsers and graph files against recorded ones (spec section 11).
+"""Check of evaluators, parsers and graph files against recorded ones (spec section 11).
 
-Runs on any folder of the same schema. A malformed file or case, or one whose graph is not to be
-had, is a failed case with a reason and never an exception: what was not checked has not passed.
-Equality is exact, floats included.
+    waggle check vectors agentsnet DIR;  waggle check graphs DIR
+
+A malformed case, or one whose graph is missing, is a failed case with a reason: what was not
+checked has not passed. Equality is exact, floats included. The parsers of a named agent's replies
+(spec section 2) are here because nothing but their vectors uses them; they repeat the official
+behaviour bug for bug.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw
 
 from waggle.substrates.agentsnet.graph_files import (
     graph_paths,
@@ -20,38 +26,57 @@ from waggle.substrates.agentsnet.graph_files import (
     parse_graph,
     read_json,
 )
-from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
-from waggle.substrates.agentsnet.parsing import parse_answer, parse_messages
+from waggle.substrates.agentsnet.graphs import POOL, AgentGraph, GraphError
 from waggle.substrates.agentsnet.tasks import TASKS, soft_score
+from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
-Status = Literal["passed", "failed", "skipped"]
-
-
-@dataclass(frozen=True)
-class VectorReport:
-    """Counts of one check and the first thing that was wrong."""
-
-    passed: int
-    failed: int
-    skipped: int
-    first_difference: str | None
-
-    @property
-    def ok(self) -> bool:
-        """Whether something ran and nothing failed."""
-        return self.failed == 0 and self.passed > 0
+MAX_REPLY = 32_768
+"""Longest reply, in characters, that is parsed."""
+MARKER = "### Final Answer ###"
+"""What must precede a final answer, case included."""
+_NAMES = frozenset(POOL)
+_DECODER = json.JSONDecoder()
+_Library = Callable[[str], AgentGraph]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Outcome of one case."""
+class _Official(msgspec.Struct):
+    soft: float | None = None
+    strict: bool | None = None
+    error: str | None = None
 
-    status: Status
-    reason: str = ""
+
+class _ScoreCase(msgspec.Struct):
+    task: str
+    answers: list[str | None]
+    official: _Official
+    case: str = ""
+    graph_id: str | None = None
+    graph: Any = None
+    num_groups: Annotated[int, Meta(ge=0, le=10_000)] | None = None
+
+
+class _Scores(msgspec.Struct):
+    cases: list[Raw]
+
+
+class _MessageCase(msgspec.Struct):
+    text: str
+    parsed: dict[str, str] | None
+
+
+class _AnswerCase(msgspec.Struct):
+    text: str
+    valid_answers: list[str]
+    parsed: str | None
+
+
+class _Parses(msgspec.Struct):
+    parse_messages: list[Raw]
+    parse_answer: list[Raw]
 
 
 def check_vectors(folder: Path, graphs: Path | None = None) -> VectorReport:
-    """Run evaluator_*.json and parsing.json of a folder.
+    """Check evaluator_*.json and parsing.json of a folder.
 
     Args:
         folder: where the vector files are.
@@ -63,8 +88,10 @@ def check_vectors(folder: Path, graphs: Path | None = None) -> VectorReport:
     if not paths:
         reason = f"no evaluator_*.json or parsing.json in {folder}; point at a folder of vectors"
         return VectorReport(0, 1, 0, reason)
-    library = _Library(graphs if graphs is not None else folder.resolve().parent / "graphs")
-    return _report(finding for path in paths for finding in _check_file(path, library))
+    library = _library(graphs if graphs is not None else folder.resolve().parent / "graphs")
+    return count(
+        outcome for path in paths for outcome in guarded(path.name, _check_file(path, library))
+    )
 
 
 def check_graphs(folder: Path) -> VectorReport:
@@ -77,7 +104,11 @@ def check_graphs(folder: Path) -> VectorReport:
         manifest = _manifest(folder / "MANIFEST.json")
     except GraphError as error:
         return VectorReport(0, 1, 0, str(error))
-    return _report(_check_graph_file(path, manifest) for path in paths)
+    return count(
+        outcome
+        for path in paths
+        for outcome in guarded(path.name, _check_graph_file(path, manifest))
+    )
 
 
 def _manifest(path: Path) -> dict[str, dict[str, object]]:
@@ -94,129 +125,11 @@ def _manifest(path: Path) -> dict[str, dict[str, object]]:
     }
 
 
-def _report(findings: Iterator[Finding]) -> VectorReport:
-    """Count findings and keep the first failure's reason (else the first skip's)."""
-    found = list(findings)
-    counts = Counter(finding.status for finding in found)
-    reasons = [f.reason for s in ("failed", "skipped") for f in found if f.status == s]
-    first = reasons[0] if reasons else None
-    return VectorReport(counts["passed"], counts["failed"], counts["skipped"], first)
-
-
-class _Library:
-    """Graphs by id, read once each; absent ones are None."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._read: dict[str, AgentGraph | None] = {}
-
-    def get(self, id: str) -> AgentGraph | None:
-        """Return the graph of an id (a plain file stem, so that no path can leave the folder)."""
-        if id not in self._read:
-            path = self.folder / f"{id}.json"
-            usable = re.fullmatch(r"[\w.-]{1,64}", id) is not None and path.is_file()
-            self._read[id] = load_graph(path).graph if usable else None
-        return self._read[id]
-
-
-def _check_file(path: Path, library: _Library) -> Iterator[Finding]:
-    """Yield one finding per case of a vector file, or one failure for an unreadable file."""
-    try:
-        value = read_json(path)
-        if path.name == "parsing.json":
-            cases = _fields(value, parse_messages=list, parse_answer=list)
-        else:
-            cases = _fields(value, cases=list)
-    except (GraphError, _MalformedError) as error:
-        yield Finding("failed", f"{path.name}: {error}")
-        return
-    for kind, rows in cases.items():
-        for number, case in enumerate(rows):
-            yield _check_case(f"{path.name} {kind}[{number}]", kind, case, library)
-
-
-def _check_case(label: str, kind: str, case: object, library: _Library) -> Finding:
-    """Run one case; whatever is malformed about it is a failure with a reason."""
-    try:
-        if kind == "parse_messages":
-            return _check_messages(label, case)
-        if kind == "parse_answer":
-            return _check_answer(label, case)
-        return _check_score(label, case, library)
-    except (GraphError, _MalformedError) as error:
-        return Finding("failed", f"{label}: {error}")
-
-
-def _check_messages(label: str, case: object) -> Finding:
-    """Compare the message parser with one case."""
-    text = _fields(case, text=str)["text"]
-    return _compare(label, parse_messages(text), _expected(case))
-
-
-def _check_answer(label: str, case: object) -> Finding:
-    """Compare the answer parser with one case."""
-    fields = _fields(case, text=str, valid_answers=list)
-    legal = fields["valid_answers"]
-    if any(not isinstance(answer, str) for answer in legal):
-        raise _MalformedError("valid_answers must hold strings")
-    return _compare(label, parse_answer(fields["text"], legal), _expected(case))
-
-
-def _check_score(label: str, case: object, library: _Library) -> Finding:
-    """Compare the evaluator with one case: soft, strict, and the exception where it raises."""
-    fields = _fields(case, task=str, answers=list, official=dict)
-    assert isinstance(case, dict)
-    label = f"{label} {case.get('case', '')}".strip()
-    graph = _graph_of(case, library)
-    if graph is None:
-        missing = f"graph {case.get('graph_id')!r} is not in {library.folder}"
-        raise _MalformedError(f"{missing}; say where the graphs are (--graphs DIR)")
-    _require_case(fields, case, graph)
-    official = fields["official"]
-    expected = {key: official.get(key) for key in ("soft", "strict", "error")}
-    try:
-        soft = soft_score(fields["task"], graph, fields["answers"], case.get("num_groups"))
-        ours: dict[str, object] = {"soft": soft, "strict": soft == 1.0, "error": None}
-    except ZeroDivisionError:
-        ours = {"soft": None, "strict": None, "error": "ZeroDivisionError"}
-    return _compare(label, ours, expected)
-
-
-def _require_case(fields: Mapping[str, Any], case: Mapping[str, Any], graph: AgentGraph) -> None:
-    """Refuse a case the evaluator is not defined for."""
-    if fields["task"] not in TASKS:
-        raise _MalformedError(f"task {fields['task']!r} is not one of {', '.join(TASKS)}")
-    answers = fields["answers"]
-    if len(answers) != graph.n or any(not isinstance(a, str | None) for a in answers):
-        raise _MalformedError(f"answers must be {graph.n} strings or nulls, one per node")
-    groups = case.get("num_groups")
-    if groups is not None and (type(groups) is not int or not 0 <= groups <= 10_000):
-        raise _MalformedError("num_groups must be a small integer")
-
-
-def _graph_of(case: Mapping[str, Any], library: _Library) -> AgentGraph | None:
-    """Return the inline graph of a case, or the one its id names."""
-    id = case.get("graph_id")
-    if case.get("graph") is not None:
-        return parse_graph(case["graph"], id if isinstance(id, str) and id else "inline").graph
-    if not isinstance(id, str):
-        raise _MalformedError("graph_id is missing; name a graph or give one inline")
-    return library.get(id)
-
-
-def _check_graph_file(path: Path, manifest: Mapping[str, Mapping[str, object]]) -> Finding:
-    """Check one graph file against what it records."""
-    try:
-        file = load_graph(path)
-    except GraphError as error:
-        return Finding("failed", f"{path.name}: {error}")
-    wrong = _wrong_measures(file.graph, file.recorded)
-    wrong += _wrong_measures(file.graph, manifest.get(file.graph.id, {}))
-    return Finding("failed", f"{path.name}: {wrong[0]}") if wrong else Finding("passed")
-
-
-def _wrong_measures(graph: AgentGraph, recorded: Mapping[str, object]) -> list[str]:
-    """Return every recorded measure that the graph itself contradicts."""
+def _check_graph_file(
+    path: Path, manifest: Mapping[str, Mapping[str, object]]
+) -> Iterator[Outcome]:
+    file = load_graph(path)
+    graph = file.graph
     ours: dict[str, object] = {
         "n": graph.n,
         "num_nodes": graph.n,
@@ -225,37 +138,115 @@ def _wrong_measures(graph: AgentGraph, recorded: Mapping[str, object]) -> list[s
         "max_degree": graph.max_degree,
     }
     wrong = [] if graph.diameter is not None else ["the graph is not connected"]
-    wrong += [
-        f"records {key} {said!r}, but the graph has {ours[key]!r}"
-        for key, said in recorded.items()
-        if said != ours[key]
-    ]
-    return wrong
+    for recorded in (file.recorded, manifest.get(graph.id, {})):
+        wrong += [
+            f"records {key} {said!r}, but the graph has {ours[key]!r}"
+            for key, said in recorded.items()
+            if said != ours[key]
+        ]
+    yield Outcome(path.name, wrong[0] if wrong else None)
 
 
-class _MalformedError(Exception):
-    """A vector case that does not follow the schema."""
+def _library(folder: Path) -> _Library:
+    """Return a lookup of graphs by id, each read once."""
+
+    @cache
+    def find(id: str) -> AgentGraph:
+        # An id is a plain file stem, so that no path can leave the folder.
+        path = folder / f"{id}.json"
+        if re.fullmatch(r"[\w.-]{1,64}", id) is None or not path.is_file():
+            missing = f"graph {id!r} is not in {folder}"
+            raise GraphError(f"{missing}; say where the graphs are (--graphs DIR)")
+        return load_graph(path).graph
+
+    return find
 
 
-def _fields(value: object, **types: type) -> dict[str, Any]:
-    """Return the named fields of a JSON object, each of its type."""
-    if not isinstance(value, dict):
-        raise _MalformedError("not a JSON object")
-    for key, kind in types.items():
-        if not isinstance(value.get(key), kind):
-            raise _MalformedError(f"{key!r} is missing or no {kind.__name__}")
-    return {key: value[key] for key in types}
+def _check_file(path: Path, library: _Library) -> Iterator[Outcome]:
+    """Yield one outcome per case of a vector file."""
+    if path.name == "parsing.json":
+        parses = read_vector(path, _Parses)
+        groups: dict[str, list[Raw]] = msgspec.structs.asdict(parses)
+    else:
+        groups = {"cases": read_vector(path, _Scores).cases}
+    for kind, rows in groups.items():
+        for number, raw in enumerate(rows):
+            label = f"{path.name} {kind}[{number}]"
+            yield from guarded(label, _check_case(label, kind, raw, library))
 
 
-def _expected(case: object) -> object:
-    """Return the recorded parse; a missing field is malformed, null is a result."""
-    if not isinstance(case, dict) or "parsed" not in case:
-        raise _MalformedError("'parsed' is missing")
-    return case["parsed"]
+def _check_case(label: str, kind: str, raw: Raw, library: _Library) -> Iterator[Outcome]:
+    if kind == "parse_messages":
+        message = msgspec.json.decode(raw, type=_MessageCase)
+        yield _compare(label, parse_messages(message.text), message.parsed)
+    elif kind == "parse_answer":
+        answer = msgspec.json.decode(raw, type=_AnswerCase)
+        yield _compare(label, parse_answer(answer.text, answer.valid_answers), answer.parsed)
+    else:
+        case = msgspec.json.decode(raw, type=_ScoreCase)
+        yield _compare(f"{label} {case.case}".strip(), _scored(case, library), case.official)
 
 
-def _compare(label: str, ours: object, expected: object) -> Finding:
-    """Return passed for equality, else a failure that shows both values."""
-    if ours == expected:
-        return Finding("passed")
-    return Finding("failed", f"{label}: got {ours!r:.200}, recorded {expected!r:.200}")
+def _scored(case: _ScoreCase, library: _Library) -> _Official:
+    """Return what our evaluator says: soft, strict, and the exception where it raises."""
+    if case.graph is not None:
+        graph = parse_graph(case.graph, case.graph_id or "inline").graph
+    elif case.graph_id is None:
+        raise GraphError("graph_id is missing; name a graph or give one inline")
+    else:
+        graph = library(case.graph_id)
+    if case.task not in TASKS:
+        raise GraphError(f"task {case.task!r} is not one of {', '.join(TASKS)}")
+    if len(case.answers) != graph.n:
+        raise GraphError(f"answers must be {graph.n} strings or nulls, one per node")
+    try:
+        soft = soft_score(case.task, graph, case.answers, case.num_groups)
+    except ZeroDivisionError:
+        return _Official(error="ZeroDivisionError")
+    return _Official(soft, soft == 1.0)
+
+
+def _compare(label: str, ours: object, recorded: object) -> Outcome:
+    if ours == recorded:
+        return Outcome(label)
+    return Outcome(label, f"got {ours!r:.200}, recorded {recorded!r:.200}")
+
+
+def parse_messages(text: str) -> dict[str, str] | None:
+    """Return {neighbour name: message}, {} for silence, None where the reply is unreadable.
+
+    An object counts only if it ends at the reply's last brace.
+    """
+    if len(text) > MAX_REPLY:
+        return None
+    text = text.replace("\\n", "\n")
+    last = text.rfind("}")
+    start = text.find("{")
+    while 0 <= start < last:
+        messages = _object_at(text, start, last + 1)
+        if messages is not None:
+            return messages
+        start = text.find("{", start + 1)
+    return None
+
+
+def _object_at(text: str, start: int, end: int) -> dict[str, str] | None:
+    """Return the object spanning text[start:end] if all keys are pool names and values strings."""
+    try:
+        value, stop = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    if stop != end or not isinstance(value, dict):
+        return None
+    if all(key in _NAMES and isinstance(item, str) for key, item in value.items()):
+        return value
+    return None
+
+
+def parse_answer(text: str, legal: Sequence[str]) -> str | None:
+    """Return the final answer of a reply, tested as a prefix in list order, or None."""
+    if not legal or len(text) > MAX_REPLY:
+        return None
+    options = "|".join(re.escape(answer) for answer in legal)
+    found = re.search(rf"{re.escape(MARKER)}\s*({options})", text)
+    return found.group(1) if found else None

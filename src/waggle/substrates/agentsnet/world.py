@@ -2,26 +2,29 @@
 
 Realises the paper's App. "Frozen Transfer to Randomized-Anonymous AgentsNet": R sending updates,
 then one answering update whose action is the official answer. A claim stands for a priority and
-travels only in a law's deposit. The adapter shows the order of the priorities a node holds and
-the answers its contacts told it; it never forwards a priority and never picks an answer.
-Invariant: all draws are named by the seed, the instance and a node's key, so all methods meet the
-same draws and a relabelled swarm is the same swarm.
+travels only in a law's deposit, with the answer of its holder (`payload`). The adapter shows the
+order of the priorities a node holds and the answers it received; it never forwards a priority. What
+a decision answers is decided in one place, `_compile`. Invariants: without deposits every memory
+stays empty, so no fact about others reaches a view; all draws are named by the seed, the instance
+and a node's key, so all methods meet the same draws and a relabelled swarm is the same swarm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeVar
 
 from waggle.core import seeds
 from waggle.core.protocols import Act, Case, Local, Sensed, Suggestion, Write
 from waggle.core.schema import MAX_BIN, WAIT, Evidence, Fact, Json
 from waggle.core.world import WorldBase
-from waggle.substrates.agentsnet.contracts import ALONE, MATCH, contract
 from waggle.substrates.agentsnet.graphs import AgentGraph
-from waggle.substrates.agentsnet.memory import Answer, Memory, Statement
 from waggle.substrates.agentsnet.tasks import (
+    ALONE,
     GLOBAL_TASKS,
+    MATCH,
+    contract,
     evaluate,
     group_names,
     round_budget,
@@ -34,6 +37,56 @@ _MOST_CLAIMS = 12
 """Claim rows shown, smallest priorities first, beside the own claim and the held one."""
 _MOST_AGE = 9
 """Ages in updates are shown up to this."""
+_K = TypeVar("_K")
+
+
+class Answer(NamedTuple):
+    """A task action in world words: the verb, and the partner node for a match."""
+
+    action: str
+    target: int | None = None
+
+
+class Statement(NamedTuple):
+    """What the holder of a claim said: which update, how surely, and the answer it acted on."""
+
+    holder: int
+    round: int
+    sure: int
+    answer: Answer | None
+
+
+@dataclass
+class Memory:
+    """What one node has heard and said, in world words."""
+
+    claims: dict[str, Statement] = field(default_factory=dict)
+    """Newest statement by claim, own claim excluded."""
+    contacts: dict[int, Statement] = field(default_factory=dict)
+    """Newest statement that a contact made about itself."""
+    spoken: dict[int, Statement] = field(default_factory=dict)
+    """Newest statement about itself that this node made to each contact."""
+    shared: dict[str, set[int]] = field(default_factory=dict)
+    """Contacts that know a claim: they were told it from here, or told it here."""
+
+    def hear(self, claim: str, sender: int, statement: Statement) -> None:
+        """Take in one delivered statement; an older one never replaces a newer one."""
+        self.shared.setdefault(claim, set()).add(sender)
+        _keep(self.claims, claim, statement)
+        if statement.holder == sender:
+            _keep(self.contacts, sender, statement)
+
+    def say(self, claim: str, receiver: int, statement: Statement, own: bool) -> None:
+        """Note one delivered statement of this node."""
+        self.shared.setdefault(claim, set()).add(receiver)
+        if own:
+            _keep(self.spoken, receiver, statement)
+
+
+def _keep(table: dict[_K, Statement], key: _K, statement: Statement) -> None:
+    known = table.get(key)
+    if known is None or known.round <= statement.round:
+        table[key] = statement
 
 
 class AgentsNetWorld(WorldBase):

@@ -40,6 +40,10 @@ VIEW = View(
 )
 """Holds z3, which its own evidence contradicts; z1 is ready; z2 and z4 are hearsay."""
 GO = Decision("GO", None, (), None)
+FRESH = Trace("ha", "z1", 4, 3, 0, 8, "N")
+RELAY = Trace("hb", "z2", 3, 2, 0, 4, "E")
+CHALLENGE = Trace("hc", "z3", 4, 4, 2, 8)
+"""Deposits that are admissible on the view."""
 
 
 def symmetric(handles: int, links: list[tuple[int, int]]) -> View:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.core import oracle
-from tests.core.examples import CONTRACT, GO, VIEW
+from tests.core.examples import CHALLENGE, CONTRACT, FRESH, GO, RELAY, VIEW
 from tests.core.strategies import ENTROPY, pairs
 from waggle.core import decode, orbit
 from waggle.core.admit import CODES, fallback, project, violations
@@ -18,9 +18,6 @@ from waggle.core.relations import clears, is_fresh, is_relay, is_verified
 from waggle.core.schema import WAIT, Commitment, Decision, Proposal, Trace, View
 
 replace = msgspec.structs.replace
-FRESH = Trace("ha", "z1", 4, 3, 0, 8, "N")
-RELAY = Trace("hb", "z2", 3, 2, 0, 4, "E")
-CHALLENGE = Trace("hc", "z3", 4, 4, 2, 8)
 UNHELD = replace(VIEW, commitment=None)
 STRICT = replace(UNHELD, private=replace(VIEW.private, coverage=None))
 

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from tests.core.examples import VIEW
-from waggle.core.canon import check_view, forbidden
+from waggle.core.canon import check_view
 from waggle.core.errors import ContractError
+from waggle.core.keys import forbidden
 from waggle.core.schema import Json, Port, View
 
 FORBIDDEN = {

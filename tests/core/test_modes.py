@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.examples import GO, VIEW
-from tests.core.test_admit import CHALLENGE, FRESH, RELAY
+from tests.core.examples import CHALLENGE, FRESH, GO, RELAY, VIEW
 from waggle.core.modes import Mode, mode
 from waggle.core.schema import Commitment, Decision, Trace
 

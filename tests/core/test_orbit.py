@@ -8,7 +8,7 @@ from tests.core.examples import CONTRACT, GO, VIEW
 from tests.core.strategies import ENTROPY, pairs, views
 from waggle.core.canon import check_view, encode_view
 from waggle.core.naming import Renaming, claims_of
-from waggle.core.orbit import Orbit, compose, consistent, sample
+from waggle.core.orbit import Orbit, consistent, sample
 from waggle.core.schema import Decision, Private, Proposal, View
 from waggle.core.summary import field, rho
 
@@ -20,16 +20,6 @@ def test_inverse_undoes(pair: tuple[View, Decision], entropy: int) -> None:
     assert g.inverse().view(g.view(view)) == view
     assert g.inverse().decision(g.decision(decision)) == decision
     check_view(g.view(view))
-
-
-@given(pairs(), ENTROPY, ENTROPY)
-def test_compose_is_one_after_the_other(pair: tuple[View, Decision], one: int, other: int) -> None:
-    view, decision = pair
-    first = sample(view, one)
-    second = sample(first.view(view), other)
-    both = compose(second, first)
-    assert both.view(view) == second.view(first.view(view))
-    assert both.decision(decision) == second.decision(first.decision(decision))
 
 
 @given(pairs(legal=True), ENTROPY)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
-from tests.core.examples import GO, VIEW
+from tests.core.examples import CHALLENGE, FRESH, GO, RELAY, VIEW
 from tests.core.strategies import pairs, views
-from tests.core.test_admit import CHALLENGE, FRESH, RELAY
 from waggle.core.schema import Commitment, Decision, View
 from waggle.core.summary import FACTORS, Rho, field, rho
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from waggle.core.bounds import RESERVED, check_bounds, is_claim, is_handle
+from waggle.core.bounds import RESERVED, check_bounds
 from waggle.core.errors import ContractError
-from waggle.core.keys import forbidden
 from waggle.core.schema import (
     MAX_VIEW_BYTES,
     ClaimRow,
@@ -29,18 +28,6 @@ from waggle.core.schema import (
     Trace,
     View,
 )
-
-__all__ = [
-    "check_view",
-    "contract_head",
-    "decode_view",
-    "encode_decision",
-    "encode_view",
-    "forbidden",
-    "is_claim",
-    "is_handle",
-    "to_decision",
-]
 
 
 class _Private(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,17 +61,11 @@ _decode_decision = msgspec.json.Decoder(Decision).decode
 
 
 def _port_row(port: Port) -> dict[str, Fact]:
-    row: dict[str, Fact] = {"channel": port.channel, "lot": port.lot}
-    for key in sorted(port.facts):
-        row[key] = port.facts[key]
-    return row
+    return {"channel": port.channel, "lot": port.lot, **dict(sorted(port.facts.items()))}
 
 
 def _claim_row(row: ClaimRow) -> dict[str, Fact]:
-    out: dict[str, Fact] = {"claim": row.claim}
-    for key in sorted(row.facts):
-        out[key] = row.facts[key]
-    return out
+    return {"claim": row.claim, **dict(sorted(row.facts.items()))}
 
 
 def encode_view(view: View) -> bytes:

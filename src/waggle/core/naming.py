@@ -1,8 +1,8 @@
 """Renaming of opaque references, wherever the schema has them (Section 4.2).
 
-References stand in the channel and claim tables, evidence, ready claims, proposal, traces,
+References occur in the channel and claim tables, evidence, ready claims, proposal, traces,
 commitment, deposits and the argument of a task action; all other content is left alone. A renaming
-is a permutation of names, so names that are not in the view cannot come to mean one that is.
+is a permutation of names, so a name that is not in the view cannot come to mean one that is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from waggle.core.schema import (
     Proposal,
     Trace,
     View,
+    action_argument,
 )
 
 
@@ -78,14 +79,10 @@ class Renaming(msgspec.Struct, frozen=True):
             {new: old for old, new in self.claims.items()},
         )
 
-    def after(self, first: Renaming) -> Renaming:
-        """Return the renaming that does `first` and then this one."""
-        return Renaming(_chained(first.handles, self.handles), _chained(first.claims, self.claims))
-
     def action(self, action: str) -> str:
         """Rename the argument of a task action where it is a handle."""
-        verb, colon, argument = action.partition(":")
-        return f"{verb}:{self.handles.get(argument, argument)}" if colon else action
+        verb, argument = action_argument(action)
+        return action if argument is None else f"{verb}:{self.handles.get(argument, argument)}"
 
     def trace(self, trace: Trace) -> Trace:
         """Rename a trace or deposit."""
@@ -140,10 +137,3 @@ class Renaming(msgspec.Struct, frozen=True):
             self.commitment(decision.commit),
             decision.execution_intent,
         )
-
-
-def _chained(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
-    chained = {old: second.get(new, new) for old, new in first.items()}
-    for old, new in second.items():
-        chained.setdefault(old, new)
-    return chained

@@ -1,13 +1,13 @@
 """The orbit of a view: incident permutations and bijections of opaque references (Section 4.2).
 
-An element g acts on views and on decisions, g⁻¹ after g is the identity, and everything but names
-and row order stays as it is. `consistent` is the paper's check before a transformed pair may be
-used; the stabiliser says when two different decisions on one view mean the same.
+An element g acts on views and on decisions, g⁻¹ after g is the identity, and only names and row
+order change. `consistent` is the paper's check before a transformed pair may be used; the
+stabiliser says when two different decisions on one view mean the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -84,22 +84,6 @@ def _inverted(places: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(places)), key=places.__getitem__))
 
 
-def compose(second: Orbit, first: Orbit) -> Orbit:
-    """Return the element that does `first` and then `second`."""
-
-    def chain(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-        return tuple(a[i] for i in b)
-
-    return Orbit(
-        second.renaming.after(first.renaming),
-        chain(first.evidence, second.evidence),
-        chain(first.ready, second.ready),
-        chain(first.channels, second.channels),
-        chain(first.claims, second.claims),
-        chain(first.traces, second.traces),
-    )
-
-
 def _fresh_names(old: Iterable[str], pool: Sequence[str], seed: int) -> dict[str, str]:
     """Draw one name from the pool for each old name, none twice."""
     names: dict[str, str] = {}
@@ -114,7 +98,7 @@ def _fresh_names(old: Iterable[str], pool: Sequence[str], seed: int) -> dict[str
     return names
 
 
-def _changed(old: Collection[str], pool: Sequence[str], seed: int) -> dict[str, str]:
+def _changed(old: Iterable[str], pool: Sequence[str], seed: int) -> dict[str, str]:
     names = _fresh_names(old, pool, seed)
     while names and all(new == name for name, new in names.items()):
         seed = mix(seed, 1)
@@ -191,12 +175,8 @@ def equal_modulo_stabiliser(view: View, one: Decision, other: Decision) -> bool:
 
 
 def _paired(view: View, decision: Decision) -> tuple[object, ...]:
-    """Write the pair (view, decision) down under its joint canonical naming."""
-    marks = relabel(view, decision)
-    naming = Renaming.of(
-        {h: f"h{i + 1}" for h, i in marks.handles.items()},
-        {z: f"z{i + 1}" for z, i in marks.claims.items()},
-    )
+    """Return the pair (view, decision) under its joint canonical naming."""
+    naming = relabel(view, decision).naming()
     seen, done = naming.view(view), naming.decision(decision)
     p = seen.private
     return (

@@ -27,8 +27,6 @@ from waggle.core.schema import (
 )
 from waggle.core.seeds import mix
 
-__all__ = ["Order", "Renaming", "canonical", "numeric_key", "relabel", "shuffle"]
-
 Order: TypeAlias = Literal["shuffled", "canonical"]
 Row = TypeVar("Row")
 
@@ -82,10 +80,7 @@ def canonical(view: View) -> tuple[View, Renaming]:
     if len(view.traces) > MAX_TRACES:
         raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
     marks = relabel(view)
-    naming = Renaming.of(
-        {h: f"h{i + 1}" for h, i in marks.handles.items()},
-        {z: f"z{i + 1}" for z, i in marks.claims.items()},
-    )
+    naming = marks.naming()
     return naming.view(_arranged(view, marks)), naming
 
 
@@ -96,6 +91,13 @@ class Marks(NamedTuple):
     claims: Mapping[str, int]
     symmetric: bool
     """Whether the view has a symmetry, so that its ranks are one choice of several."""
+
+    def naming(self) -> Renaming:
+        """Return the renaming to canonical names: h1, h2, ... and z1, z2, ... by rank."""
+        return Renaming.of(
+            {h: f"h{i + 1}" for h, i in self.handles.items()},
+            {z: f"z{i + 1}" for z, i in self.claims.items()},
+        )
 
 
 def relabel(view: View, decision: Decision | None = None) -> Marks:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.evaluate.test_runner import plan
+from tests.evaluate.plans import plan
 from waggle.core.errors import ConfigError, RecordError
 from waggle.evaluate import rows, sessions
 from waggle.evaluate.archive import archive
@@ -113,7 +113,7 @@ def test_an_archive_that_unfolds_without_end_is_left(
 ) -> None:
     archive(plan(), run, tmp_path / "small")
     (path,) = (tmp_path / "small" / PACKED).iterdir()
-    path.write_bytes(lzma.compress(b"\n" * (2 << 20)))
+    path.write_bytes(lzma.compress((b" " * 1023 + b"\n") * (2 << 10)))
     monkeypatch.setattr(rows, "MAX_PACKED", 1 << 20)
     with pytest.raises(RecordError, match="unfolds to over 1 MiB"):
         read_rows(tmp_path / "small")

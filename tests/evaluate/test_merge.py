@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.evaluate.test_runner import plan
+from tests.evaluate.conftest import Train
+from tests.evaluate.plans import digests, plan, rename_weights, trained, write_rows
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
 from waggle.evaluate.executors import Inline
@@ -61,9 +62,7 @@ def test_model_steps_may_differ_between_batches(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=1), here, Inline())
     (row,) = read_rows(here)
-    there.mkdir()
-    steps = msgspec.structs.replace(row, counters={**row.counters, "model_steps": 7})
-    (there / FILE).write_bytes(msgspec.json.encode(steps) + b"\n")
+    write_rows(there, [msgspec.structs.replace(row, counters={**row.counters, "model_steps": 7})])
     assert merge(plan(seeds=1), here, there).known == 1
 
 
@@ -94,7 +93,7 @@ def test_a_cell_that_stands_there_twice_must_have_come_out_alike(
     (row,) = read_rows(there)
     twice, other = (msgspec.structs.replace(row, method=name) for name in ("twice", "other"))
     (wanted,) = (msgspec.structs.replace(cell, method="here") for cell in plan(seeds=1))
-    (there / FILE).write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in (row, twice)))
+    write_rows(there, [row, twice])
     assert merge([wanted], here, there, again=again) == (1, 0, 1, 0)
     other = msgspec.structs.replace(other, scores={"score": -1.0})
     with (there / FILE).open("ab") as file:
@@ -110,8 +109,7 @@ def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:
     run_plan(plan(seeds=2), there, Inline())
     first, second = read_rows(there)
     forged = msgspec.structs.replace(first, scores={"score": -1.0})
-    lines = [msgspec.json.encode(row) + b"\n" for row in (forged, second)]
-    (there / FILE).write_bytes(b"".join(lines))
+    write_rows(there, [forged, second])
     with pytest.raises(RecordError, match=r"1 of 1 cells .* came out differently"):
         merge(plan(seeds=2), here, there)
     assert len(read_rows(here)) == 1
@@ -120,7 +118,7 @@ def test_a_cell_that_came_out_differently_takes_nothing(tmp_path: Path) -> None:
 def rewritten(folder: Path, score: float) -> None:
     """Give every row of a folder another score, as another law would."""
     rows = [msgspec.structs.replace(r, scores={"score": score}) for r in read_rows(folder)]
-    (folder / FILE).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    write_rows(folder, rows)
 
 
 def test_again_replaces_rows_and_their_records(tmp_path: Path) -> None:
@@ -173,3 +171,42 @@ def test_sessions_survive_a_line_that_is_none(tmp_path: Path) -> None:
     with (tmp_path / sessions.FILE).open("ab") as file:
         file.write(b'{"command": 3}\n\xff\n')
     assert len(sessions.read(tmp_path)) == 1
+
+
+def test_a_merge_refuses_rows_of_other_weights(train: Train) -> None:
+    run_plan(trained(3), Path("here"), Inline())
+    train("bbbb")
+    run_plan(trained(4)[2:], Path("there"), Inline())
+    with pytest.raises(RecordError) as caught:
+        merge(trained(), Path("here"), Path("there"))
+    assert str(caught.value) == (
+        "there: 2 rows of m, played by the weights bbbb, would lie beside rows of aaaa here; take "
+        "them in place of those here with --again --merge, or leave the method out with --methods"
+    )
+    assert digests(Path("here")) == [(0, "aaaa"), (1, "aaaa"), (2, "aaaa")]
+    # The cell that both have came out alike, but it is the new law's now.
+    assert merge(trained(), Path("here"), Path("there"), again=True) == (2, 0, 0, 2)
+    assert digests(Path("here")) == [(0, "aaaa"), (1, "aaaa"), (2, "bbbb"), (3, "bbbb")]
+    assert merge(trained(), Path("here"), Path("there")) == (0, 2, 0, 0)
+
+
+@pytest.mark.usefixtures("train")
+def test_a_merge_refuses_cells_apart_and_a_folder_of_two_laws() -> None:
+    run_plan(trained(1), Path("here"), Inline())
+    run_plan(trained()[1:], Path("there"), Inline())
+    assert merge(trained(2), Path("here"), Path("there")).taken == 1
+    rename_weights(Path("there"), "aaaa", "cccc", "")
+    with pytest.raises(RecordError, match="1 rows of m, played by the weights cccc, would lie"):
+        merge(trained(), Path("here"), Path("there"))
+    with pytest.raises(RecordError, match=r"2 rows of m, played by .* aaaa, cccc, are of several"):
+        merge(trained(), Path("new"), Path("there"))
+    assert not (Path("new") / FILE).exists()
+
+
+@pytest.mark.usefixtures("train")
+def test_a_merge_takes_rows_that_do_not_say() -> None:
+    run_plan(trained(2), Path("here"), Inline())
+    run_plan(trained(3), Path("there"), Inline())
+    rename_weights(Path("there"), "", "", "")
+    assert merge(trained(), Path("here"), Path("there")) == (1, 2, 0, 0)
+    assert digests(Path("here")) == [(0, "aaaa"), (1, "aaaa"), (2, "")]

@@ -9,8 +9,8 @@ import pytest
 
 from waggle import plugins
 from waggle.core.seeds import Split
-from waggle.evaluate.costs import decisions
 from waggle.evaluate.plan import cells, load
+from waggle.evaluate.selection import decisions
 from waggle.report import catalog
 
 FOLDER = Path(__file__).parents[2] / "recipes" / "tables"

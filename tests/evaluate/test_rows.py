@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.evaluate.test_runner import plan
+from tests.evaluate.plans import plan
 from waggle import plugins
 from waggle.core.errors import RecordError
 from waggle.evaluate import rows
 from waggle.evaluate.executors import Inline
-from waggle.evaluate.rows import FILE, read_rows
-from waggle.evaluate.runner import finished, rows_from_records, run_plan
+from waggle.evaluate.rows import FILE, finished_rows, read_rows
+from waggle.evaluate.runner import rows_from_records, run_plan
 
 
 def lines_of(folder: Path) -> list[bytes]:
@@ -81,7 +81,7 @@ def test_a_course_that_does_not_fit_is_refused(
 
 
 def test_no_rows_are_nothing_finished(tmp_path: Path) -> None:
-    assert finished(tmp_path) == finished(tmp_path / "nowhere") == set()
+    assert finished_rows(tmp_path) == finished_rows(tmp_path / "nowhere") == {}
 
 
 def test_a_record_of_another_episode_than_its_row_is_refused(tmp_path: Path) -> None:

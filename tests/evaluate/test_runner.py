@@ -5,35 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 import pytest
 
+from tests.evaluate.plans import Batched, numbers, plan
 from waggle.core.errors import ConfigError, RecordError
 from waggle.core.protocols import Case, Decode, Request
 from waggle.evaluate.episodes import record_path
 from waggle.evaluate.executors import Inline, Processes
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import FILE, Row, read_rows
+from waggle.evaluate.rows import FILE, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
-from waggle.laws.heuristic import Heuristic
 from waggle.plugins import get_substrate, law
 from waggle.runtime.records import read
 from waggle.runtime.replay import replay
-
-
-@law("test-batched")
-class Batched:
-    """The heuristic, declared as a law that wants large batches."""
-
-    name = "test-batched"
-    batched = True
-    sizes: ClassVar[list[int]] = []
-
-    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        self.sizes.append(len(requests))
-        return Heuristic().decide(requests)
 
 
 @law("test-broken")
@@ -44,17 +30,6 @@ class Broken:
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
         raise ZeroDivisionError("a bug")
-
-
-def plan(name: str = "heuristic", seeds: int = 4) -> list[Cell]:
-    return [
-        Cell("m", name, {}, Case("beacon", "beacon", 6, s, 4, True), "shuffled", "sync", {}, {})
-        for s in range(10_000, 10_000 + seeds)
-    ]
-
-
-def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
-    return sorted((r.seed, tuple(r.metrics.items()), tuple(r.scores.items())) for r in rows)
 
 
 def test_inline_processes_and_lockstep_agree(tmp_path: Path) -> None:

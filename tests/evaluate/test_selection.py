@@ -1,13 +1,15 @@
-"""Parts of a plan keep their ids, so that they add up to the whole."""
+"""Parts of a plan keep their ids, so that they add up to the whole; what cells cost."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from tests.evaluate.plans import mixed
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.selection import by_seed, select
+from waggle.evaluate.selection import by_seed, cost, counts, decisions, select
 
 PLAN = [
     Cell(method, "heuristic", {}, Case("beacon", task, n, seed), "shuffled", "sync", {}, {})
@@ -56,3 +58,17 @@ def test_whole_seeds_come_first() -> None:
 def test_empty_choices_are_one_line(choice: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         select(PLAN, **choice)  # type: ignore[arg-type]
+
+
+def test_decisions_are_updates_to_the_horizon() -> None:
+    assert decisions(mixed()[0]) == 1_600 and decisions(mixed()[-1]) == 640
+
+
+def test_a_case_that_cannot_be_opened_costs_nothing() -> None:
+    bad = msgspec.structs.replace(mixed()[0], case=Case("beacon", "beacon", 0, 10_000))
+    assert decisions(bad) == 0 and cost(bad) == 0
+
+
+def test_counts_leave_out_what_is_finished() -> None:
+    cells = mixed()[:2]
+    assert counts(cells, {cells[0].key}) == [("m", 2, 3_200, 1, 1_600), ("all", 2, 3_200, 1, 1_600)]

@@ -87,8 +87,8 @@ def test_uneven_training_seeds_are_refused() -> None:
         hierarchical({"a": [[1.0]], "b": [[1.0], [2.0]]})
 
 
-def test_average_ranks_average_ties_and_mind_direction() -> None:
-    ranks = average_ranks({"x": [3.0, 1.0], "y": [3.0, 2.0], "z": [1.0, 3.0]}, ["higher", "lower"])
+def test_average_ranks_average_ties() -> None:
+    ranks = average_ranks({"x": [3.0, 3.0], "y": [3.0, 2.0], "z": [1.0, 1.0]})
     assert ranks == {"x": (1.5 + 1) / 2, "y": (1.5 + 2) / 2, "z": 3.0}
 
 
@@ -132,5 +132,5 @@ def test_one_seed_with_one_unit_has_no_interval() -> None:
 
 
 def test_ranks_of_methods_that_all_tie_are_the_middle() -> None:
-    found = average_ranks({name: [1.0, 0.0] for name in "abcd"}, ["higher", "lower"])
+    found = average_ranks({name: [1.0, 0.0] for name in "abcd"})
     assert set(found.values()) == {2.5}

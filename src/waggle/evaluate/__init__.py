@@ -1,1 +1,11 @@
-"""Measuring swarms: metrics of records, late counterevidence, statistics, plans and runners."""
+"""Measuring swarms: a plan of episodes is played into rows, and statistics compare them.
+
+Read in this order:
+
+* `plan` turns a recipe into cells; `selection` chooses, orders and costs them.
+* `episodes` plays one cell; `rows` is what is kept of it.
+* `executors` and `batched` are where cells are played; `runner` plays a whole plan.
+* `resume` says which finished rows count; `sessions` is the log of calls.
+* `merge` takes rows from elsewhere, `archive` packs them, `recheck` plays some again.
+* `metrics` and `reorganization` measure a record; `stats`, `anchors` and `factorial` compare rows.
+"""

@@ -1,11 +1,11 @@
-"""Results made small enough to lie in a repository: the rows of a run, packed by method.
+"""Results small enough for a repository: the rows of a run, compressed by method.
 
     waggle archive runs/primary results/primary
     waggle report results/primary
 
-An archive is a run directory that nobody plays into: the recipe, the rows of every method in a file
-of its own, sessions, and what training and diagnosis left for the tables. Archived again after some
-methods were played anew, only their files change. Invariant: the same rows give the same bytes, and
+An archive is a run directory that is not played into: the recipe, the rows of every method in a
+file of its own, sessions, and what training and diagnosis left for the tables. Archiving again
+after some methods were played anew changes their files only. The same rows give the same bytes, and
 a report of the archive is the report of the run.
 """
 
@@ -29,7 +29,7 @@ from waggle.evaluate.rows import PACKED, SUFFIX, Row, has_rows, read_rows
 COPIED = (factorial.FOLDER, "diagnoses")
 """Folders of JSON files that tables are made from, beside the rows."""
 _NAME = re.compile(r"\w[\w.+-]{0,99}")
-"""Methods that name a file everywhere."""
+"""Names of methods that can be file names on every system."""
 
 
 class Archived(NamedTuple):
@@ -44,7 +44,7 @@ class Archived(NamedTuple):
 
 
 def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
-    """Pack the finished rows of a run that its plan asks for; methods without any stay as they are.
+    """Pack the finished rows of a run that its plan asks for; files of other methods stay.
 
     Raises:
         ConfigError: for a target that is played into, or that cannot be written.
@@ -52,10 +52,10 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
     """
     if has_rows(target):
         raise ConfigError(f"{target} is a run directory; name another folder for the archive")
-    found = {(row.method, row.cell): row for row in read_rows(folder)}
+    found = {row.key: row for row in read_rows(folder)}
     by_method: dict[str, list[Row]] = {}
     for cell in plan:
-        row = found.get((cell.method, cell.id))
+        row = found.get(cell.key)
         if row is not None and not row.error:
             by_method.setdefault(cell.method, []).append(row)
     for method in by_method:
@@ -77,7 +77,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
 
 
 def _pack(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows under their name once all are there."""
+    """Write the file of a method's rows, whole or not at all."""
     text = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_bytes(lzma.compress(text, preset=9))
@@ -85,7 +85,7 @@ def _pack(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _copy(source: Path, target: Path, pattern: str = "*.json") -> int:
-    """Copy the JSON files of a folder; return how many there are."""
+    """Copy the JSON files of a folder and return their number."""
     files = sorted(source.glob(pattern))
     if files:
         target.mkdir(parents=True, exist_ok=True)

@@ -1,29 +1,69 @@
-"""One cell becomes one row: open its world and law, play, measure, keep the record if asked to."""
+"""One cell becomes one row: open its world and law, play, measure, keep the record if asked to.
+
+A kept record may be thin. Nine tenths of a record are views and texts, which replay and training
+read and no metric does; a thin record leaves them out. It gives the row of the whole record, and
+`waggle replay` refuses it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from waggle import plugins
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
-from waggle.core.record import EpisodeRecord
+from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
-from waggle.evaluate.thin import Kept
 from waggle.laws.digest import digest_of
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
-from waggle.runtime.recorder import Memory, Sink
-from waggle.runtime.records import SUFFIX
+from waggle.runtime.recorder import Memory
+from waggle.runtime.records import SUFFIX, RecordFile
+from waggle.runtime.replay import UNSEEN
 from waggle.runtime.sync import Engine, native_switches
 
 MAX_REASON = 500
 """Characters that a row keeps of why its cell failed."""
+
+
+class RecordFolder(NamedTuple):
+    """Where records are kept, and whether they are thin."""
+
+    path: Path
+    thin: bool = False
+
+    def write(self, cell: Cell, episode: EpisodeRecord) -> None:
+        """Write the record of a cell; a thin one is compressed more, since it is made to travel."""
+        kept = thin(episode) if self.thin else episode
+        with RecordFile(record_path(self.path, cell), level=6 if self.thin else 1) as sink:
+            sink.header(kept.header)
+            for entry in kept.rounds:
+                sink.round(entry)
+            sink.footer(kept.footer)
+
+
+def record_path(folder: Path, cell: Cell) -> Path:
+    """Return where a cell's record lies."""
+    return folder / f"{cell.method}_{cell.id}{SUFFIX}"
+
+
+def thin(episode: EpisodeRecord) -> EpisodeRecord:
+    """Return an episode without its views, texts and drawn numbers."""
+    return EpisodeRecord(episode.header, tuple(map(_thin_round, episode.rounds)), episode.footer)
+
+
+def _thin_round(entry: RoundRecord) -> RoundRecord:
+    return msgspec.structs.replace(entry, updates=tuple(map(_thin_update, entry.updates)))
+
+
+def _thin_update(update: UpdateRecord) -> UpdateRecord:
+    decision = msgspec.structs.replace(update.decision, deposits=())
+    return msgspec.structs.replace(update, view=UNSEEN, entropy=0, raw=(), decision=decision)
 
 
 @cache
@@ -32,19 +72,19 @@ def law_of(name: str, options: str) -> Law:
     return plugins.get_law(name, **msgspec.json.decode(options))
 
 
-def options_of(cell: Cell, rows: int | None = None) -> str:
+def options_of(cell: Cell, batch: int | None = None) -> str:
     """Return the options of a cell's law as JSON text.
 
     A batch size says how a law is run and not what it decides, so it is no part of a cell: it is
     added here for laws that take one.
     """
     options = dict(cell.law_options)
-    if rows is not None and "max_rows" in plugins.law_options(cell.law):
-        options.setdefault("max_rows", rows)
+    if batch is not None and "max_rows" in plugins.law_options(cell.law):
+        options.setdefault("max_rows", batch)
     return msgspec.json.encode(options, order="sorted").decode()
 
 
-def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
+def open_engine(cell: Cell, law: Law, memory: Memory) -> Engine:
     """Return the engine of a cell, ready to play; ablations change the law's own setting."""
     world = plugins.get_substrate(cell.case.substrate).open(cell.case)
     kind = EventEngine if cell.engine == "event" else Engine
@@ -55,23 +95,23 @@ def open_engine(cell: Cell, law: Law, sinks: Iterable[Sink]) -> Engine:
         order=cell.order,  # type: ignore[arg-type]
         switches=msgspec.structs.replace(native_switches(law, world), **cell.switches),
         perturbation=msgspec.convert(cell.perturbation, Perturbation),
-        sinks=list(sinks),
+        sinks=[memory],
     )
 
 
-def play_cell(job: tuple[Cell, Kept | None]) -> Row:
+def play_cell(job: tuple[Cell, RecordFolder | None]) -> Row:
     """Play one cell with the law it names."""
     cell, records = job
     return play_alone(cell, law_of(cell.law, options_of(cell)), records)
 
 
-def play_alone(cell: Cell, law: Law, records: Kept | None) -> Row:
-    """Play one cell and measure it; a failure is tried once more, then becomes its row."""
+def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
+    """Play one cell and measure it; a bug gets a second try, then the failure is its row."""
     reason = ""
     for _ in range(2):
         try:
             memory = Memory()
-            open_engine(cell, law, [memory]).play()
+            open_engine(cell, law, memory).play()
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, reason_of(error))
@@ -86,13 +126,8 @@ def reason_of(error: Exception) -> str:
     return " ".join(text.split())[:MAX_REASON]
 
 
-def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: Kept | None) -> Row:
-    """Measure an episode that a law played, and keep its record where records are kept."""
+def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: RecordFolder | None) -> Row:
+    """Return the row of an episode that a law played; its record is kept if asked for."""
     if records is not None:
-        records.write(record_path(records.folder, cell), episode)
+        records.write(cell, episode)
     return row_of(cell, episode, digest_of(law))
-
-
-def record_path(records: Path, cell: Cell) -> Path:
-    """Return where a cell's record lies."""
-    return records / f"{cell.method}_{cell.id}{SUFFIX}"

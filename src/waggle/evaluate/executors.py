@@ -1,13 +1,14 @@
-"""Where cells are played: here, in worker processes, or on Ray. One method, no registry."""
+"""Where ordinary laws are played: in this process, in worker processes, or on Ray."""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.crew import crew
@@ -17,10 +18,10 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Maps a function over jobs and yields results as they come."""
+    """Maps a function over jobs and yields results as they come, in any order."""
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job; the order of results is free."""
+        """Do every job."""
         ...
 
 
@@ -37,7 +38,7 @@ class Inline:
 
 
 class Processes:
-    """As many worker processes as asked for; each imports what it needs itself."""
+    """Worker processes, one per core unless a number is given; each imports what it needs."""
 
     def __init__(self, workers: int | None = None) -> None:
         self._workers = workers or os.cpu_count() or 1
@@ -48,8 +49,8 @@ class Processes:
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
         """Do every job; an interruption cancels what has not begun.
 
-        Where a worker dies, as for want of memory, its pool is lost: what is left is tried once
-        more by half as many.
+        A worker that dies, for example for want of memory, takes its pool with it: what is left is
+        tried once more with half as many workers.
 
         Raises:
             ConfigError: if workers die again; what was yielded is done.
@@ -57,9 +58,12 @@ class Processes:
         left = dict(enumerate(jobs))
         for workers in (self._workers, max(1, self._workers // 2)):
             try:
-                for place, result in _pooled(workers, work, left):
-                    del left[place]
-                    yield result
+                with crew(workers) as pool:
+                    places = {pool.submit(work, job): place for place, job in left.items()}
+                    for future in as_completed(places):
+                        result = future.result()
+                        del left[places[future]]
+                        yield result
                 return
             except BrokenProcessPool:
                 continue
@@ -69,18 +73,8 @@ class Processes:
         )
 
 
-def _pooled(
-    workers: int, work: Callable[[Job], Result], jobs: Mapping[int, Job]
-) -> Iterator[tuple[int, Result]]:
-    """Do numbered jobs in fresh processes."""
-    with crew(workers) as pool:
-        places = {pool.submit(work, job): place for place, job in jobs.items()}
-        for future in as_completed(places):
-            yield places[future], future.result()
-
-
 class Ray:
-    """Tasks on a Ray cluster, or on this machine if none is running; so many at a time."""
+    """Tasks on a Ray cluster, or on this machine if none is running, some of them at a time."""
 
     def __init__(self, workers: int | None = None) -> None:
         try:
@@ -89,20 +83,19 @@ class Ray:
             raise ConfigError(
                 "the ray executor needs Ray; install it with `pip install ray`"
             ) from None
-        self._ray = ray
+        self._ray: Any = ray
         if not ray.is_initialized():
-            ray.init(logging_level="warning", log_to_driver=False, include_dashboard=False)
-        self._most = workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
+        self._most = workers or 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def __repr__(self) -> str:
         return "ray"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job; Ray itself tries a job again whose worker died.
+        """Do every job; Ray itself retries a job whose worker died.
 
         Raises:
-            ConfigError: if its workers die again and again, or the cluster is lost; what was
-                yielded is done.
+            ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
         """
         remote, left = self._ray.remote(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]

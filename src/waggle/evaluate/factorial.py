@@ -15,17 +15,17 @@ training driver adds `nll` (held-out decision loss) and may add
     "unit names": {"views": ["s6-unresolved", ...], "transitions": [...]}
 
 one value per held-out view or transition, and their ids; `trained by`, `warm start` and
-`transitions played by` are lines that tables print. Invariant: units are paired by id, never by
-place alone; arms with different ids are refused. With ids structural intervals resample seeds and
-units, without them seeds alone; the tables say which. Arms, seeds and rows that are not there are
-left out, never guessed.
+`transitions played by` are lines that tables print. Units are paired by id, never by place alone,
+and arms with different ids are refused. With ids structural intervals resample seeds and units,
+without them seeds alone; the tables say which. Absent arms, seeds and rows are left out, never
+guessed.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -43,8 +43,8 @@ SEARCH = "tune.json"
 ARMS = ("decision", "orbit", "field", "scd")
 MAX_BYTES = 64 << 20
 MAX_FILES = 1_000
-TOLD = ("trained by", "warm start", "transitions played by")
-"""What a result says in words."""
+TRAINING_NOTES = ("trained by", "warm start", "transitions played by")
+"""Lines of a result that tables print."""
 _NAME = re.compile(rf"({'|'.join(ARMS)})-(\d{{1,6}})")
 
 
@@ -58,8 +58,8 @@ class Trained(NamedTuple):
     order: str
     names: Mapping[str, Sequence[str]] = {}
     """Ids of the `views` and `transitions` that the units were measured on."""
-    told: Mapping[str, str] = {}
-    """Lines on how it was trained, by `TOLD`."""
+    notes: Mapping[str, str] = {}
+    """How it was trained, by `TRAINING_NOTES`."""
 
     @property
     def method(self) -> str:
@@ -67,7 +67,7 @@ class Trained(NamedTuple):
         return f"{self.arm}-{self.seed}"
 
     def ids(self, unit: str) -> Sequence[str]:
-        """Return what a unit was measured on; nothing where the file does not say."""
+        """Return the ids of what a unit was measured on; none where the file has none."""
         return self.names.get("transitions" if unit.startswith("probe") else "views", ())
 
 
@@ -91,7 +91,7 @@ def _read(path: Path) -> Trained:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path} is too long for the results of an arm; remove it")
-        # The standard reader: what could not be measured is written as NaN.
+        # The standard reader, since what could not be measured is written as NaN.
         data = msgspec.convert(json.loads(path.read_bytes()), dict[str, Any])
         units = msgspec.convert(data.get("units", {}), dict[str, list[float]])
         names = msgspec.convert(data.get("unit names", {}), dict[str, list[str]])
@@ -102,9 +102,9 @@ def _read(path: Path) -> Trained:
     if any(len(set(ids)) < len(ids) for ids in names.values()):
         raise ConfigError(f"{path} names a unit twice; diagnose it again")
     values = {k: float(v) for k, v in data.items() if isinstance(v, int | float) and isfinite(v)}
-    told = {key: str(data[key])[:300] for key in TOLD if isinstance(data.get(key), str)}
+    notes = {key: str(data[key])[:300] for key in TRAINING_NOTES if isinstance(data.get(key), str)}
     order = str(data.get("order", "shuffled"))
-    return Trained(name[1], int(name[2]), values, units, order, names, told)
+    return Trained(name[1], int(name[2]), values, units, order, names, notes)
 
 
 def of_arm(found: Sequence[Trained], arm: str) -> dict[int, Trained]:
@@ -155,8 +155,8 @@ def structural(
         for s in seeds
     ]
     return Effect(
-        _mean(base[s].values[key] / scale[s] for s in seeds),
-        _mean(other[s].values[key] / scale[s] for s in seeds),
+        fmean(base[s].values[key] / scale[s] for s in seeds),
+        fmean(other[s].values[key] / scale[s] for s in seeds),
         hierarchical({"": differences}), len(seeds), whole,
     )  # fmt: skip
 
@@ -185,23 +185,14 @@ def _unlike(base: Trained, other: Trained, unit: str) -> ConfigError:
     )
 
 
-def _mean(values: Iterable[float]) -> float:
-    return fmean(values)
-
-
 def arm_of(method: str) -> tuple[str, int] | None:
     """Return arm and training seed of a method that is named after them."""
     name = _NAME.fullmatch(method)
     return None if name is None else (name[1], int(name[2]))
 
 
-def seeds_of(rows: Sequence[Row], arm: str) -> set[int]:
-    """Return the training seeds of an arm that have rows."""
-    found = (arm_of(method) for method in {row.method for row in rows})
-    return {each[1] for each in found if each is not None and each[0] == arm}
-
-
 _Pairs = dict[str, list[tuple[float, float]]]
+"""By cell the values of Decision only and of the other arm on every case that both have."""
 
 
 def behavioural(
@@ -213,46 +204,36 @@ def behavioural(
     """Return the effect of an arm on closed-loop rows, over seeds, cells and matched cases.
 
     Every seed that counts has matched cases in every cell that counts, so that seeds can be
-    resampled: where a run is unfinished, see `_whole`.
+    resampled: `_whole` chooses them where a run is unfinished.
     """
+    found: dict[str, dict[int, dict[tuple[str, int], float]]] = {"decision": {}, arm: {}}
+    for row in rows:
+        name = arm_of(row.method)
+        if name is not None and name[0] in found and (measured := value(row)) is not None:
+            found[name[0]].setdefault(name[1], {})[cell(row), row.seed] = measured
+    base, other = found["decision"], found[arm]
     pairs: dict[int, _Pairs] = {}
-    for seed in sorted(seeds_of(rows, "decision") & seeds_of(rows, arm)):
-        one, two = (_cases(rows, f"{side}-{seed}", value, cell) for side in ("decision", arm))
-        both = {name: _matched(one[name], two[name]) for name in one.keys() & two.keys()}
-        pairs[seed] = {name: some for name, some in both.items() if some}
+    for seed in sorted(base.keys() & other.keys()):
+        pairs[seed] = {}
+        for where, case in sorted(base[seed].keys() & other[seed].keys()):
+            both = base[seed][where, case], other[seed][where, case]
+            pairs[seed].setdefault(where, []).append(both)
     seeds, cells = _whole(pairs)
     if not cells:
         return None
     strata = {name: [[b - a for a, b in pairs[seed][name]] for seed in seeds] for name in cells}
-    base, other = (
-        _mean(_mean(_mean(p[side] for p in pairs[seed][name]) for seed in seeds) for name in cells)
+    mean, mean_of_arm = (
+        fmean(fmean(fmean(p[side] for p in pairs[seed][name]) for seed in seeds) for name in cells)
         for side in (0, 1)
     )
-    return Effect(base, other, hierarchical(strata), len(seeds), True)
+    return Effect(mean, mean_of_arm, hierarchical(strata), len(seeds), True)
 
 
 def _whole(pairs: Mapping[int, _Pairs]) -> tuple[list[int], list[str]]:
-    """Choose seeds and cells that have each other: all cells, or all seeds, whichever has more."""
+    """Choose all seeds with the cells that each has, or all cells with the seeds that have all."""
     some = [seed for seed, cells in pairs.items() if cells]
     every = {name for cells in pairs.values() for name in cells}
     common = {name for name in every if all(name in pairs[seed] for seed in some)}
     full = [seed for seed in some if pairs[seed].keys() == every]
     choices = ((some, sorted(common)), (full, sorted(every) if full else []))
     return max(choices, key=lambda made: sum(len(pairs[s][c]) for s in made[0] for c in made[1]))
-
-
-def _cases(
-    rows: Sequence[Row],
-    method: str,
-    value: Callable[[Row], float | None],
-    cell: Callable[[Row], str],
-) -> dict[str, dict[int, float]]:
-    cases: dict[str, dict[int, float]] = {}
-    for row in rows:
-        if row.method == method and (measured := value(row)) is not None:
-            cases.setdefault(cell(row), {})[row.seed] = measured
-    return cases
-
-
-def _matched(one: Mapping[int, float], two: Mapping[int, float]) -> list[tuple[float, float]]:
-    return [(one[seed], two[seed]) for seed in sorted(one.keys() & two.keys())]

@@ -3,10 +3,10 @@
     waggle eval recipes/tables/primary.toml --merge elsewhere/primary
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
-episode where one was kept; rows of other plans are left out. A cell is what is played, whatever a
-recipe calls the method; where several there play it, they must have come out alike. Invariant: a
-cell that both have must have come out alike, and a method's rows must be of the same weights, else
-nothing is taken from there, unless what is here is to be replaced:
+episode where one was kept; rows of other plans are left out. The id of a cell decides, whatever a
+recipe calls the method. A cell that both sides have must have come out alike and a method's rows
+must be of the same weights, otherwise nothing is taken; with `--again` the rows from there replace
+those here:
 
     waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
 """
@@ -23,10 +23,10 @@ import msgspec
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
 from waggle.evaluate.episodes import record_path
-from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import Row, RowFile, alike, succeeded
-from waggle.evaluate.runner import RECORDS, finished_rows
-from waggle.evaluate.weights import Key, clash, listed
+from waggle.evaluate.plan import Cell, Key
+from waggle.evaluate.resume import listed, same_weights
+from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, succeeded
+from waggle.evaluate.runner import RECORDS
 
 
 class Merged(NamedTuple):
@@ -38,6 +38,13 @@ class Merged(NamedTuple):
     """Rows whose cells are not in the plan, or that failed."""
     older: int = 0
     """Rows that stay although others of their method were replaced: perhaps of an older law."""
+
+
+class _Clash(NamedTuple):
+    """Weights of a method's rows that would come to lie beside each other."""
+
+    here: list[str]
+    taken: list[str]
 
 
 def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> Merged:
@@ -54,46 +61,46 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
         RecordError: if a cell that both have came out differently, or if rows of a method would be
             of several laws, naming it.
     """
-    wanted = {(cell.method, cell.id): cell for cell in plan}
+    wanted = {cell.key: cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
     theirs = succeeded(other)
-    known_as = _found(wanted, theirs, other)
-    mine = {key: msgspec.structs.replace(theirs[k], method=key[0]) for key, k in known_as.items()}
-    both = [key for key in wanted if key in mine and key in here]
-    differ = [key for key in both if _differ(here[key], mine[key])]
+    source = _sources(wanted, theirs, other)
+    found = {key: msgspec.structs.replace(theirs[k], method=key[0]) for key, k in source.items()}
+    both = [key for key in wanted if key in found and key in here]
+    differ = [key for key in both if _differ(here[key], found[key])]
     known = set(both) - set(differ)
-    taken = {key: row for key, row in mine.items() if key not in known}
-    clashes = clash(here, taken)
+    taken = {key: row for key, row in found.items() if key not in known}
+    clashes = _clashes(here, taken)
     if clashes and not again:
-        raise RecordError(f"{other}: {_clash(clashes, taken)}")
+        raise RecordError(f"{other}: {_describe(clashes, taken)}")
     if differ and not again:
+        first = found[differ[0]]
         raise RecordError(
             f"{other}: {len(differ)} of {len(both)} cells that both have came out differently: "
-            f"{differ[0][1]} of {differ[0][0]} ({_name(mine[differ[0]])}); replace them here with "
+            f"{first.cell} of {first.method} ({_name(first)}); replace them here with "
             "--again --merge, or leave the method out with --methods"
         )
     rows = RowFile(folder)
-    for key in wanted:
+    for key, cell in wanted.items():
         if key in taken:
-            if key in here:  # the record of the episode that is replaced
-                record_path(folder / RECORDS, wanted[key]).unlink(missing_ok=True)
-            named = msgspec.structs.replace(wanted[key], method=known_as[key][0])
-            _take_record(wanted[key], folder / RECORDS, record_path(other / RECORDS, named))
-            rows.append(mine[key])
+            named = msgspec.structs.replace(cell, method=source[key][0])
+            _take_record(cell, folder / RECORDS, record_path(other / RECORDS, named), key in here)
+            rows.append(found[key])
     rows.close()
-    sessions.carry(other, folder, _methods(theirs) - _methods(known_as.values()))
-    changed = {method for method, _ in differ} | clashes.keys()
-    left = [row for key, row in here.items() if key[0] in changed and key not in mine]
-    older = sum(row.digest not in clashes.get(row.method, ((), ()))[1] for row in left)
-    foreign = len(theirs) - len(set(known_as.values()))
-    return Merged(len(taken), len(known), foreign, older)
+    sessions.carry(other, folder, _methods(theirs) - _methods(source.values()))
+    changed = _methods(differ) | clashes.keys()
+    left = [row for key, row in here.items() if key[0] in changed and key not in found]
+    older = sum(
+        row.method not in clashes or row.digest not in clashes[row.method].taken for row in left
+    )
+    return Merged(len(taken), len(known), len(theirs) - len(set(source.values())), older)
 
 
-def _found(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
-    """Return under which method each cell stands there: its own, else any that plays the same.
+def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
+    """Return which row there belongs to each cell: of its own method, else of any with its id.
 
     Raises:
-        RecordError: if several others play it, and it came out differently.
+        RecordError: if several other methods have it and it came out differently.
     """
     by_id: dict[str, list[Key]] = {}
     for key in theirs:
@@ -120,16 +127,32 @@ def _methods(keys: Iterable[Key]) -> set[str]:
 
 
 def _differ(one: Row, two: Row) -> bool:
-    """Whether two rows of a cell are of two episodes, or of two laws as far as they say."""
-    return not alike(one, two) or bool(one.digest and two.digest and one.digest != two.digest)
+    """Whether two rows of a cell are of two episodes, or of two laws as far as they are known."""
+    return not alike(one, two) or not same_weights(one.digest, two.digest)
 
 
-def _clash(
-    clashes: Mapping[str, tuple[Sequence[str], Sequence[str]]], taken: Mapping[Key, Row]
-) -> str:
+def _clashes(here: Mapping[Key, Row], taken: Mapping[Key, Row]) -> dict[str, _Clash]:
+    """Return the methods whose rows would be of several laws."""
+    mine, theirs = (_digests(rows.values()) for rows in (here, taken))
+    return {
+        name: _Clash(sorted(mine.get(name, ())), sorted(own))
+        for name, own in theirs.items()
+        if not same_weights(*own, *mine.get(name, ()))
+    }
+
+
+def _digests(rows: Iterable[Row]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row.digest:
+            found.setdefault(row.method, set()).add(row.digest)
+    return found
+
+
+def _describe(clashes: Mapping[str, _Clash], taken: Mapping[Key, Row]) -> str:
     """Say in one line which rows would lie beside rows of another law."""
     method, (mine, theirs) = next(iter(clashes.items()))
-    rows = sum(key[0] == method and bool(row.digest) for key, row in taken.items())
+    rows = sum(row.method == method and bool(row.digest) for row in taken.values())
     beside = f"would lie beside rows of {listed(mine)} here" if mine else "are of several laws"
     more = f", and so with {len(clashes) - 1} more methods" if len(clashes) > 1 else ""
     return (
@@ -142,7 +165,10 @@ def _name(row: Row) -> str:
     return f"{row.substrate}/{row.task} N={row.n} seed {row.seed}"
 
 
-def _take_record(cell: Cell, here: Path, source: Path) -> None:
+def _take_record(cell: Cell, here: Path, source: Path, replaced: bool) -> None:
+    """Copy the record of a cell; the record of an episode that is replaced goes."""
+    if replaced:
+        record_path(here, cell).unlink(missing_ok=True)
     if source.is_file():
         here.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, record_path(here, cell))

@@ -1,6 +1,6 @@
 """Plans: a recipe file becomes cells (method x task x N x seed), each with a stable id.
 
-A recipe is TOML:
+A recipe is a TOML file:
 
     title = "Primary matrix"
     [methods.expert]
@@ -12,8 +12,8 @@ A recipe is TOML:
     seeds = { start = 20000, count = 5 }
 
 Recipes that share their methods name a file of them: `methods_from = "methods.toml"`. The id of a
-cell is a digest of everything that determines its episode, so a finished cell is found again
-whatever else the recipe has come to say, and in the run of another recipe too.
+cell is a digest of everything that determines its episode, so a finished cell is found again after
+the recipe has changed elsewhere, and in the run of another recipe.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from waggle.runtime.switches import Switches
 from waggle.runtime.sync import native_order
 
 MAX_CELLS = 1_000_000
-"""A larger plan is taken for a slip."""
+"""A larger plan is taken for a mistake."""
+Key: TypeAlias = tuple[str, str]
+"""Method and id of a cell."""
 Keep: TypeAlias = bool | Literal["measures"]
 """Whether records are kept, and whether whole."""
 Line: TypeAlias = Annotated[str, Field(pattern=r"^[^\r\n]*$")]
-"""Text that tables print; in Markdown and LaTeX a line break would end a row."""
+"""Text of one line: in Markdown and LaTeX tables a line break would end a row."""
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
 """The name of a method; files are named after it."""
 Seed: TypeAlias = Annotated[int, Field(ge=0)]
@@ -149,6 +151,11 @@ class Cell(msgspec.Struct, frozen=True):
     perturbation: Mapping[str, Any]
 
     @property
+    def key(self) -> Key:
+        """What its row is found by: method and id."""
+        return self.method, self.id
+
+    @property
     def id(self) -> str:
         """Sixteen hex digits that name everything that determines the episode."""
         parts = {k: v for k, v in msgspec.to_builtins(self).items() if k != "method"}
@@ -198,13 +205,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _settled(spec: MethodSpec) -> MethodSpec:
-    """Let the law itself say what the recipe leaves open: canon order, teacher, backbone."""
+    """Take what the recipe leaves open from the law itself: canon order, teacher, backbone."""
     unset = {"order", "teacher", "backbone"} - spec.model_fields_set
     if not unset:
         return spec
     try:
         law = plugins.get_law(spec.law, **spec.options)
-    except WaggleError:  # it says so when it is played; a report needs no law
+    except WaggleError:  # playing it will say so; a report needs no law
         return spec
     own = {"order": native_order(law), **{k: getattr(law, k, "none") for k in unset - {"order"}}}
     return spec.model_copy(update={name: own[name] for name in unset})
@@ -216,16 +223,16 @@ def cells(recipe: Recipe) -> list[Cell]:
     Raises:
         ConfigError: for an unknown method, task or setting.
     """
-    found: dict[tuple[str, str], Cell] = {}
+    found: dict[Key, Cell] = {}
     for block in recipe.blocks:
         tasks = _tasks(block.tasks)
-        _meant(block, sorted({task.substrate for task in tasks}))
+        _check_options(block, sorted({task.substrate for task in tasks}))
         for name in block.methods:
             spec = _method(recipe, name)
             for task in tasks:
                 for case in _cases(block, task):
                     cell = _cell(name, spec, case)
-                    found[name, cell.id] = cell
+                    found[cell.key] = cell
                     if len(found) > MAX_CELLS:
                         raise ConfigError(f"the plan has over {MAX_CELLS:,} cells; make it smaller")
     return list(found.values())
@@ -251,8 +258,8 @@ def _tasks(patterns: Sequence[str]) -> list[plugins.Task]:
     return list(chosen)
 
 
-def _meant(block: Block, substrates: list[str]) -> None:
-    """See that options are of substrates that the block plays: others would change nothing."""
+def _check_options(block: Block, substrates: list[str]) -> None:
+    """Refuse options of substrates that the block does not play: they would change nothing."""
     for name in (*block.options, *block.vary):
         if name not in substrates:
             raise ConfigError(

@@ -1,9 +1,9 @@
-"""Rows of rules held against today's code: some of their cells, played again.
+"""Rows of rules checked against today's code: some of their cells are played again.
 
-Rows of laws with weights name the weights that played them; those of rules would have to name the
-code, and all of it changes with every commit. So they are asked instead: does the cell still come
-out as its row says? Cells are drawn evenly over methods, substrates and populations. Invariant:
-nothing is written; which cells are drawn depends on the plan, the rows and their number alone.
+Rows of laws with weights name the weights that played them. Rows of rules name nothing, since all
+code changes with every commit; instead some cells are played and compared with their rows. Cells
+are drawn evenly over methods, substrates and populations; the draw depends on the plan, the rows
+and the number asked for alone. Nothing is written.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from waggle.core.errors import WaggleError
 from waggle.core.seeds import derive
 from waggle.evaluate.episodes import play_cell, reason_of
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.plan import Cell
+from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.rows import Row, failed_row
-from waggle.evaluate.weights import Key
 
-ASKED = ("calls", "tokens.input")
-"""Counters of episodes in which a model was asked, here or at an endpoint."""
+MODEL_COUNTERS = ("calls", "tokens.input")
+"""Counters of episodes in which a model was called, here or at an endpoint."""
 
 
-class Asked(NamedTuple):
+class Checked(NamedTuple):
     """A cell that was played again."""
 
     cell: Cell
     differs: tuple[str, ...]
-    """What came out differently: what it is, as the row has it and as it is now."""
+    """What came out differently: its name, the value in the row and the value now."""
 
 
 def rules(plan: Sequence[Cell], here: Mapping[Key, Row]) -> list[Cell]:
-    """Return the finished cells in which no model was asked; their rows tell, so no law is made."""
-    found = ((cell, here.get((cell.method, cell.id))) for cell in plan)
-    return [cell for cell, row in found if row is not None and not _modelled(row)]
+    """Return the finished cells in which no model was called, as their rows tell."""
+    found = ((cell, here.get(cell.key)) for cell in plan)
+    return [cell for cell, row in found if row is not None and not _called_a_model(row)]
 
 
-def _modelled(row: Row) -> bool:
-    return bool(row.digest) or any(row.counters.get(name) for name in ASKED)
+def _called_a_model(row: Row) -> bool:
+    return bool(row.digest) or any(row.counters.get(name) for name in MODEL_COUNTERS)
 
 
 def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:
@@ -51,15 +50,16 @@ def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:
     return [cell for cell in chain.from_iterable(turns) if cell is not None][:count]
 
 
-def recheck(cells: Sequence[Cell], here: Mapping[Key, Row], executor: Executor) -> Iterator[Asked]:
-    """Play cells again and compare with their rows, as they come."""
-    known = {(cell.method, cell.id): cell for cell in cells}
-    for row in executor.map(_again, cells):
-        key = row.method, row.cell
-        yield Asked(known[key], tuple(_differences(here[key], row)))
+def recheck(
+    cells: Sequence[Cell], here: Mapping[Key, Row], executor: Executor
+) -> Iterator[Checked]:
+    """Play cells again and compare them with their rows, as they end."""
+    known = {cell.key: cell for cell in cells}
+    for row in executor.map(_play, cells):
+        yield Checked(known[row.key], tuple(_differences(here[row.key], row)))
 
 
-def _again(cell: Cell) -> Row:
+def _play(cell: Cell) -> Row:
     """Play a cell; a law that can no longer be made fails its own rows and no others."""
     try:
         return play_cell((cell, None))
@@ -68,7 +68,7 @@ def _again(cell: Cell) -> Row:
 
 
 def _differences(then: Row, now: Row) -> Iterator[str]:
-    """Compare two rows; a score or metric of one alone is new or gone, which is no difference."""
+    """Compare two rows; a score or metric that only one of them has is no difference."""
     if now.error:
         yield f"failed now: {now.error}"
         return
@@ -76,8 +76,8 @@ def _differences(then: Row, now: Row) -> Iterator[str]:
         before, after = getattr(then, kind), getattr(now, kind)
         for name in sorted(before.keys() & after.keys()):
             if before[name] != after[name]:
-                yield f"{name} {_told(before[name])}, now {_told(after[name])}"
-    for name in sorted(then.counters.keys() | now.counters.keys()):  # what never happened is absent
+                yield f"{name} {_shown(before[name])}, now {_shown(after[name])}"
+    for name in sorted(then.counters.keys() | now.counters.keys()):  # an absent counter is zero
         was, is_now = then.counters.get(name, 0), now.counters.get(name, 0)
         if was != is_now:
             yield f"{name} {was}, now {is_now}"
@@ -85,5 +85,5 @@ def _differences(then: Row, now: Row) -> Iterator[str]:
         yield "its course around the injection"
 
 
-def _told(value: float | None) -> str:
+def _shown(value: float | None) -> str:
     return "undefined" if value is None else f"{value:g}"

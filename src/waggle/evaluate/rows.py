@@ -1,15 +1,15 @@
 """Tidy rows: one JSON line per finished cell, appended whole, read back with distrust.
 
-A row holds what tables need, so a report never runs a model again; where records were kept, the
-runner measures the same rows from them. An archive (`waggle.evaluate.archive`) holds its rows
-packed, a file for each method; it is read like a run directory and never appended to.
+A row holds what tables need, so a report never runs a model; where records are kept, the runner
+measures the same rows from them. An archive (`waggle.evaluate.archive`) holds its rows compressed,
+one file for each method; it is read like a run directory and never appended to.
 """
 
 from __future__ import annotations
 
 import lzma
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
@@ -19,14 +19,14 @@ import msgspec
 from waggle import plugins
 from waggle.core.errors import ConfigError, ContractError, RecordError
 from waggle.core.record import EpisodeRecord
-from waggle.evaluate.plan import Cell
-from waggle.evaluate.reorganization import course, sound
+from waggle.evaluate.plan import Cell, Key
+from waggle.evaluate.reorganization import Course, course, sound
 
 FILE = "rows.jsonl"
 PACKED, SUFFIX = "rows", ".jsonl.xz"
-"""Folder and endings of the packed rows of an archive."""
+"""Folder and ending of the compressed rows of an archive."""
 MAX_PACKED = 1 << 30
-"""Bytes that a packed file may unfold to; a few hundred rows take one million."""
+"""Bytes that a compressed file may unpack to; a few hundred rows take one million."""
 MAX_LINE = 16 << 20
 """Bytes of the longest row that is read; rows take a few thousand."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
@@ -47,38 +47,49 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     scores: Mapping[str, float]
     metrics: Mapping[str, float | None]
     counters: Mapping[str, int]
-    course: Mapping[str, Sequence[float]] = {}
+    course: Course = {}
     """Round by round, where counterevidence was injected (see `evaluate.reorganization`)."""
     error: str = ""
     """Why the cell failed; its numbers are then empty."""
     weights: Digest | msgspec.UnsetType = msgspec.UNSET
-    """Digest of the weights that played it; not there for rules, and in rows of earlier runs."""
+    """Digest of the weights that played it; absent for rules and in rows of early runs."""
+
+    @property
+    def key(self) -> Key:
+        """What its cell is found by: method and id."""
+        return self.method, self.cell
 
     @property
     def digest(self) -> str:
-        """The digest of its weights, empty where the row does not say."""
+        """The digest of its weights, empty where the row names none."""
         return self.weights or ""
 
 
 def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
     """Measure one episode with every registered metric."""
-    case = cell.case
+    scores = episode.footer.scores
     return Row(
-        cell=cell.id,
-        method=cell.method,
-        substrate=case.substrate,
-        task=case.task,
-        n=case.n,
-        seed=case.seed,
+        **_case(cell),
         rounds=episode.header.rounds,
-        shock=case.shock,
-        options=case.options,
-        scores={name: _number(f"score {name!r}", v) for name, v in episode.footer.scores.items()},
+        scores={name: _number(f"score {name!r}", value) for name, value in scores.items()},
         metrics={name: _measure(name, episode) for name in plugins.names("metric")},
         counters=episode.footer.counters,
         course=course(episode),
         weights=weights or msgspec.UNSET,
     )
+
+
+def failed_row(cell: Cell, reason: str) -> Row:
+    """Return the row of a cell that could not be played."""
+    return Row(**_case(cell), rounds=0, scores={}, metrics={}, counters={}, error=reason)
+
+
+def _case(cell: Cell) -> dict[str, Any]:
+    case = cell.case
+    return {
+        "cell": cell.id, "method": cell.method, "substrate": case.substrate, "task": case.task,
+        "n": case.n, "seed": case.seed, "shock": case.shock, "options": case.options,
+    }  # fmt: skip
 
 
 def _measure(name: str, episode: EpisodeRecord) -> float | None:
@@ -97,18 +108,8 @@ def _number(name: str, value: object) -> float:
     raise ContractError(f"{name} is {str(value)[:40]!r}; give a finite number, or None of a metric")
 
 
-def failed_row(cell: Cell, reason: str) -> Row:
-    """Return the row of a cell that could not be played."""
-    case = cell.case
-    return Row(
-        cell=cell.id, method=cell.method, substrate=case.substrate, task=case.task, n=case.n,
-        seed=case.seed, rounds=0, shock=case.shock, options=case.options, scores={}, metrics={},
-        counters={}, error=reason,
-    )  # fmt: skip
-
-
 def alike(one: Row, two: Row) -> bool:
-    """Whether two rows tell of one episode; model steps depend on what shared a batch."""
+    """Whether two rows are of the same episode; model steps depend on what shared a batch."""
     counts = ({k: v for k, v in row.counters.items() if k != "model_steps"} for row in (one, two))
     return one.scores == two.scores and next(counts) == next(counts)
 
@@ -120,7 +121,7 @@ class RowFile:
         self.path = folder / FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _drop_cut_line(self.path)
+            _mend_last_line(self.path)
             self._file = self.path.open("ab")
         except OSError as error:
             raise ConfigError(
@@ -138,44 +139,53 @@ class RowFile:
         self._file.close()
 
 
-def _drop_cut_line(path: Path) -> None:
-    """Remove a last line that an interrupted run left unfinished; end one that only lacks its end.
+def _mend_last_line(path: Path) -> None:
+    """Remove a last line that an interrupted run left unfinished, or add its missing line break.
 
-    Nothing before it is touched, so that no row is lost if this too is interrupted.
+    Nothing before it is touched, so that no row is lost if this is interrupted as well.
     """
     if not path.exists():
         return
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
-        start = max(0, size - MAX_LINE)
-        file.seek(start)
-        tail = file.read()
-        last = tail[tail.rfind(b"\n") + 1 :]
-        if last and _row_of_cut(last) is not None:
+        file.seek(max(0, size - MAX_LINE))
+        last = file.read().rpartition(b"\n")[2]
+        if last and _is_row(last):
             file.write(b"\n")
         elif last:
             file.truncate(size - len(last))
 
 
-def _row_of_cut(line: bytes) -> Row | None:
-    """Return the row of a last line that has no end; None if it was cut."""
-    try:
-        return _decode(line)
-    except ValueError:
-        return None
+def has_rows(folder: Path) -> bool:
+    """Whether a folder holds rows that can be appended to."""
+    return (folder / FILE).exists()
 
 
-def succeeded(folder: Path) -> dict[tuple[str, str], Row]:
-    """Return the rows of a run directory or an archive that did not fail, by method and id.
+def packed(folder: Path) -> list[Path]:
+    """Return the files of an archive, in order; none where the folder is no archive."""
+    return sorted((folder / PACKED).glob(f"*{SUFFIX}"))
+
+
+def finished_rows(folder: Path) -> dict[Key, Row]:
+    """Return the rows of a run directory that did not fail; none where nothing was played yet.
+
+    Raises:
+        RecordError: if a line is no row: what was played is then not to be played again unasked.
+    """
+    return succeeded(folder) if has_rows(folder) else {}
+
+
+def succeeded(folder: Path) -> dict[Key, Row]:
+    """Return the rows of a run directory or an archive that did not fail.
 
     Raises:
         RecordError: as `read_rows`.
     """
-    return {(row.method, row.cell): row for row in read_rows(folder) if not row.error}
+    return {row.key: row for row in read_rows(folder) if not row.error}
 
 
 def read_rows(folder: Path, start: int = 0) -> list[Row]:
-    """Read the rows of a run directory; the last row of a cell and method counts.
+    """Read the rows of a run directory or an archive; the last row of a cell and method counts.
 
     Args:
         folder: the run directory.
@@ -184,7 +194,7 @@ def read_rows(folder: Path, start: int = 0) -> list[Row]:
     Raises:
         RecordError: if there are none, or a line is not a row.
     """
-    found: dict[tuple[str, str], Row] = {}
+    found: dict[Key, Row] = {}
     for path in [folder / FILE] if has_rows(folder) else packed(folder) or [folder / FILE]:
         try:
             with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
@@ -199,18 +209,8 @@ def read_rows(folder: Path, start: int = 0) -> list[Row]:
     return list(found.values())
 
 
-def has_rows(folder: Path) -> bool:
-    """Whether a folder holds rows that can be appended to."""
-    return (folder / FILE).exists()
-
-
-def packed(folder: Path) -> list[Path]:
-    """Return the files of an archive, in order; none where the folder is no archive."""
-    return sorted((folder / PACKED).glob(f"*{SUFFIX}"))
-
-
-def _latest(path: Path, file: IO[bytes]) -> dict[tuple[str, str], Row]:
-    found: dict[tuple[str, str], Row] = {}
+def _latest(path: Path, file: IO[bytes]) -> dict[Key, Row]:
+    found: dict[Key, Row] = {}
     lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
         if path.suffix == ".xz" and file.tell() > MAX_PACKED:
@@ -219,8 +219,7 @@ def _latest(path: Path, file: IO[bytes]) -> dict[tuple[str, str], Row]:
             )
         if not line.strip():
             continue
-        whole = line.endswith(b"\n")
-        if not whole and len(line) <= MAX_LINE and _row_of_cut(line) is None:
+        if not line.endswith(b"\n") and len(line) <= MAX_LINE and not _is_row(line):
             break  # what an interrupted run was writing
         try:
             row = _decode(line)
@@ -229,8 +228,17 @@ def _latest(path: Path, file: IO[bytes]) -> dict[tuple[str, str], Row]:
                 f"{path}: line {number} is no row ({error}); remove that line, and `waggle eval` "
                 "plays its cell again"
             ) from None
-        found[row.method, row.cell] = row
+        found[row.key] = row
     return found
+
+
+def _is_row(line: bytes) -> bool:
+    """Whether a last line without a line break is a whole row."""
+    try:
+        _decode(line)
+    except ValueError:
+        return False
+    return True
 
 
 _DECODER = msgspec.json.Decoder(Row)

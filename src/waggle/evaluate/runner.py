@@ -1,37 +1,41 @@
-"""Run a plan: resumable, in this process, in many, on Ray, or in lockstep for batched laws.
+"""Run a plan: resumable, in this process, in many, on Ray, or in large batches.
 
-A finished cell is never played again unless it is asked for; a failed one is tried once more and
-then reported, and the others go on. A law whose weights are not there may be left out, and so may
-one whose finished rows other weights played. What a cell gives does not depend on the executor.
+A finished cell is not played again unless that is asked for; a failed one is tried once more, then
+reported, and the others go on. A law whose weights are absent may be left out, and so may one whose
+finished rows other weights played. What a cell gives does not depend on the executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from waggle.core.errors import ConfigError, RecordError, WaggleError
-from waggle.evaluate import sessions, weights
-from waggle.evaluate.again import Again
-from waggle.evaluate.episodes import law_of, options_of, play_cell, record_path
+from waggle.evaluate import resume, sessions
+from waggle.evaluate.batched import (
+    LawCells,
+    LawUnavailable,
+    OnUnavailable,
+    load_law,
+    play_batched,
+    play_in_processes,
+)
+from waggle.evaluate.episodes import RecordFolder, law_of, options_of, play_cell, record_path
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.lanes import Absent, Part, Tell, in_lanes, in_lockstep, ready
-from waggle.evaluate.plan import Cell, Keep
-from waggle.evaluate.rows import Row, RowFile, alike, has_rows, read_rows, row_of, succeeded
+from waggle.evaluate.plan import Cell, Keep, Key
+from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, has_rows, read_rows, row_of
 from waggle.evaluate.selection import by_seed
-from waggle.evaluate.thin import Kept
 from waggle.runtime.records import read
 
 RECORDS = "records"
 """Folder of the record files of a run, where they are kept."""
 WIDTH = 256
 """Requests per batch for laws that want large batches."""
-Progress = Callable[[Row], None]
-"""Called for every finished cell."""
-LeftOut = Callable[[Sequence[str], str], None]
+LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
 """Called with the methods of a law that is not played, and why."""
 
 
@@ -44,15 +48,14 @@ class Outcome(NamedTuple):
     failed: int
 
 
-@dataclass(frozen=True)
-class Ways:
-    """How cells are played: ordinary laws by the executor, batched ones in lanes."""
+class _How(NamedTuple):
+    """How cells are played: ordinary laws by the executor, others in batches."""
 
     executor: Executor
-    width: int = WIDTH
-    processes: int = 1
-    """Lanes of a batched law; more than one are processes, each with its own engine."""
-    records: Kept | None = None
+    width: int
+    processes: int
+    """Processes of batched laws; each has its own engine."""
+    records: RecordFolder | None
 
 
 def run_plan(
@@ -64,7 +67,7 @@ def run_plan(
     width: int | None = None,
     processes: int = 1,
     again: bool = False,
-    progress: Progress | None = None,
+    progress: Callable[[Row], None] | None = None,
     left_out: LeftOut | None = None,
     whole: Sequence[Cell] | None = None,
     notice: Callable[[str], None] | None = None,
@@ -75,43 +78,48 @@ def run_plan(
         plan: the cells.
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
-        keep: whether record files are kept beside the rows, whole or for their measures alone.
+        keep: whether record files are kept beside the rows, whole or thin.
         width: requests per batch for laws that want large batches, of their engine too; by
             default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
         again: whether finished cells are played too; their new rows then count. A call that was
             interrupted goes on.
-        progress: told of every finished cell.
-        left_out: told of laws that cannot be loaded, or that have other weights than their finished
-            rows; without it such a law ends the run.
+        progress: called for every finished cell.
+        left_out: called for laws that cannot be loaded, or that have other weights than their
+            finished rows; without it such a law ends the run.
         whole: the plan of which these cells are a part; its rows of the same methods count when
             weights are compared.
-        notice: told of rows that stay beside new ones although another law may have played them.
+        notice: called with a line about rows that stay beside new ones although another law may
+            have played them.
 
     Raises:
         ConfigError: for a law that cannot be made, be loaded, or be continued.
     """
     here, whole = finished_rows(folder), whole or plan
-    anew = Again(folder, plan) if again else None
+    anew = resume.Again(folder, plan) if again else None
     done = here if anew is None else anew.done(width, notice)
-    todo = [cell for cell in plan if (cell.method, cell.id) not in done]
+    todo = [cell for cell in plan if cell.key not in done]
     known = len(plan) - len(todo)
     if not again:
-        todo = _continued(todo, _siblings(plan, whole), here, width, left_out)
-    groups = _groups(todo, width)
+        stale = _stale(_same_methods(plan, whole), here, width, left_out)
+        todo = [cell for cell in todo if cell.method not in stale]
+    laws = _by_law(todo, width)
     if notice is not None:
-        for line in _staying(todo, _siblings(todo, whole), here, width):
+        replaced = {cell.key for cell in todo}
+        staying = {key: row for key, row in here.items() if key not in replaced}
+        siblings = _same_methods(todo, whole)
+        compared = resume.compare(siblings, staying, width, unnamed=True)
+        for line in resume.mixture_notes(compared):
             notice(line)
-    # Absolute: workers elsewhere need not stand in this folder.
-    kept = Kept((folder / RECORDS).resolve(), keep == "measures") if keep else None
-    ways = Ways(executor, width or WIDTH, processes, kept)
+    # An absolute path: workers may run in another folder.
+    records = RecordFolder((folder / RECORDS).resolve(), keep == "measures") if keep else None
+    how = _How(executor, width or WIDTH, processes, records)
     rows, played, failed = RowFile(folder), 0, 0
-    absent = _absence(left_out)
     if anew is not None:
         anew.begin()
     try:
-        for crowd in _crowds(groups, processes):
-            for row in _timed(crowd, ways, folder, absent):
+        for group in _groups(laws, processes):
+            for row in _timed(group, how, folder, _on_unavailable(left_out)):
                 rows.append(row)
                 played += not row.error
                 failed += bool(row.error)
@@ -124,168 +132,144 @@ def run_plan(
     return Outcome(played, known, failed)
 
 
-def _siblings(cells: Sequence[Cell], whole: Sequence[Cell]) -> list[Cell]:
+def _same_methods(cells: Sequence[Cell], whole: Sequence[Cell]) -> list[Cell]:
     """Return all planned cells of the methods of some."""
     methods = {cell.method for cell in cells}
     return [cell for cell in whole if cell.method in methods]
 
 
-def _continued(
-    todo: Sequence[Cell],
-    siblings: Sequence[Cell],
-    here: Mapping[tuple[str, str], Row],
-    width: int | None,
-    left_out: LeftOut | None,
-) -> list[Cell]:
-    """Return the cells of methods whose law still has the weights of its finished rows."""
-    gone: set[str] = set()
-    for methods, reason in weights.refused(weights.compare(siblings, here, width)):
+def _stale(
+    cells: Sequence[Cell], here: Mapping[Key, Row], width: int | None, left_out: LeftOut | None
+) -> set[str]:
+    """Return the methods whose law no longer has the weights of its finished rows."""
+    stale: set[str] = set()
+    for methods, reason in resume.stale_methods(resume.compare(cells, here, width)):
         if left_out is None:
             raise _unusable(methods[0], reason)
         left_out(methods, reason)
-        gone.update(methods)
-    return [cell for cell in todo if cell.method not in gone]
+        stale.update(methods)
+    return stale
 
 
-def _staying(
-    todo: Sequence[Cell],
-    siblings: Sequence[Cell],
-    here: Mapping[tuple[str, str], Row],
-    width: int | None,
-) -> list[str]:
-    replaced = {(cell.method, cell.id) for cell in todo}
-    left = {key: row for key, row in here.items() if key not in replaced}
-    return weights.staying(weights.compare(siblings, left, width, silent=True))
+def _on_unavailable(left_out: LeftOut | None) -> OnUnavailable:
+    """Return what is done about laws that cannot be loaded: tell the caller, or end the run."""
 
-
-def _absence(left_out: LeftOut | None) -> Tell:
-    """Return who hears of laws that are not there: the caller, or an error that ends the run."""
-
-    def tell(part: Part, reason: str) -> None:
-        methods = list(dict.fromkeys(cell.method for cell in part.cells))
+    def report(law: LawCells, reason: str) -> None:
+        methods = _methods(law.cells)
         if left_out is None:
             raise _unusable(methods[0], reason)
         left_out(methods, reason)
 
-    return tell
+    return report
+
+
+def _methods(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.method for cell in cells))
 
 
 def _unusable(method: str, error: WaggleError | str) -> ConfigError:
     return ConfigError(f"method {method!r}: {error}; or leave it out with --methods")
 
 
-def finished(folder: Path) -> set[tuple[str, str]]:
-    """Return method and id of the finished cells of a run directory, none where there are no rows.
-
-    Raises:
-        RecordError: if a line is no row: what was played is then not to be played again unasked.
-    """
-    return set(finished_rows(folder))
-
-
-def finished_rows(folder: Path) -> dict[tuple[str, str], Row]:
-    """Return the rows of finished cells by method and id, as `finished` finds them."""
-    return succeeded(folder) if has_rows(folder) else {}
-
-
-def _groups(todo: Sequence[Cell], width: int | None) -> list[Part]:
-    """Gather cells by law, whole seeds first, and see that each can be made before any plays."""
+def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
+    """Gather cells by law, whole seeds first; every law is made before any is played."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in by_seed(todo):
         found.setdefault((cell.law, options_of(cell, width)), []).append(cell)
-    for (law, options), group in found.items():
+    for (law, options), cells in found.items():
         try:
             law_of(law, options)
         except WaggleError as error:
-            raise _unusable(group[0].method, error) from None
-    return [Part(law, options, group) for (law, options), group in found.items()]
+            raise _unusable(cells[0].method, error) from None
+    return [LawCells(law, options, cells) for (law, options), cells in found.items()]
 
 
-def _crowds(groups: Sequence[Part], processes: int) -> list[list[Part]]:
-    """Put laws that want large batches together where they share processes; others play alone."""
+def _groups(laws: Sequence[LawCells], processes: int) -> list[list[LawCells]]:
+    """Group laws that are played at a time: batched ones share their processes."""
     if processes <= 1:
-        return [[group] for group in groups]
-    together = [group for group in groups if _batched(group)]
-    alone = [[group] for group in groups if not _batched(group)]
+        return [[law] for law in laws]
+    together = [law for law in laws if _batched(law)]
+    alone = [[law] for law in laws if not _batched(law)]
     return [together, *alone] if together else alone
 
 
-def _timed(crowd: Sequence[Part], ways: Ways, folder: Path, absent: Tell) -> Iterator[Row]:
-    """Play some laws and write down what it took, also if it was interrupted."""
+def _batched(law: LawCells) -> bool:
+    return bool(getattr(law_of(law.law, law.options), "batched", False))
+
+
+def _timed(
+    group: Sequence[LawCells], how: _How, folder: Path, unavailable: OnUnavailable
+) -> Iterator[Row]:
+    """Play some laws and write down what it took, also after an interruption."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
-    played: dict[str, None] = {}
+    played: set[str] = set()
     try:
-        for row in _play(crowd, ways, absent):
+        for row in _play(group, how, unavailable):
             episodes += 1
             failed += bool(row.error)
             updates += row.counters.get("updates", 0)
-            played[row.method] = None
+            played.add(row.method)
             yield row
     finally:
         if episodes:
-            sessions.append(
-                folder,
-                sessions.Session(
-                    command=sessions.command_line(), started=started, machine=sessions.machine(),
-                    law=", ".join(dict.fromkeys(part.law for part in crowd)),
-                    methods=_in_order(crowd, played), executor=_executor(crowd[0], ways),
-                    episodes=episodes, failed=failed, updates=updates,
-                    seconds=round(perf_counter() - began, 2),
-                ),
-            )  # fmt: skip
+            methods = _methods([cell for law in group for cell in law.cells])
+            session = sessions.Session(
+                command=sessions.command_line(),
+                started=started,
+                machine=sessions.machine(),
+                law=", ".join(dict.fromkeys(law.law for law in group)),
+                methods=tuple(name for name in methods if name in played),
+                executor=_executor(group[0], how),
+                episodes=episodes,
+                failed=failed,
+                updates=updates,
+                seconds=round(perf_counter() - began, 2),
+            )
+            sessions.append(folder, session)
 
 
-def _in_order(crowd: Sequence[Part], played: Container[str]) -> tuple[str, ...]:
-    """Name the methods that were played, as the plan lists them."""
-    names = dict.fromkeys(cell.method for part in crowd for cell in part.cells)
-    return tuple(name for name in names if name in played)
+def _executor(law: LawCells, how: _How) -> str:
+    if not _batched(law):
+        return repr(how.executor)
+    return f"{how.processes} in lockstep, width {how.width}"
 
 
-def _batched(group: Part) -> bool:
-    return bool(getattr(law_of(group.law, group.options), "batched", False))
-
-
-def _executor(group: Part, ways: Ways) -> str:
-    if not _batched(group):
-        return repr(ways.executor)
-    return f"{ways.processes} in lockstep, width {ways.width}"
-
-
-def _play(crowd: Sequence[Part], ways: Ways, absent: Tell) -> Iterator[Row]:
-    """Play laws in shared lanes, or the one law of a crowd here."""
-    first = crowd[0]
+def _play(group: Sequence[LawCells], how: _How, unavailable: OnUnavailable) -> Iterator[Row]:
+    """Play batched laws in shared processes, or the one law of a group here."""
+    first = group[0]
     if not _batched(first):
-        yield from ways.executor.map(play_cell, [(cell, ways.records) for cell in first.cells])
-    elif ways.processes > 1:
-        yield from in_lanes(crowd, ways.records, ways.width, ways.processes, absent)
+        yield from how.executor.map(play_cell, [(cell, how.records) for cell in first.cells])
+    elif how.processes > 1:
+        yield from play_in_processes(group, how.records, how.width, how.processes, unavailable)
     else:
         try:
-            law = ready(first.law, first.options)
-        except Absent as error:
-            absent(first, str(error))
+            law = load_law(first.law, first.options)
+        except LawUnavailable as error:
+            unavailable(first, str(error))
             return
-        yield from in_lockstep(first.cells, law, ways.records, ways.width)
+        yield from play_batched(first.cells, law, how.records, how.width)
 
 
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
     """Measure a plan again from its record files alone; no law is called.
 
     Raises:
-        RecordError: if a record and the row of its cell tell of two episodes.
+        RecordError: if a record and the row of its cell are of two episodes.
     """
-    rows = read_rows(folder) if has_rows(folder) else []
-    there = {(row.method, row.cell): row for row in rows}
+    rows = {row.key: row for row in read_rows(folder)} if has_rows(folder) else {}
     found = []
     for cell in plan:
         path = record_path(folder / RECORDS, cell)
-        if path.exists():
-            row = row_of(cell, read(path))
-            told = there.get((cell.method, cell.id))
-            if told is not None and not told.error and not alike(row, told):
-                raise RecordError(
-                    f"{path} tells of another episode than the row of its cell; remove it, or play "
-                    "the cell with --again --keep"
-                )
-            found.append(weights.measured_before(row, told))
+        if not path.exists():
+            continue
+        measured, known = row_of(cell, read(path)), rows.get(cell.key)
+        if known is not None and not known.error and not alike(measured, known):
+            raise RecordError(
+                f"{path} tells of another episode than the row of its cell; remove it, or play "
+                "the cell with --again --keep"
+            )
+        if known is not None:  # a record does not name its weights
+            measured = msgspec.structs.replace(measured, weights=known.weights)
+        found.append(measured)
     return found

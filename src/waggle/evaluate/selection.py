@@ -1,18 +1,27 @@
-"""A part of a plan: some methods, tasks, populations, or the first seeds.
+"""Parts of a plan: which cells are played, in which order, and what they cost.
 
-What is left out may be played later, elsewhere, into the same run directory: ids do not depend on
-the selection. Seeds are whole units: a table counts one once all its tasks are there.
+Cells that are left out may be played later, elsewhere, into the same run directory: ids do not
+depend on the selection. Seeds are whole units, since a table counts one once all its tasks are
+there. Costs decide who plays what and when, never what is played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
+from typing import NamedTuple
 
 import msgspec
 
-from waggle.core.errors import ConfigError, suggest
-from waggle.evaluate.plan import Cell
+from waggle import plugins
+from waggle.core.errors import ConfigError, WaggleError, suggest
+from waggle.core.protocols import Case
+from waggle.evaluate.plan import Cell, Key
+
+WEIGHTS: Mapping[str, float] = {"agentsnet": 6.0, "silo": 1.6, "swarmbench/synchronization": 2.5}
+"""Tokens that `nano` reads and writes for a decision, relative to one of Pursuit; by task, else by
+substrate, else 1. Measured on the cells of the primary matrix and of AgentsNet."""
 
 
 def select(
@@ -42,6 +51,8 @@ def select(
                 f"--methods: {name!r} is not in the plan{suggest(name, known)}; "
                 f"use some of {', '.join(known)}"
             )
+    if seeds is not None and seeds < 1:
+        raise ConfigError("--seeds must be at least 1")
     chosen = [
         cell
         for cell in plan
@@ -50,7 +61,7 @@ def select(
         and (not tasks or any(fnmatchcase(_task(cell), pattern) for pattern in tasks))
     ]
     if seeds is not None:
-        chosen = _first_seeds(chosen, seeds)
+        chosen = [cell for cell, rank in _seed_ranks(chosen) if rank < seeds]
     if not chosen:
         raise ConfigError("no cell is left; choose fewer of --methods, --tasks, --n and --seeds")
     return chosen
@@ -61,35 +72,79 @@ def by_seed(plan: Sequence[Cell]) -> list[Cell]:
 
     An interrupted run then has whole seeds to show, not whole tasks.
     """
+    return [cell for cell, _ in sorted(_seed_ranks(plan), key=lambda pair: pair[1])]
+
+
+def _seed_ranks(plan: Sequence[Cell]) -> list[tuple[Cell, int]]:
+    """Give every cell the rank of its seed among those of its setting, the smallest first."""
     settings = [_setting(cell) for cell in plan]
     seeds: dict[str, set[int]] = {}
     for cell, setting in zip(plan, settings, strict=True):
         seeds.setdefault(setting, set()).add(cell.case.seed)
-    place = {
-        (setting, seed): k for setting, own in seeds.items() for k, seed in enumerate(sorted(own))
+    ranks = {
+        setting: {seed: rank for rank, seed in enumerate(sorted(own))}
+        for setting, own in seeds.items()
     }
-    ranked = sorted(
-        zip(plan, settings, strict=True), key=lambda pair: place[pair[1], pair[0].case.seed]
-    )
-    return [cell for cell, _ in ranked]
+    pairs = zip(plan, settings, strict=True)
+    return [(cell, ranks[setting][cell.case.seed]) for cell, setting in pairs]
 
 
 def _task(cell: Cell) -> str:
     return f"{cell.case.substrate}/{cell.case.task}"
 
 
-def _first_seeds(plan: Sequence[Cell], count: int) -> list[Cell]:
-    """Keep the smallest seeds of every setting."""
-    if count < 1:
-        raise ConfigError("--seeds must be at least 1")
-    found: dict[str, set[int]] = {}
-    for cell in plan:
-        found.setdefault(_setting(cell), set()).add(cell.case.seed)
-    kept = {setting: set(sorted(seeds)[:count]) for setting, seeds in found.items()}
-    return [cell for cell in plan if cell.case.seed in kept[_setting(cell)]]
-
-
 def _setting(cell: Cell) -> str:
     """Name everything about a cell but its seed."""
     case = msgspec.structs.replace(cell.case, seed=0)
     return msgspec.json.encode(msgspec.structs.replace(cell, case=case), order="sorted").decode()
+
+
+def decisions(cell: Cell) -> int:
+    """Return how many local updates a cell asks for if its episode goes to its horizon.
+
+    A case that cannot be opened asks for none; it fails when it is played.
+    """
+    case = msgspec.structs.replace(cell.case, seed=0)  # the horizon is the same for all seeds
+    return case.n * _rounds(msgspec.json.encode(case, order="sorted"))
+
+
+@cache
+def _rounds(case: bytes) -> int:
+    """Return the updates per node of a case, given as JSON text."""
+    opened = msgspec.json.decode(case, type=Case)
+    try:
+        return plugins.get_substrate(opened.substrate).open(opened).rounds
+    except WaggleError:
+        return 0
+
+
+def cost(cell: Cell) -> float:
+    """Return what a cell costs, in decisions of Pursuit."""
+    weight = WEIGHTS.get(_task(cell), WEIGHTS.get(cell.case.substrate, 1.0))
+    return weight * decisions(cell)
+
+
+class Count(NamedTuple):
+    """What one method of a plan asks for."""
+
+    method: str
+    cells: int
+    decisions: int
+    finished: int
+    """Cells that need no playing."""
+    left: int
+    """Decisions of the cells that do."""
+
+
+def counts(plan: Sequence[Cell], finished: Container[Key]) -> list[Count]:
+    """Return what every method of a plan asks for, in the order of the plan, and all of them."""
+    found: dict[str, list[Cell]] = {}
+    for cell in plan:
+        found.setdefault(cell.method, []).append(cell)
+    return [_count(name, cells, finished) for name, cells in [*found.items(), ("all", plan)]]
+
+
+def _count(method: str, cells: Sequence[Cell], finished: Container[Key]) -> Count:
+    left = [cell for cell in cells if cell.key not in finished]
+    done = len(cells) - len(left)
+    return Count(method, len(cells), sum(map(decisions, cells)), done, sum(map(decisions, left)))

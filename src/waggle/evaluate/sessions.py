@@ -1,7 +1,7 @@
-"""What playing cost: one line per law and call of `waggle eval`, beside the rows.
+"""What playing cost: one line per call of `waggle eval` and group of laws, beside the rows.
 
-A report prints them, so that a table says by which command, where and how fast it was made.
-Invariant: nothing here enters a score.
+A report prints them, so that a table says by which command, where and how fast it was made. Nothing
+here enters a score.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = "sessions.jsonl"
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The episodes of one law in one call."""
+    """The episodes that one call played."""
 
     command: str
     started: str
@@ -37,13 +37,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def append(folder: Path, session: Session) -> None:
-    """Write a session down."""
+    """Append a session to those of a run directory."""
     with (folder / FILE).open("ab") as file:
         file.write(msgspec.json.encode(session) + b"\n")
 
 
 def read(folder: Path) -> list[Session]:
-    """Return the sessions of a run directory; what cannot be read is no session."""
+    """Return the sessions of a run directory; lines that are none are skipped."""
     try:
         lines = (folder / FILE).read_bytes().splitlines()
     except OSError:
@@ -59,10 +59,10 @@ def read(folder: Path) -> list[Session]:
 
 
 def carry(source: Path, target: Path, left: Collection[str] = ()) -> None:
-    """Write sessions of one run directory down in another, each once, but of methods left behind.
+    """Copy the sessions of one run directory to another, each once, except of methods left behind.
 
-    A session goes along unless all of its methods stay: what it calls a method may be the name in
-    a run that was merged there before.
+    A session stays behind only if all of its methods do: it may name a method by what a run called
+    it that was merged there before.
     """
     known = set(read(target))
     for session in read(source):
@@ -71,13 +71,13 @@ def carry(source: Path, target: Path, left: Collection[str] = ()) -> None:
 
 
 def command_line() -> str:
-    """Return the command as it was typed, the program and folders elsewhere by their bare names."""
+    """Return the command of this process as a table may print it."""
     name = Path(sys.argv[0]).stem
     return plain(" ".join(["waggle" if name == "__main__" else name, *sys.argv[1:]]))
 
 
 def plain(command: str) -> str:
-    """Return a command without what only tells where it was typed: programs' and absolute paths."""
+    """Return a command without the path of its program, absolute paths by their last part."""
     words = command.split(" ")
     name = "waggle" if words[0].startswith("__main__") else words[0]
     rest = [
@@ -87,12 +87,12 @@ def plain(command: str) -> str:
 
 
 def now() -> str:
-    """Return the present second."""
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def machine() -> str:
-    """Say what this machine is: processor kind, cores, GPU if the driver names one."""
+    """Describe this machine: kind of processor, cores, and the GPUs that the driver names."""
     return ", ".join([f"{platform.machine()}, {os.cpu_count()} cores", *_gpus()])
 
 

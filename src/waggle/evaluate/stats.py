@@ -1,7 +1,7 @@
-"""Paired uncertainty and ranks (App. "Paired uncertainty").
+"""Paired bootstrap intervals and average ranks (App. "Paired uncertainty").
 
 Resampling keeps the compared methods coupled within a matched unit. The hierarchical form draws
-training seeds first and matched units within their stratum second; strata keep their weights.
+training seeds first and matched units within their stratum second; strata weigh equally.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
     high: float
     units: int
     single: bool = False
-    """Whether there is no second unit to draw anywhere: the interval then says nothing."""
+    """Whether no stratum has a second unit to draw: the interval then says nothing."""
 
     @property
     def above_zero(self) -> bool:
@@ -57,8 +57,7 @@ def paired(
         drawn += values[rng.integers(values.size, size=(resamples, values.size))].mean(axis=1)
     drawn /= len(arrays)
     mean = float(np.mean([a.mean() for a in arrays]))
-    single = max(a.size for a in arrays) == 1
-    return _interval(mean, drawn, sum(a.size for a in arrays))._replace(single=single)
+    return _interval(mean, drawn, arrays, seeds=1)
 
 
 def hierarchical(
@@ -88,35 +87,34 @@ def hierarchical(
                 drawn[here] += values[picks].mean(axis=1)
     drawn /= seeds * len(tables)
     mean = float(np.mean([np.mean([v.mean() for v in rows]) for rows in tables]))
-    single = seeds == 1 and max(v.size for rows in tables for v in rows) == 1
-    units = sum(v.size for rows in tables for v in rows)
-    return _interval(mean, drawn, units)._replace(single=single)
+    return _interval(mean, drawn, [values for rows in tables for values in rows], seeds)
 
 
 def _finite(values: Values) -> NDArray[np.float64]:
-    """Return values as an array; one that was not measured would make the interval say nothing."""
+    """Return values as an array; a value that was not measured is refused."""
     found = np.asarray(values, dtype=np.float64)
     if not np.isfinite(found).all():
         raise ConfigError("an interval is of finite numbers; leave out what was not measured")
     return found
 
 
-def _interval(mean: float, drawn: NDArray[np.float64], units: int) -> Interval:
+def _interval(
+    mean: float, drawn: NDArray[np.float64], units: Sequence[NDArray[np.float64]], seeds: int
+) -> Interval:
     low, high = np.percentile(drawn, [2.5, 97.5])
-    return Interval(mean, float(low), float(high), units)
+    sizes = [values.size for values in units]
+    return Interval(mean, float(low), float(high), sum(sizes), seeds == 1 and max(sizes) == 1)
 
 
-def average_ranks(scores: Mapping[str, Sequence[float]], better: Sequence[str]) -> dict[str, float]:
+def average_ranks(scores: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return each method's average rank over equally weighted endpoints, ties averaged.
 
     Args:
-        scores: method -> one value per endpoint.
-        better: "higher" or "lower" for each endpoint.
+        scores: for each method one value per endpoint; the highest has rank 1.
     """
     from scipy.stats import rankdata
 
     methods = sorted(scores)
-    table = np.array([scores[m] for m in methods], dtype=np.float64)
-    signs = np.array([-1.0 if b == "higher" else 1.0 for b in better])
-    ranks = rankdata(table * signs, method="average", axis=0)
-    return dict(zip(methods, (float(r) for r in ranks.mean(axis=1)), strict=True))
+    table = np.array([scores[name] for name in methods], dtype=np.float64)
+    ranks = rankdata(-table, method="average", axis=0).mean(axis=1)
+    return dict(zip(methods, map(float, ranks), strict=True))

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
+from waggle.evaluate.resume import listed
 from waggle.evaluate.rows import Row
-from waggle.evaluate.weights import listed
 from waggle.laws.digest import of_manifest
 from waggle.report.matching import label
 

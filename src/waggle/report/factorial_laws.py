@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from waggle.evaluate.factorial import ARMS, TOLD, Trained, arm_of
+from waggle.evaluate.factorial import ARMS, TRAINING_NOTES, Trained, arm_of
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report.matching import DAGGER, Unit, unit
@@ -31,8 +31,8 @@ def titled(arm: str, fewer: Collection[str]) -> str:
 def told(found: Sequence[Trained]) -> list[str]:
     """Say how the laws were trained: alike, or in which ways."""
     lines = []
-    for key in TOLD:
-        said = sorted({each.told[key] for each in found if key in each.told})
+    for key in TRAINING_NOTES:
+        said = sorted({each.notes[key] for each in found if key in each.notes})
         lines += [f"{key} {text}" for text in said]
     return lines
 

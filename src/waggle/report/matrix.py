@@ -95,7 +95,7 @@ def ranks(rows: Sequence[Row], recipe: Recipe) -> Table:
     found = {method: _endpoints(rows, method, groups) for method in methods_of(rows, recipe)}
     able = [method for method, values in found.items() if len(values) == len(groups)]
     table = {method: found[method] for method in complete(rows, able)}
-    ranked = average_ranks(table, ["higher"] * len(groups)) if table else {}
+    ranked = average_ranks(table) if table else {}
     body = tuple((m, number(r, 2)) for m, r in sorted(ranked.items(), key=lambda item: item[1]))
     notes = (
         f"{len(groups)} endpoints; methods without all of them or with fewer episodes are left out",

@@ -121,7 +121,7 @@ def _ranks(rows: Rows, recipe: Recipe, names: Sequence[str]) -> dict[str, float]
     found = {name: _values([r for r in rows if r.method == name]) for name in names}
     able = [m for m in names if recipe.methods[m].ranked and sorted(found[m]) == keys]
     table = {name: [found[name][key] for key in keys] for name in complete(both, able)}
-    return average_ranks(table, ["higher"] * len(keys)) if len(table) > 1 else {}
+    return average_ranks(table) if len(table) > 1 else {}
 
 
 def paired_scaling(rows: Rows, recipe: Recipe) -> Table:

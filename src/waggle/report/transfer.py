@@ -81,7 +81,7 @@ def _ranks(
     found = {name: _endpoints(rows, name, sizes) for name in names if recipe.methods[name].ranked}
     able = [name for name, values in found.items() if len(values) == width]
     table = {name: found[name] for name in complete(rows, able)}
-    return average_ranks(table, ["higher"] * width) if len(table) > 1 else {}
+    return average_ranks(table) if len(table) > 1 else {}
 
 
 def _endpoints(rows: Rows, method: str, sizes: Sequence[int]) -> list[float]:

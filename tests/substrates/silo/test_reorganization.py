@@ -7,7 +7,7 @@ from tests.substrates.silo.episodes import SEED, Rule, nothing_held, scores
 from waggle.core.protocols import Case, Local, Request
 from waggle.core.record import EpisodeRecord
 from waggle.core.schema import Commitment, Decision
-from waggle.evaluate.shocks import (
+from waggle.evaluate.reorganization import (
     committed_before,
     outcome_recovery,
     recovery,

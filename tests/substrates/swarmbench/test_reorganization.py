@@ -7,7 +7,7 @@ import pytest
 
 from waggle.core.protocols import Case
 from waggle.core.record import EpisodeRecord
-from waggle.evaluate import shocks
+from waggle.evaluate import reorganization
 from waggle.laws.expert.law import Expert
 from waggle.runtime.recorder import Memory
 from waggle.runtime.switches import Switches
@@ -31,8 +31,8 @@ def relocated(switches: Switches, seed: int = 10_500) -> EpisodeRecord:
 def test_the_expert_reopens_synthesizes_and_ends_on_new_evidence() -> None:
     """Nine of ten seeds recover; two of three is what a change of the world must not break."""
     episodes = [relocated(FULL, seed) for seed in (10_500, 10_501, 10_502)]
-    assert sum(shocks.recovery(episode) == 1 for episode in episodes) >= 2
-    latencies = [shocks.resynthesis_latency(episode) for episode in episodes]
+    assert sum(reorganization.recovery(episode) == 1 for episode in episodes) >= 2
+    latencies = [reorganization.resynthesis_latency(episode) for episode in episodes]
     assert None not in latencies
     assert fmean(each for each in latencies if each is not None) <= 4.5
 
@@ -53,6 +53,6 @@ def test_every_claim_held_before_is_old_and_every_claim_first_held_later_is_new(
 def test_without_conflict_or_reversal_the_old_claims_stay_ahead(name: str) -> None:
     episode = relocated(ABLATIONS[name])
     assert episode.shock is not None
-    assert shocks.outcome_recovery(episode) == shocks.event_recovery(episode) == 0
-    final = shocks.shares(episode)[-1]
-    assert final.old >= shocks.shares(episode)[episode.shock.round - 1].old
+    assert reorganization.outcome_recovery(episode) == reorganization.event_recovery(episode) == 0
+    final = reorganization.shares(episode)[-1]
+    assert final.old >= reorganization.shares(episode)[episode.shock.round - 1].old

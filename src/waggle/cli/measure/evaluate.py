@@ -12,12 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from waggle.cli import console
 from waggle.cli.flags import Chosen, ChosenSizes, Flag, words
 from waggle.core.errors import ConfigError
-from waggle.evaluate import costs, executors, plan, weights
-from waggle.evaluate.again import Again
+from waggle.evaluate import executors, plan, resume, selection
 from waggle.evaluate.merge import merge as merge_rows
-from waggle.evaluate.plan import Cell, Recipe
-from waggle.evaluate.rows import Row, packed
-from waggle.evaluate.runner import finished_rows, rows_from_records, run_plan
+from waggle.evaluate.plan import Cell, Key, Recipe
+from waggle.evaluate.rows import Row, finished_rows, packed
+from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import catalog, page
 
@@ -89,7 +88,7 @@ def evaluate(
     if methods or tasks or n or seeds is not None:
         cells = select(cells, methods=words(methods), tasks=words(tasks), n=_sizes(n), seeds=seeds)
     if dry_run:
-        done = Again(place, cells).done(width) if again else finished_rows(place)
+        done = resume.Again(place, cells).done(width) if again else finished_rows(place)
         return _count(cells, done, json=json)
     folder = _folder(place, chosen)
     if merge:
@@ -139,12 +138,11 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
     return folder
 
 
-def _count(cells: Sequence[Cell], done: Mapping[tuple[str, str], Row], *, json: bool) -> int:
+def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int:
     """Print what a plan asks of every method."""
-    rows = costs.counts(cells, set(done))
-    for methods, reason in weights.refused(weights.compare(cells, done)):
+    *rows, total = selection.counts(cells, done)
+    for methods, reason in resume.stale_methods(resume.compare(cells, done)):
         _left_out(methods, reason)
-    total = costs.total(rows)
     if json:
         console.dump({"methods": [row._asdict() for row in rows], "all": total._asdict()})
         return 0

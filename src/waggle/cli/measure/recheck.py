@@ -9,7 +9,7 @@ from waggle.cli.flags import Chosen, Flag, words
 from waggle.cli.measure.evaluate import recipe_of
 from waggle.core.errors import ConfigError
 from waggle.evaluate import executors, plan
-from waggle.evaluate.recheck import Asked, drawn, recheck, rules
+from waggle.evaluate.recheck import Checked, drawn, recheck, rules
 from waggle.evaluate.rows import succeeded
 from waggle.evaluate.selection import select
 
@@ -50,7 +50,7 @@ def rows(
     return _tell(folder, [each for each in asked if each.differs], len(asked), json)
 
 
-def _tell(folder: Path, differing: list[Asked], played: int, json: bool) -> int:
+def _tell(folder: Path, differing: list[Checked], played: int, json: bool) -> int:
     if json:
         found = [
             {"cell": a.cell.id, "method": a.cell.method, "differs": a.differs} for a in differing

@@ -20,7 +20,7 @@ from waggle.report.tables import bracketed, number
 
 POOLED = "pooled"
 RECOVERIES = ("recovery", "event_recovery", "outcome_recovery")
-"""The metrics of late counterevidence that are zero or one (see `evaluate.shocks`)."""
+"""The metrics of late counterevidence that are zero or one (see `evaluate.reorganization`)."""
 
 
 def cell_of(row: Row) -> str:

@@ -10,7 +10,7 @@ from statistics import fmean
 from waggle import plugins
 from waggle.core.protocols import Case
 from waggle.runtime import sync
-from waggle.substrates.silo.registry import TASKS
+from waggle.substrates.silo.cases import TASKS
 
 LIMIT_SECONDS = 0.25
 """Processor seconds of a 64-agent, nine-round episode with the heuristic law, mean of 30 tasks."""

@@ -6,16 +6,15 @@ from statistics import fmean
 import pytest
 
 from waggle.core.errors import ConfigError
+from waggle.substrates.silo.cases import TASKS, contact_graph, episode_graph
 from waggle.substrates.silo.ceilings import (
     SCHEDULES,
     Reach,
     ceiling_row,
     ceiling_rows,
-    episode_graph,
+    colour_edges,
     spread,
 )
-from waggle.substrates.silo.graph import colour_edges, contact_graph
-from waggle.substrates.silo.registry import TASKS
 
 SEEDS = range(10_000, 10_002)
 

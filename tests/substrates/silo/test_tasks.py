@@ -1,16 +1,28 @@
 """Draws, golds on subsets, completeness and scoring of the thirty tasks."""
 
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.substrates.silo.cases import draw_case, independent_case, upstream_cases
-from waggle.substrates.silo.registry import TASKS, find_task
-from waggle.substrates.silo.scoring import normalise, score_answers
-from waggle.substrates.silo.task import Setting, beside, everything, own, split, up_to
+from waggle.substrates.silo.cases import (
+    TASKS,
+    draw_case,
+    find_task,
+    independent_case,
+    upstream_cases,
+)
+from waggle.substrates.silo.scoring import Score, normalise, rate, score
+from waggle.substrates.silo.task import Level, Setting, beside, everything, own, split, up_to
 
 IDS = list(TASKS)
+
+
+def score_answers(level: Level, answers: Sequence[Any], golds: Sequence[Any]) -> Score:
+    """Score one answer per agent against one gold per agent."""
+    return score([rate(level, a, g) for a, g in zip(answers, golds, strict=True)])
 
 
 def test_registry_lists_the_thirty_tasks_in_stream_order() -> None:

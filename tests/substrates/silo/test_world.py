@@ -12,10 +12,10 @@ from waggle.core.schema import Decision
 from waggle.laws.ports import FirstListed, RoundRobin
 from waggle.runtime.sync import play
 from waggle.substrates.silo.adapter import Silo
-from waggle.substrates.silo.ceilings import SCHEDULES, ceiling_row, episode_graph, spread
-from waggle.substrates.silo.memory import NEVER, PortMemory, pack
+from waggle.substrates.silo.cases import episode_graph
+from waggle.substrates.silo.ceilings import SCHEDULES, ceiling_row, spread
 from waggle.substrates.silo.proposals import MAX_TEXT, show_answer
-from waggle.substrates.silo.world import Frame
+from waggle.substrates.silo.world import NEVER, Frame, PortMemory
 
 
 def test_views_tell_nothing_of_the_swarm() -> None:
@@ -95,12 +95,12 @@ def test_answers_travel_ahead_of_capped_data() -> None:
 
 
 def test_long_shards_travel_in_pieces() -> None:
-    memory, sizes = PortMemory(), [700, 100, 100]
-    assert pack(memory, [0, 1, 2], sizes, 500) == 0
-    packed = pack(memory, [0, 1, 2], sizes, 500)
+    port, sizes = PortMemory(), [700, 100, 100]
+    assert port.pack([0, 1, 2], sizes, 500) == 0
+    packed = port.pack([0, 1, 2], sizes, 500)
     assert packed == 0b111
-    memory.told |= packed
-    assert pack(memory, [0, 1, 2], sizes, 500) == 0 == memory.credit
+    port.shared |= packed
+    assert port.pack([0, 1, 2], sizes, 500) == 0 == port.credit
 
 
 def test_small_swarms_solve_every_kind_of_task() -> None:

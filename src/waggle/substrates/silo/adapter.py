@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.world import read_options
-from waggle.substrates.silo.registry import TASKS, find_task
+from waggle.substrates.silo.cases import TASKS, find_task
 from waggle.substrates.silo.world import SiloWorld
 
 MAX_ROUNDS = 1_000

@@ -1,9 +1,11 @@
-"""Cases of Silo-Bench tasks, and the two kinds of random stream they are drawn from.
+"""Cases: the thirty tasks by id, the shards of one instance, and its hidden contact graph.
 
 `upstream_cases` replays the benchmark's one `random.Random(42)` stream over its shipped sizes, so a
 case depends on all cases before it. `independent_case` gives every (task, n, seed) its own stream,
 `random.Random("silo/{task}/{n}/{seed}")`: string seeding hashes with SHA-512, so neighbouring seeds
-and different tasks share nothing. Invariant: a case is a pure function of its stream.
+and different tasks share nothing. The contact graph is random, connected and 3-regular, drawn by
+the pairing model with rejection, so every labelled simple cubic graph is equally likely; nodes see
+ports, never the graph. Invariant: a case is a pure function of its stream.
 """
 
 from collections.abc import Iterator
@@ -13,12 +15,29 @@ from random import Random
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.substrates.silo.registry import TASKS, find_task
+from waggle.substrates.silo.level_i import LEVEL_I
+from waggle.substrates.silo.level_ii import LEVEL_II
+from waggle.substrates.silo.level_iii import LEVEL_III
 from waggle.substrates.silo.task import Setting, Task
 
+TASKS: dict[str, Task] = {task.id: task for task in (*LEVEL_I, *LEVEL_II, *LEVEL_III)}
+"""The thirty tasks in the order in which the upstream generator draws them."""
 UPSTREAM_SEED = 42
 UPSTREAM_SIZES = (2, 5, 10, 20, 50, 100)
 MAX_AGENTS = 1024
+DEGREE = 3
+Graph = tuple[tuple[int, ...], ...]
+"""Neighbours of every node, in the node's own random port order."""
+
+
+def find_task(task_id: str) -> Task:
+    """The task of that id, or an error that lists what there is."""
+    task = TASKS.get(task_id)
+    if task is None:
+        raise ConfigError(
+            f"Silo task {task_id!r} not found; use I-01 to I-10, II-11 to II-20 or III-21 to III-30"
+        )
+    return task
 
 
 @dataclass(frozen=True)
@@ -66,3 +85,43 @@ def upstream_cases(up_to: int = UPSTREAM_SIZES[-1]) -> Iterator[Case]:
             return
         for task in TASKS.values():
             yield draw_case(task, n, rng)
+
+
+def episode_graph(task_id: str, n: int, seed: int) -> Graph:
+    """The contact graph of (task, n, seed), shared by episodes and ceilings."""
+    return contact_graph(n, Random(f"silo/graph/{task_id}/{n}/{seed}"))
+
+
+def contact_graph(n: int, rng: Random) -> Graph:
+    """A random connected 3-regular graph on `n` nodes; four nodes are all in contact."""
+    if n < DEGREE + 1 or n % 2:
+        raise ConfigError(
+            f"Silo's contact graph is 3-regular: use an even agent count of at least 4, not {n}"
+        )
+    while True:
+        ports = _pair_stubs(n, rng)
+        if ports and _connected(ports):
+            for own in ports:
+                rng.shuffle(own)
+            return tuple(tuple(own) for own in ports)
+
+
+def _pair_stubs(n: int, rng: Random) -> list[list[int]]:
+    """One attempt of the pairing model; empty if it made a loop or a double edge."""
+    stubs = list(range(n)) * DEGREE
+    rng.shuffle(stubs)
+    ports: list[list[int]] = [[] for _ in range(n)]
+    for u, v in zip(stubs[::2], stubs[1::2], strict=True):
+        if u == v or v in ports[u]:
+            return []
+        ports[u].append(v)
+        ports[v].append(u)
+    return ports
+
+
+def _connected(ports: list[list[int]]) -> bool:
+    seen = frontier = {0}
+    while frontier:
+        frontier = {v for u in frontier for v in ports[u]} - seen
+        seen = seen | frontier
+    return len(seen) == len(ports)

@@ -1,10 +1,10 @@
-"""What physics allows: scores of ideal schedules on the same cases and graphs as an episode.
+"""Ceilings: scores of ideal schedules on the same cases and graphs as an episode.
 
 Realises tables C and D of the Silo study: a schedule says who sends to whom, knowledge is one
 bitmask of positions per node, payload is unlimited, and the answer is the gold of what a node
-holds after R rounds. Invariant: no schedule sees more than the sender's pre-round knowledge,
-except `oracle-greedy`, which also sees what its neighbours hold and are being sent in this round
-(that makes it a bound, not a law).
+holds after R rounds. Invariant: no schedule sees more than the sender's knowledge before the round,
+except `oracle-greedy`, which also sees what its neighbours hold and are being sent in this round;
+it is a bound, not a law.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,15 +13,21 @@ from statistics import fmean
 from typing import NamedTuple
 
 from waggle.core.errors import ConfigError
-from waggle.substrates.silo.cases import Case, independent_case
-from waggle.substrates.silo.graph import DEGREE, Graph, colour_edges, contact_graph
-from waggle.substrates.silo.registry import TASKS
+from waggle.substrates.silo.cases import (
+    DEGREE,
+    TASKS,
+    Case,
+    Graph,
+    episode_graph,
+    independent_case,
+)
 from waggle.substrates.silo.task import Level
 
 Sends = Iterable[tuple[int, int]]
 Schedule = Callable[[int, Sequence[int]], Sends]
 """(round, knowledge of every node) -> the (sender, receiver) pairs of that round."""
 
+_RESTARTS = 20
 LEVELS: tuple[Level, ...] = ("I", "II", "III")
 
 
@@ -47,11 +53,6 @@ class CeilingRow(NamedTuple):
     strict: float
     by_level: tuple[float | None, float | None, float | None]
     """Mean S of levels I, II and III; None for a level without a task in the selection."""
-
-
-def episode_graph(task_id: str, n: int, seed: int) -> Graph:
-    """The contact graph of (task, n, seed), shared by episodes and ceilings."""
-    return contact_graph(n, Random(f"silo/graph/{task_id}/{n}/{seed}"))
 
 
 def _silent(graph: Graph, rng: Random) -> Schedule:
@@ -164,3 +165,68 @@ def ceiling_rows(
     return [
         ceiling_row(schedule, task_ids, n, seeds, rounds) for n in sizes for schedule in schedules
     ]
+
+
+def colour_edges(graph: Graph, rng: Random) -> list[list[int]]:
+    """For each of three colours the neighbour that every node sends to.
+
+    Almost every cubic graph has a proper colouring, and the walk below finds one: partners then
+    send to each other. On those that have none (a graph with a bridge) the ends of an edge that
+    stays uncoloured send along it in the round in which they have no partner.
+    """
+    best = _walk_colouring(graph, rng)
+    for _ in range(_RESTARTS):
+        if sum(map(len, best)) == DEGREE * len(graph):
+            break
+        best = max(best, _walk_colouring(graph, rng), key=lambda mates: sum(map(len, mates)))
+    for own, mates in zip(graph, best, strict=True):
+        free = [colour for colour in range(DEGREE) if colour not in mates]
+        mates.update(zip(free, (v for v in own if v not in mates.values()), strict=True))
+    return [[mates[colour] for mates in best] for colour in range(DEGREE)]
+
+
+def _walk_colouring(graph: Graph, rng: Random) -> list[dict[int, int]]:
+    """Colour edge by edge; where none fits swap a chain, else push the gap along an edge.
+
+    Returns for each node its partner by colour.
+    """
+    mates: list[dict[int, int]] = [{} for _ in graph]
+    gaps = [(u, v) for u, own in enumerate(graph) for v in own if u < v]
+    rng.shuffle(gaps)
+    for _ in range(20 * len(gaps)):
+        if not gaps:
+            break
+        u, v = gaps.pop()
+        if not _colour_gap(mates, u, v):
+            colour = rng.choice([c for c in range(DEGREE) if c not in mates[u]])
+            w = mates[v].pop(colour)
+            del mates[w][colour]
+            mates[u][colour], mates[v][colour] = v, u
+            gaps.append((w, v) if rng.random() < 0.5 else (v, w))
+    return mates
+
+
+def _colour_gap(mates: list[dict[int, int]], u: int, v: int) -> bool:
+    """Colour the edge u-v, after a two-coloured chain swap at v where that is needed."""
+    free_u = [c for c in range(DEGREE) if c not in mates[u]]
+    free_v = [c for c in range(DEGREE) if c not in mates[v]]
+    for a in free_u:
+        if a in free_v or any(_swap_chain(mates, u, v, a, b) for b in free_v):
+            mates[u][a], mates[v][a] = v, u
+            return True
+    return False
+
+
+def _swap_chain(mates: list[dict[int, int]], u: int, v: int, a: int, b: int) -> bool:
+    """Free colour `a` at `v` by swapping a and b along its chain, unless the chain ends at `u`."""
+    chain, colour = [v], a
+    while colour in mates[chain[-1]]:
+        chain.append(mates[chain[-1]][colour])
+        colour = b if colour == a else a
+    if chain[-1] == u:
+        return False
+    for node in chain:
+        swapped = {{a: b, b: a}.get(c, c): mate for c, mate in mates[node].items()}
+        mates[node].clear()
+        mates[node].update(swapped)
+    return True

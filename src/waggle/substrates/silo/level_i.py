@@ -18,6 +18,8 @@ from waggle.substrates.silo.task import (
     Task,
     drawn_integers,
     drawn_items,
+    of_all,
+    of_items,
     own,
     split,
 )
@@ -55,71 +57,36 @@ def _draw_log(rng: Random, n: int) -> Drawn:
 
 
 def draw_values(*, shuffled: bool) -> Draw:
-    """Values from a domain half the size of the sample: the draw of both distinct counts."""
-
-    def draw(rng: Random, n: int) -> Drawn:
-        data = [rng.randint(0, 15 * n - 1) for _ in range(30 * n)]
-        if shuffled:
-            rng.shuffle(data)
-        return Drawn(split(data, n), {})
-
-    return draw
-
-
-def _sum_parts(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    return int(sum(parts.values()))
-
-
-def _max_parts(parts: dict[int, Any], me: int, setting: Setting) -> Any:
-    return max(parts.values())
-
-
-def _xor_parts(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    return int(reduce(xor, parts.values()))
+    """Return a draw from a domain half the size of the sample: that of both distinct counts."""
+    return drawn_items(30, lambda rng, n: rng.randint(0, 15 * n - 1), shuffled=shuffled)
 
 
 def _count_votes(shard: list[str], setting: Setting) -> tuple[int, ...]:
     return tuple(shard.count(candidate) for candidate in _CANDIDATES)
 
 
-def _winner(parts: dict[int, Any], me: int, setting: Setting) -> str:
-    totals = [sum(counts) for counts in zip(*parts.values(), strict=True)]
+def _winner(parts: Iterable[Any]) -> str:
+    totals = [sum(counts) for counts in zip(*parts, strict=True)]
     return _CANDIDATES[totals.index(max(totals))]
-
-
-def _has_error(shard: list[str], setting: Setting) -> bool:
-    return any("ERROR" in line for line in shard)
-
-
-def _any_part(parts: dict[int, Any], me: int, setting: Setting) -> bool:
-    return any(parts.values())
-
-
-def _in_range(shard: list[int], setting: Setting) -> int:
-    return sum(100 <= x <= 500 for x in shard)
-
-
-def _more_in_range(rng: Random, shard: list[int], setting: Setting) -> list[int]:
-    return shard + [rng.randint(100, 500) for _ in range(3)]
 
 
 def _moments(shard: list[float], setting: Setting) -> tuple[int, float, float]:
     return len(shard), math.fsum(shard), math.fsum(x * x for x in shard)
 
 
-def _mean(parts: dict[int, Any], me: int, setting: Setting) -> float:
-    count, total, _ = (math.fsum(column) for column in zip(*parts.values(), strict=True))
+def _mean(parts: Iterable[Any]) -> float:
+    count, total, _ = (math.fsum(column) for column in zip(*parts, strict=True))
     return round(total / count, 2)
 
 
-def _deviation(parts: dict[int, Any], me: int, setting: Setting) -> float:
-    count, total, squares = (math.fsum(column) for column in zip(*parts.values(), strict=True))
+def _deviation(parts: Iterable[Any]) -> float:
+    count, total, squares = (math.fsum(column) for column in zip(*parts, strict=True))
     mean = total / count
     return round(math.sqrt(max(0.0, squares / count - mean * mean)), 2)
 
 
 def value_bits(shard: list[int], setting: Setting) -> int:
-    """A set of small naturals as one integer: union is `|`, size is `bit_count`."""
+    """Return a set of small naturals as one integer: union is `|`, size is `bit_count`."""
     if not 0 <= min(shard) <= max(shard) < 64 * setting.n:
         raise ValueError("a value lies outside the domain of this task")
     bits = 0
@@ -128,59 +95,55 @@ def value_bits(shard: list[int], setting: Setting) -> int:
     return bits
 
 
-def count_distinct(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    """How many different values the known shards hold together."""
-    return int(reduce(or_, parts.values()).bit_count())
-
-
-def _ten_largest(shard: Iterable[int], setting: Setting) -> list[int]:
-    return heapq.nlargest(10, shard)
-
-
-def _top_ten(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
-    return sorted((x for part in parts.values() for x in part), reverse=True)[:10]
+def count_distinct(parts: Iterable[int]) -> int:
+    """Return how many different values the known shards hold together."""
+    return reduce(or_, parts).bit_count()
 
 
 LEVEL_I = (
     Task(
         "I-01", "Global Max", "I", "Report the largest number held anywhere.",
-        drawn_integers(20, -1000, 1000), lambda shard, _: max(shard), _max_parts,
+        drawn_integers(20, -1000, 1000), lambda shard, _: max(shard), of_all(max),
     ),
     Task(
         "I-02", "Word Frequency", "I", 'Report how often the word "apple" occurs in all lists.',
-        _draw_words, lambda shard, _: shard.count("apple"), _sum_parts,
+        _draw_words, lambda shard, _: shard.count("apple"), of_all(sum),
     ),
     Task(
         "I-03", "Distributed Vote", "I", "Report the candidate with the most votes.",
-        _draw_votes, _count_votes, _winner, needs=own,
+        _draw_votes, _count_votes, of_all(_winner), needs=own,
     ),
     Task(
         "I-04", "Any Match", "I", 'Report whether any log line anywhere contains "ERROR".',
-        _draw_log, _has_error, _any_part, settled=any,
+        _draw_log, lambda shard, _: any("ERROR" in line for line in shard), of_all(any),
+        settled=any,
     ),
     Task(
         "I-05", "Range Count", "I", "Report how many numbers lie from 100 to 500, both included.",
-        drawn_integers(30, 0, 1000), _in_range, _sum_parts, renew=_more_in_range,
+        drawn_integers(30, 0, 1000), lambda shard, _: sum(100 <= x <= 500 for x in shard),
+        of_all(sum), renew=lambda rng, shard, _: shard + [rng.randint(100, 500) for _ in range(3)],
     ),
     Task(
         "I-06", "Checksum", "I", "Report the bitwise exclusive or of all numbers.",
-        drawn_integers(20, 0, 255), lambda shard, _: reduce(xor, shard), _xor_parts,
+        drawn_integers(20, 0, 255), lambda shard, _: reduce(xor, shard),
+        of_all(lambda parts: reduce(xor, parts)),
     ),
     Task(
         "I-07", "Average Value", "I", "Report the mean of all numbers, rounded to 2 decimals.",
-        drawn_items(25, lambda rng, _: rng.uniform(0, 100)), _moments, _mean,
+        drawn_items(25, lambda rng, _: rng.uniform(0, 100)), _moments, of_all(_mean),
     ),
     Task(
         "I-08", "Set Union Size", "I", "Report how many different numbers there are.",
-        draw_values(shuffled=False), value_bits, count_distinct,
+        draw_values(shuffled=False), value_bits, of_all(count_distinct),
     ),
     Task(
         "I-09", "Top-K Select", "I", "Report the 10 largest numbers, descending, repeats kept.",
-        drawn_integers(30, 1, 1000), _ten_largest, _top_ten,
+        drawn_integers(30, 1, 1000), lambda shard, _: heapq.nlargest(10, shard),
+        of_items(lambda items: heapq.nlargest(10, items)),
     ),
     Task(
         "I-10", "Standard Deviation", "I",
         "Report the population standard deviation of all numbers, rounded to 2 decimals.",
-        drawn_items(30, lambda rng, _: rng.uniform(0, 100)), _moments, _deviation,
+        drawn_items(30, lambda rng, _: rng.uniform(0, 100)), _moments, of_all(_deviation),
     ),
 )  # fmt: skip

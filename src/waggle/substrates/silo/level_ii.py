@@ -16,6 +16,7 @@ from waggle.substrates.silo.task import (
     Task,
     beside,
     drawn_integers,
+    of_items,
     own,
     runs,
     split,
@@ -59,18 +60,6 @@ def _draw_chain(rng: Random, n: int) -> Drawn:
     return Drawn(split(items, n), {"total_nodes": 8 * n})
 
 
-def _draw_sorted(rng: Random, n: int) -> Drawn:
-    return Drawn(split(sorted(rng.randint(1, 50) for _ in range(15 * n)), n), {})
-
-
-def _draw_blocks(rng: Random, n: int) -> Drawn:
-    return Drawn(split([f"Block_{i}_Data" for i in range(5 * n)], n), {})
-
-
-def _cumulative(shard: list[int], setting: Setting) -> list[int]:
-    return list(accumulate(shard))
-
-
 def _prefix_sum(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
     before = sum(part[-1] for position, part in parts.items() if position < me)
     return [before + x for x in parts[me]]
@@ -105,10 +94,6 @@ def _longest_palindrome(text: str) -> int:
                 best = len(piece)
                 break
     return best
-
-
-def _palindrome(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    return max(_longest_palindrome("".join(run)) for run in runs(parts))
 
 
 def _to_bits(cells: list[int], setting: Setting) -> tuple[int, int]:
@@ -152,19 +137,10 @@ def _pattern_count(parts: dict[int, Any], me: int, setting: Setting) -> int:
     return total
 
 
-def _trapped(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    heights = [h for shard in parts.values() for h in shard]
+def _trapped(heights: list[int]) -> int:
     left = accumulate(heights, max)
     right = reversed(list(accumulate(reversed(heights), max)))
-    return int(sum(map(min, left, right)) - sum(heights))
-
-
-def _differences(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
-    return [b - a for run in runs(parts) for a, b in pairwise(run)]
-
-
-def _pointers(shard: list[dict[str, int]], setting: Setting) -> dict[int, int]:
-    return {item["id"]: item["next"] for item in shard}
+    return sum(map(min, left, right)) - sum(heights)
 
 
 def _ranks(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, int]:
@@ -181,25 +157,17 @@ def _ranks(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, int]:
     return ranks
 
 
-def _merge_repeats(shard: list[int], setting: Setting) -> list[int]:
-    return shard[:1] + [b for a, b in pairwise(shard) if a != b]
+def _merge_repeats(items: list[int]) -> list[int]:
+    return items[:1] + [b for a, b in pairwise(items) if a != b]
 
 
-def _merged(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
-    return _merge_repeats([x for part in parts.values() for x in part], setting)
-
-
+@lru_cache(maxsize=4096)
 def _code(block: str) -> int:
     return sum(map(ord, block)) % 10000
 
 
-@lru_cache(maxsize=4096)
-def _code_at(index: int) -> int:
-    return _code(f"Block_{index}_Data")
-
-
-def _codes(shard: list[str], setting: Setting) -> list[int]:
-    return [_code(block) for block in shard]
+def _block(place: int) -> str:
+    return f"Block_{place}_Data"
 
 
 def _pipeline(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
@@ -207,7 +175,8 @@ def _pipeline(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
     size = len(parts[me])
     value = 0
     for position in range(me):
-        codes = parts.get(position) or [_code_at(position * size + i) for i in range(size)]
+        first = position * size
+        codes = parts.get(position) or [_code(_block(first + i)) for i in range(size)]
         for code in codes:
             value = (code ^ value) % 10000
     return list(accumulate(parts[me], lambda h, code: (code ^ h) % 10000, initial=value))[1:]
@@ -217,7 +186,8 @@ LEVEL_II = (
     Task(
         "II-11", "Prefix Sum", "II",
         "Report the inclusive running sum of the whole sequence over your own segment.",
-        drawn_integers(15, 1, 50), _cumulative, _prefix_sum, segmented=True, needs=up_to,
+        drawn_integers(15, 1, 50), lambda shard, _: list(accumulate(shard)), _prefix_sum,
+        segmented=True, needs=up_to,
     ),
     Task(
         "II-12", "Moving Average", "II",
@@ -227,7 +197,8 @@ LEVEL_II = (
     Task(
         "II-13", "Longest Palindrome", "II",
         "Report the length of the longest palindrome in the whole text.",
-        _draw_letters, verbatim, _palindrome,
+        _draw_letters, verbatim,
+        lambda parts, *_: max(_longest_palindrome("".join(run)) for run in runs(parts)),
     ),
     Task(
         "II-14", "1D Life Game", "II",
@@ -244,27 +215,30 @@ LEVEL_II = (
     Task(
         "II-16", "Trapping Rain", "II",
         "Report the water that the whole elevation profile traps.",
-        _draw_heights, verbatim, _trapped,
+        _draw_heights, verbatim, of_items(_trapped),
     ),
     Task(
         "II-17", "Diff Array", "II",
         "Report the difference of each number of the whole sequence to the one before it.",
-        drawn_integers(15, 1, 100), verbatim, _differences,
+        drawn_integers(15, 1, 100), verbatim,
+        lambda parts, *_: [b - a for run in runs(parts) for a, b in pairwise(run)],
     ),
     Task(
         "II-18", "List Ranking", "II",
         "Report for every item its distance from the head of the linked list.",
-        _draw_chain, _pointers, _ranks,
+        _draw_chain, lambda shard, _: {item["id"]: item["next"] for item in shard}, _ranks,
     ),
     Task(
         "II-19", "Merge Neighbors", "II",
         "Report the whole sequence without consecutive repeats.",
-        _draw_sorted, _merge_repeats, _merged,
+        lambda rng, n: Drawn(split(sorted(rng.randint(1, 50) for _ in range(15 * n)), n), {}),
+        lambda shard, _: _merge_repeats(shard), of_items(_merge_repeats),
     ),
     Task(
         "II-20", "Pipeline Hash", "II",
         "Report h over your own blocks: h = ((sum of character codes mod 10000) xor previous h) "
         "mod 10000 along the whole sequence, starting from 0.",
-        _draw_blocks, _codes, _pipeline, segmented=True, needs=own,
+        lambda rng, n: Drawn(split([_block(i) for i in range(5 * n)], n), {}),
+        lambda shard, _: [_code(block) for block in shard], _pipeline, segmented=True, needs=own,
     ),
 )  # fmt: skip

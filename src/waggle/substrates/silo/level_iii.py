@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from waggle.substrates.silo.level_i import count_distinct, draw_values, value_bits
-from waggle.substrates.silo.task import Drawn, Setting, Task, drawn_integers, split
+from waggle.substrates.silo.task import (
+    Drawn,
+    Setting,
+    Task,
+    drawn_integers,
+    of_all,
+    of_items,
+    split,
+)
 
 _DIMENSIONS = 5
 _CLUSTERS = 3
@@ -85,19 +93,10 @@ def _draw_matrices(rng: Random, n: int) -> Drawn:
     return Drawn(list(shards), {"dim": n})
 
 
-def _ordered(shard: list[int], setting: Setting) -> list[int]:
-    return sorted(shard)
-
-
 def _sorted_slice(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
     everything = sorted(x for part in parts.values() for x in part)
     size = len(parts[me])
     return everything[size * me : size * (me + 1)]
-
-
-def _upper_median(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    everything = sorted(x for part in parts.values() for x in part)
-    return int(everything[len(everything) // 2])
 
 
 def _edge_columns(shard: list[list[int]], setting: Setting) -> Any:
@@ -197,18 +196,10 @@ def _best_pairs(parts: dict[int, Any], me: int, setting: Setting) -> list[list[A
     enough = row_best[-3] if len(row_best) >= 3 else -math.inf
     rows, columns = np.nonzero(products >= enough - 1e-3)
     scored = [
-        [int(user_ids[r]), int(item_ids[c]), round(_dot(users[r], items[c]), 4)]
+        [int(user_ids[r]), int(item_ids[c]), round(sum((users[r] * items[c]).tolist()), 4)]
         for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
     ]
     return sorted(scored, key=lambda pair: (-pair[2], pair[0], pair[1]))[:3]
-
-
-def _dot(a: Any, b: Any) -> float:
-    return float(sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True)))
-
-
-def _durations(shard: list[dict[str, int]], setting: Setting) -> list[int]:
-    return sorted((job["duration"] for job in shard), reverse=True)
 
 
 def _balance(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, float]:
@@ -243,11 +234,13 @@ LEVEL_III = (
     Task(
         "III-21", "Distributed Sort", "III",
         "Report your own equal share of all numbers in ascending order.",
-        drawn_integers(20, 1, 1000, shuffled=True), _ordered, _sorted_slice, segmented=True,
+        drawn_integers(20, 1, 1000, shuffled=True), lambda shard, _: sorted(shard), _sorted_slice,
+        segmented=True,
     ),
     Task(
         "III-22", "Median of Medians", "III", "Report the upper median of all numbers.",
-        _draw_median, _ordered, _upper_median,
+        _draw_median, lambda shard, _: sorted(shard),
+        of_items(lambda items: sorted(items)[len(items) // 2]),
     ),
     Task(
         "III-23", "Graph Components", "III",
@@ -266,7 +259,7 @@ LEVEL_III = (
     ),
     Task(
         "III-26", "Global Distinct", "III", "Report how many different numbers there are.",
-        draw_values(shuffled=True), value_bits, count_distinct, renew=_more_values,
+        draw_values(shuffled=True), value_bits, of_all(count_distinct), renew=_more_values,
     ),
     Task(
         "III-27", "Collaborative Filtering", "III",
@@ -282,7 +275,7 @@ LEVEL_III = (
     Task(
         "III-29", "Load Balance", "III",
         "Report variance (2 decimals), max_load and min_load of longest-first scheduling.",
-        _draw_durations, _durations, _balance,
+        _draw_durations, lambda shard, _: sorted(job["duration"] for job in shard)[::-1], _balance,
     ),
     Task(
         "III-30", "Matrix Multiply", "III", "Report the full matrix product.",

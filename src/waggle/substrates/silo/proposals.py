@@ -8,36 +8,16 @@ claim is the shown text of an answer, so equal answers are one claim.
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from math import fsum
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from waggle.core.schema import MAX_BIN
 from waggle.substrates.silo.cases import Case
-from waggle.substrates.silo.scoring import Score, matched_credit, normalise, partial_credit
-from waggle.substrates.silo.task import Setting
+from waggle.substrates.silo.scoring import Credit, Score, rate, score
 
 MAX_TEXT = 32
 """Characters up to which an answer is shown as it is; longer ones are shown as a digest."""
-
-
-class Offered(NamedTuple):
-    """What a node could answer now."""
-
-    claim: str
-    """The text under which the answer is shown: its content, or a digest of it."""
-    answer: Any
-
-
-class Credit(NamedTuple):
-    """What one bound answer earns at one position."""
-
-    right: bool
-    partial: float
-    matched: float
-
-
-_NOTHING = Credit(False, 0.0, 0.0)
 
 
 def show_answer(answer: Any) -> str:
@@ -55,14 +35,15 @@ class Proposer:
 
     def __init__(self, case: Case) -> None:
         self._task = case.task
-        self._setting: Setting = case.setting
+        self._setting = case.setting
         self._n = case.setting.n
         self._shards: dict[int, Any] = dict(enumerate(case.shards))
         self._parts: dict[int, Any] = {}
-        self._offers: dict[tuple[int, int], Offered] = {}
-        self._texts: dict[str, Any] = {}
+        self._claims: dict[tuple[int, int], str] = {}
+        self._answers: dict[str, Any] = {}
+        """Claim -> the answer that it shows."""
         self._golds: list[Any] | None = None
-        self._credits: dict[tuple[str, int], Credit] = {}
+        self._credits: dict[tuple[str | None, int], Credit] = {}
 
     def renew(self, origin: int, shard: Any) -> None:
         """Add the second version of a shard; golds and credits follow it from now on."""
@@ -70,16 +51,15 @@ class Proposer:
         self._golds = None
         self._credits.clear()
 
-    def propose(self, known: int, position: int) -> Offered:
-        """The proposal of `position` on the basis of `known`."""
+    def claim(self, known: int, position: int) -> str:
+        """Return the claim that `position` can make on the basis of `known`."""
         key = (known, position) if self._task.segmented else (known, -1)
-        offered = self._offers.get(key)
-        if offered is None:
+        claim = self._claims.get(key)
+        if claim is None:
             answer = self._task.combine(self._known_parts(known), position, self._setting)
-            claim = show_answer(answer)
-            self._texts[claim] = answer
-            offered = self._offers[key] = Offered(claim, answer)
-        return offered
+            claim = self._claims[key] = show_answer(answer)
+            self._answers[claim] = answer
+        return claim
 
     def _known_parts(self, known: int) -> dict[int, Any]:
         bits = bin(known)[:1:-1]
@@ -98,70 +78,44 @@ class Proposer:
 
     def complete(self, known: int, position: int) -> bool:
         """Whether what is known suffices for this position's answer (native constructibility)."""
-        held = (known | known >> self._n) & self._needs(position)
-        if held == self._needs(position):
+        needs = self._task.needs(position, self._n)
+        if (known | known >> self._n) & needs == needs:
             return True
         return self._task.settled(self._known_parts(known).values())
 
     def coverage(self, known: int, position: int) -> int:
-        """Five bins of how much of what this position needs is known; 4 means all of it."""
-        needs = self._needs(position)
+        """Return five bins of how much of what this position needs is known; 4 means all of it."""
+        needs = self._task.needs(position, self._n)
         held = (known | known >> self._n) & needs
-        return 4 * held.bit_count() // needs.bit_count()
-
-    def _needs(self, position: int) -> int:
-        return self._task.needs(position, self._n)
+        return MAX_BIN * held.bit_count() // needs.bit_count()
 
     def gold(self, position: int) -> Any:
-        """The right answer of a position, given the latest version of every shard."""
+        """Return the right answer of a position, given the latest version of every shard."""
         if self._golds is None:
             newest = [self._shards.get(self._n + o, self._shards[o]) for o in range(self._n)]
             self._golds = self._task.golds(newest, self._setting)
         return self._golds[position]
 
-    def show_gold(self, position: int) -> str:
-        """The claim of the right answer of a position."""
-        return show_answer(self.gold(position))
-
     def renewed(self, origins: Sequence[int]) -> set[str]:
-        """The claims of complete answers that rest on a second version of some of `origins`."""
+        """Return the claims of complete answers that rest on a second version of some origins."""
         whole = (1 << self._n) - 1
         mixtures = [whole]
         for origin in origins:
             mixtures += [known | 1 << (self._n + origin) for known in mixtures]
         positions = range(self._n) if self._task.segmented else (0,)
-        return {self.propose(known, p).claim for known in mixtures[1:] for p in positions}
+        return {self.claim(known, p) for known in mixtures[1:] for p in positions}
 
-    def resolve(self, text: str) -> Any:
-        """What an answering text stands for: the answer shown by it, or the text as written."""
-        return self._texts.get(text, text)
+    def score(self, texts: list[str | None]) -> Score:
+        """Return S, strict S, official P and multiset-aware P of one answering text per position.
 
-    def credit(self, text: str | None, position: int) -> Credit:
-        """What an answering text earns at a position."""
-        if text is None:
-            return _NOTHING
+        A text stands for the answer that is shown by it, else for itself.
+        """
+        return score([self._credit(text, position) for position, text in enumerate(texts)])
+
+    def _credit(self, text: str | None, position: int) -> Credit:
         key = (text, position if self._task.segmented else -1)
         credit = self._credits.get(key)
         if credit is None:
-            credit = self._credits[key] = self._rate(text, position)
+            answer = text if text is None else self._answers.get(text, text)
+            credit = self._credits[key] = rate(self._task.level, answer, self.gold(position))
         return credit
-
-    def _rate(self, text: str, position: int) -> Credit:
-        answer, gold = normalise(self.resolve(text)), normalise(self.gold(position))
-        level = self._task.level
-        return Credit(
-            bool(answer == gold),
-            partial_credit(level, answer, gold),
-            matched_credit(level, answer, gold),
-        )
-
-    def score(self, texts: list[str | None]) -> Score:
-        """S, strict S, official P and multiset-aware P of one answering text per position."""
-        credits = [self.credit(text, position) for position, text in enumerate(texts)]
-        right = sum(credit.right for credit in credits)
-        return Score(
-            success=right / self._n,
-            strict=float(right == self._n),
-            partial=fsum(credit.partial for credit in credits) / self._n,
-            matched=fsum(credit.matched for credit in credits) / self._n,
-        )

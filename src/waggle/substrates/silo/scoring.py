@@ -8,12 +8,21 @@ missing or unreadable answer is wrong, never an error.
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from math import fsum
 from typing import Any, NamedTuple
 
 from waggle.substrates.silo.task import Level
 
 MAX_ANSWER_CHARS = 1_000_000
 _TOLERANCE = 0.01
+
+
+class Credit(NamedTuple):
+    """What one agent's answer earns."""
+
+    right: bool
+    partial: float
+    matched: float
 
 
 class Score(NamedTuple):
@@ -27,6 +36,29 @@ class Score(NamedTuple):
     """P as the benchmark computes it."""
     matched: float
     """P with repeated values and nested lists credited."""
+
+
+def score(credits: Sequence[Credit]) -> Score:
+    """Return the scores of one credit per agent."""
+    count, right = len(credits), sum(credit.right for credit in credits)
+    return Score(
+        success=right / count,
+        strict=float(right == count),
+        partial=fsum(credit.partial for credit in credits) / count,
+        matched=fsum(credit.matched for credit in credits) / count,
+    )
+
+
+def rate(level: Level, answer: Any, gold: Any) -> Credit:
+    """Return what an answer earns against a gold; None is an answer that was not submitted."""
+    if answer is None:
+        return Credit(False, 0.0, 0.0)
+    answer, gold = normalise(answer), normalise(gold)
+    partial = _partial(level, answer, gold)
+    matched = partial
+    if level == "III" and isinstance(gold, list) and isinstance(answer, list) and gold:
+        matched = _common_subsequence(_keys(answer), _keys(gold)) / len(gold)
+    return Credit(bool(answer == gold), partial, matched)
 
 
 def normalise(answer: Any) -> Any:
@@ -55,40 +87,16 @@ def _parse(text: str) -> Any:
     return text
 
 
-def score_answers(level: Level, answers: Sequence[Any], golds: Sequence[Any]) -> Score:
-    """Score one answer per agent (None = not submitted) against one gold per agent."""
-    count = len(golds)
-    pairs = [(normalise(a), normalise(g)) for a, g in zip(answers, golds, strict=True)]
-    right = sum(_equal(a, g) for a, g in pairs)
-    return Score(
-        success=right / count,
-        strict=float(right == count),
-        partial=sum(partial_credit(level, a, g) for a, g in pairs) / count,
-        matched=sum(matched_credit(level, a, g) for a, g in pairs) / count,
-    )
-
-
-def _equal(answer: Any, gold: Any) -> bool:
-    return answer is not None and bool(answer == gold)
-
-
-def partial_credit(level: Level, answer: Any, gold: Any) -> float:
-    """One agent's share of official P; both sides normalised."""
+def _partial(level: Level, answer: Any, gold: Any) -> float:
+    """Return official P of one agent; both sides normalised."""
     if level == "I" and isinstance(gold, (bool, int, float)):
         return float(_close(answer, gold))
     if isinstance(gold, list) and isinstance(answer, list) and gold:
         if level == "II":
-            return _by_position(answer, gold)
+            return sum(bool(a == g) for a, g in zip(answer, gold, strict=False)) / len(gold)
         if level == "III" and not any(isinstance(item, list) for item in gold):
             return _by_last_index(answer, gold)
-    return float(_equal(answer, gold))
-
-
-def matched_credit(level: Level, answer: Any, gold: Any) -> float:
-    """One agent's share of P with repeats and nested lists credited; both sides normalised."""
-    if level == "III" and isinstance(gold, list) and isinstance(answer, list) and gold:
-        return _common_subsequence(_keys(answer), _keys(gold)) / len(gold)
-    return partial_credit(level, answer, gold)
+    return float(answer == gold)
 
 
 def _close(answer: Any, gold: float) -> bool:
@@ -102,11 +110,6 @@ def _close(answer: Any, gold: float) -> bool:
         return False
 
 
-def _by_position(answer: list[Any], gold: list[Any]) -> float:
-    hits = sum(bool(a == g) for a, g in zip(answer, gold, strict=False))
-    return hits / len(gold)
-
-
 def _by_last_index(answer: list[Any], gold: list[Any]) -> float:
     index = {item: i for i, item in enumerate(gold)}
     known = [
@@ -116,7 +119,7 @@ def _by_last_index(answer: list[Any], gold: list[Any]) -> float:
 
 
 def _keys(items: list[Any]) -> list[Any]:
-    """Hashable stand-ins: nested values by their JSON text."""
+    """Return hashable stand-ins: nested values by their JSON text."""
     return [
         item if isinstance(item, (int, float, str)) else json.dumps(item, default=str)
         for item in items
@@ -124,7 +127,7 @@ def _keys(items: list[Any]) -> list[Any]:
 
 
 def _common_subsequence(answer: list[Any], gold: list[Any]) -> int:
-    """Longest common subsequence: an increase through all matching indices, latest first."""
+    """Return the longest common subsequence: an increase through all matching indices."""
     places: dict[Any, list[int]] = {}
     for i in range(len(gold) - 1, -1, -1):
         places.setdefault(gold[i], []).append(i)

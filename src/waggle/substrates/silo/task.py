@@ -1,7 +1,7 @@
 """What a Silo-Bench task is: a way to draw shards, and a gold defined on any subset of them.
 
 Realises Silo-Bench section 2 as data. A gold is computed in two steps, `summarise` (once per shard)
-and `combine` (once per subset known), so that a swarm that asks for hundreds of golds per episode
+and `combine` (once per known subset), so that a swarm that asks for hundreds of golds per episode
 pays for each shard once. Invariant: `combine` sees summaries keyed by position in ascending order
 and nothing else, so equal knowledge always gives the equal answer.
 """
@@ -36,28 +36,23 @@ Renew = Callable[[Random, Any, Setting], Any]
 
 
 def everything(position: int, n: int) -> int:
-    """The answer of any position needs the shards of all of them (a bitmask of positions)."""
+    """Return the bitmask of all positions: the answer needs every shard."""
     return (1 << n) - 1
 
 
 def own(position: int, n: int) -> int:
-    """The private shard alone already decides the answer."""
+    """Return the position alone: the own shard already decides the answer."""
     return 1 << position
 
 
 def up_to(position: int, n: int) -> int:
-    """The answer needs this position and all before it."""
+    """Return this position and all before it."""
     return (2 << position) - 1
 
 
 def beside(position: int, n: int) -> int:
-    """The answer needs this position and the one on either side."""
+    """Return this position and the one on either side."""
     return (0b111 << position >> 1) & ((1 << n) - 1)
-
-
-def never(parts: Iterable[Any]) -> bool:
-    """No partial evidence settles the answer early."""
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class Task:
     segmented: bool = False
     """Whether every position has an answer of its own."""
     needs: Needs = everything
-    settled: Callable[[Iterable[Any]], bool] = never
+    settled: Callable[[Iterable[Any]], bool] = lambda parts: False
     """Whether these summaries decide the answer although positions are missing."""
     renew: Renew | None = None
     """A later version of a shard that makes the old answer wrong (late counterevidence)."""
@@ -83,12 +78,12 @@ class Task:
     """The part of a shard that must travel, where everybody holds the rest."""
 
     def gold(self, shards: Mapping[int, Any], position: int, setting: Setting) -> Any:
-        """The answer for `position` as far as `shards` (keyed by position) determine it."""
+        """Return the answer for `position` as far as `shards` (by position) determine it."""
         parts = {p: self.summarise(shards[p], setting) for p in sorted(shards)}
         return self.combine(parts, position, setting)
 
     def golds(self, shards: Sequence[Any], setting: Setting) -> list[Any]:
-        """The answer of every position when all shards are known."""
+        """Return the answer of every position when all shards are known."""
         parts = {p: self.summarise(shard, setting) for p, shard in enumerate(shards)}
         if self.segmented:
             return [self.combine(parts, p, setting) for p in parts]
@@ -96,25 +91,18 @@ class Task:
 
 
 def split(data: Sequence[Any], n: int) -> list[Any]:
-    """Equal consecutive shards; the last one also takes the remainder."""
+    """Return equal consecutive shards; the last one also takes the remainder."""
     chunk = len(data) // n
     return [data[i * chunk : (i + 1) * chunk] for i in range(n - 1)] + [data[(n - 1) * chunk :]]
 
 
-def drawn_items(per_agent: int, item: Callable[[Random, int], Any]) -> Draw:
-    """A draw of `per_agent * n` independent items, split in order."""
+def drawn_items(
+    per_agent: int, item: Callable[[Random, int], Any], *, shuffled: bool = False
+) -> Draw:
+    """Return a draw of `per_agent * n` independent items, split in order."""
 
     def draw(rng: Random, n: int) -> Drawn:
-        return Drawn(split([item(rng, n) for _ in range(per_agent * n)], n), {})
-
-    return draw
-
-
-def drawn_integers(per_agent: int, low: int, high: int, *, shuffled: bool = False) -> Draw:
-    """A draw of uniform integers, bounds included."""
-
-    def draw(rng: Random, n: int) -> Drawn:
-        data = [rng.randint(low, high) for _ in range(per_agent * n)]
+        data = [item(rng, n) for _ in range(per_agent * n)]
         if shuffled:
             rng.shuffle(data)
         return Drawn(split(data, n), {})
@@ -122,13 +110,28 @@ def drawn_integers(per_agent: int, low: int, high: int, *, shuffled: bool = Fals
     return draw
 
 
+def drawn_integers(per_agent: int, low: int, high: int, *, shuffled: bool = False) -> Draw:
+    """Return a draw of uniform integers, bounds included."""
+    return drawn_items(per_agent, lambda rng, _: rng.randint(low, high), shuffled=shuffled)
+
+
 def verbatim(shard: Any, setting: Setting) -> Any:
-    """The summary of a shard whose every item matters is the shard."""
+    """Summarise a shard whose every item matters: as it is."""
     return shard
 
 
+def of_all(gold: Callable[[Iterable[Any]], Any]) -> Combine:
+    """Return a gold that depends on the summaries alone, not on the position or the setting."""
+    return lambda parts, position, setting: gold(parts.values())
+
+
+def of_items(gold: Callable[[list[Any]], Any]) -> Combine:
+    """Return a gold that depends on the joined items of the summaries alone."""
+    return lambda parts, position, setting: gold([x for part in parts.values() for x in part])
+
+
 def runs(parts: Mapping[int, Sequence[Any]]) -> list[list[Any]]:
-    """The known stretches of the sequence: neighbouring shards joined, gaps kept apart."""
+    """Return the known stretches: neighbouring shards joined, gaps kept apart."""
     stretches: list[list[Any]] = []
     previous = -2
     for position, shard in parts.items():

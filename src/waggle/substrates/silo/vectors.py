@@ -18,11 +18,11 @@ from waggle.substrates.silo.cases import (
     UPSTREAM_SIZES,
     Case,
     draw_case,
+    find_task,
     independent_case,
     upstream_cases,
 )
-from waggle.substrates.silo.registry import find_task
-from waggle.substrates.silo.scoring import score_answers
+from waggle.substrates.silo.scoring import rate, score
 from waggle.substrates.silo.task import Setting
 from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
@@ -102,8 +102,9 @@ def _gold_problem(case: Case, golds: list[Any]) -> str | None:
     for position, (recorded, computed) in enumerate(zip(golds, ours, strict=True)):
         if recorded != computed or type(recorded) is not type(computed):
             return f"gold of agent {position} is {_short(recorded)}, computed {_short(computed)}"
-    score = score_answers(case.task.level, golds, case.golds)
-    return None if score.success == 1 else f"its own golds score S = {score.success}, expected 1"
+    pairs = zip(golds, case.golds, strict=True)
+    found = score([rate(case.task.level, recorded, gold) for recorded, gold in pairs]).success
+    return None if found == 1 else f"its own golds score S = {found}, expected 1"
 
 
 def _candidates(data: Any, case: Case, upstream: _Upstream) -> list[Case]:

@@ -1,13 +1,15 @@
 """One Silo episode: shards spread over a hidden contact graph by the frames a law chooses to send.
 
 Realises "Silo under Waggle" and architecture section 4: R rounds of communication and one answering
-update; a frame carries one trace, the sender's proposal intent and one snapshot. Choices matter:
-the deposit's channel decides who learns, silence teaches nobody, a commitment binds the answer
-until verified conflict reopens it, and only a response counts. Invariant: a view shows nothing that
-did not come through the node's own shard, sends and receipts; every draw is named by a body's key.
+update; a frame carries one trace, the sender's proposal intent and one snapshot of what the sender
+knows (`payload`). Choices matter: the deposit's channel decides who learns, silence teaches nobody,
+a commitment binds the answer until verified conflict reopens it, and only a response counts.
+Invariant: a view shows nothing that did not come through the node's own shard, sends and receipts;
+every draw is named by a body's key.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
@@ -17,11 +19,8 @@ from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, W
 from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence, Fact
 from waggle.core.seeds import derive
 from waggle.core.world import WorldBase
-from waggle.substrates.silo.cases import independent_case
-from waggle.substrates.silo.ceilings import episode_graph
-from waggle.substrates.silo.graph import DEGREE
-from waggle.substrates.silo.memory import PortMemory, pack
-from waggle.substrates.silo.proposals import Offered, Proposer
+from waggle.substrates.silo.cases import DEGREE, episode_graph, independent_case
+from waggle.substrates.silo.proposals import Proposer, show_answer
 
 GATHER = "GATHER"
 ANSWER = "ANSWER"
@@ -34,6 +33,10 @@ SHOCK_FROM = 6
 case after two thirds of the horizon."""
 SHOCK_MOST = 12
 """Shards that are renewed at most, so that every mixture of versions can be named."""
+OFFER_BINS = 15
+"""The largest offer bin; 0 means that there is nothing the neighbour might lack."""
+NEVER = 9
+"""The recency of a port that was never used; used ports count 1 to 8."""
 
 _RULES = (
     " The input is spread over the swarm in pieces. A deposit on a channel sends along all you "
@@ -49,6 +52,55 @@ class Frame(NamedTuple):
     basis: int
     """The knowledge that the trace's claim rests on."""
     intent: str
+
+
+class PortMemory:
+    """What a node remembers of one port: its own sends and receipts, and nothing else."""
+
+    __slots__ = ("credit", "heard", "intent", "sent", "shared")
+
+    def __init__(self) -> None:
+        self.shared = 0
+        """Knowledge that was sent to the neighbour or received from it."""
+        self.sent = -1
+        self.heard = -1
+        """Rounds of the last frame sent and received; -1 for never."""
+        self.intent = "NONE"
+        """The proposal intent of the last frame received."""
+        self.credit = 0
+        """Bytes of the next shard that earlier frames already carried."""
+
+    def facts(self, known: int, round: int) -> dict[str, Fact]:
+        """Return the facts a view shows of this port."""
+        fresh = (known & ~self.shared).bit_count()
+        return {
+            "offer": -(-OFFER_BINS * fresh // known.bit_count()),
+            "sent": _recency(self.sent, round),
+            "heard": _recency(self.heard, round),
+            "intent": self.intent,
+        }
+
+    def pack(self, arrivals: list[int], sizes: list[int], cap: int) -> int:
+        """Take the next shards for a capped frame: what the neighbour may lack, oldest first.
+
+        A shard longer than the room left is sent in pieces and counts once its last piece is sent.
+        """
+        room, packed = cap, 0
+        for index in arrivals:
+            if self.shared >> index & 1:
+                continue
+            rest = sizes[index] - self.credit
+            if rest > room:
+                self.credit += room
+                break
+            room -= rest
+            self.credit = 0
+            packed |= 1 << index
+        return packed
+
+
+def _recency(last: int, round: int) -> int:
+    return NEVER if last < 0 else min(round - last, NEVER - 1)
 
 
 class SiloWorld(WorldBase):
@@ -78,34 +130,40 @@ class SiloWorld(WorldBase):
         self._bases: list[dict[str, int]] = [{} for _ in self.keys]
         self._bound: list[str | None] = [None] * n
         self._arrivals = [[key] for key in self.keys]
-        self._sizes: list[int] = []
         self._emitted: set[tuple[int, int]] = set()
         self._delivered = 0
         self._volume = 0
 
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """Bytes of every shard, in both versions."""
+        carried = map(self._task.carried, self._silo.shards)
+        return [len(msgspec.json.encode(shard)) for shard in carried] * 2
+
     def neighbours(self, node: int) -> Sequence[int]:
-        """The three contacts of a node."""
+        """Return the three contacts of a node."""
         return self._ports[node]
 
-    def _offered(self, node: int) -> Offered:
-        return self._proposer.propose(self._known[node], self.keys[node])
+    def _claim(self, node: int) -> str:
+        """Return the claim that a node can make now."""
+        return self._proposer.claim(self._known[node], self.keys[node])
 
     def _intent(self, node: int) -> str:
-        """What the private evidence alone suggests: answer when that is possible or due."""
-        if self._round >= self.rounds - 1:
-            return ANSWER
-        return ANSWER if self._ready(node) else GATHER
+        """Return what private evidence suggests: answer when it suffices or time is up."""
+        return ANSWER if self._is_last() or self._ready(node) else GATHER
+
+    def _is_last(self) -> bool:
+        return self._round >= self.rounds - 1
 
     def _ready(self, node: int) -> bool:
         return self._proposer.complete(self._known[node], self.keys[node])
 
     def sense(self, node: int, local: Local) -> Sensed:
         """Show the node its proposal, readiness, coverage and what it remembers of its ports."""
-        known, claim = self._known[node], self._offered(node).claim
+        known, claim = self._known[node], self._claim(node)
         ready = self._ready(node)
         coverage = MAX_BIN if ready else self._proposer.coverage(known, self.keys[node])
         own = Evidence(claim, MAX_BIN, coverage, 0)
-        due = ready or self._round >= self.rounds - 1
         bound = self._bound[node]
         return Sensed(
             observation={
@@ -113,24 +171,22 @@ class SiloWorld(WorldBase):
                 "gained": self._gained(node),
                 "answered": "no" if bound is None else "so" if bound == claim else "otherwise",
             },
-            proposal=Suggestion(ANSWER if due else GATHER, response=claim, claim=claim),
+            proposal=Suggestion(
+                ANSWER if ready or self._is_last() else GATHER, response=claim, claim=claim
+            ),
             evidence=(own, *self._refutations(node, claim, local)),
             ready=(claim,) if ready else (),
             coverage=coverage,
-            ports=self._facts(node),
+            ports={j: port.facts(known, self._round) for j, port in self._memory[node].items()},
         )
 
-    def _facts(self, node: int) -> dict[int, dict[str, Fact]]:
-        known, round = self._known[node], self._round
-        return {j: memory.facts(known, round) for j, memory in self._memory[node].items()}
-
     def _gained(self, node: int) -> int:
-        """Five bins of how much of what is held came in with the last round."""
+        """Return five bins of how much of what is held came in with the last round."""
         held, before = self._known[node].bit_count(), self._before[node].bit_count()
         return -(-MAX_BIN * (held - before) // held)
 
     def _refutations(self, node: int, claim: str, local: Local) -> list[Evidence]:
-        """Verified conflict: held or heard claims that what the node knows contradicts."""
+        """Return verified conflict: claims held or received that the knowledge contradicts."""
         held = local.commitment
         refuted: set[str] = set()
         if self._known[node] >> self.n:
@@ -154,56 +210,44 @@ class SiloWorld(WorldBase):
 
     def withhold(self, write: Write) -> str | None:
         """Nothing that is sent in the answering update can arrive in time."""
-        return "horizon" if self._round >= self.rounds - 1 else None
+        return "horizon" if self._is_last() else None
 
     def fingerprint(self, write: Write) -> Hashable:
         """The same claim and the same snapshot on the same channel are the same frame.
 
         A capped frame is another one as long as it carries another piece of the backlog.
         """
-        memory = self._memory[write.sender][write.receiver]
-        piece = None if self._cap is None else (memory.told, memory.credit)
+        port = self._memory[write.sender][write.receiver]
+        piece = None if self._cap is None else (port.shared, port.credit)
         return (write.receiver, write.claim, self._known[write.sender], piece, write.conflict > 0)
 
     def payload(self, write: Write) -> Frame:
         """Capture the snapshot, and remember that it was sent."""
         node = write.sender
-        known, memory = self._known[node], self._memory[node][write.receiver]
-        snapshot = known if self._cap is None else self._pack(node, memory)
-        memory.told |= snapshot
-        memory.sent = self._round
+        known, port = self._known[node], self._memory[node][write.receiver]
+        snapshot = known
+        if self._cap is not None:
+            snapshot = port.pack(self._arrivals[node], self._sizes, self._cap)
+        port.shared |= snapshot
+        port.sent = self._round
         self._emitted.add((node, self._round))
-        basis = known if write.claim == self._offered(node).claim else 0
+        basis = known if write.claim == self._claim(node) else 0
         return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
 
-    def _pack(self, node: int, memory: PortMemory) -> int:
-        assert self._cap is not None
-        return pack(memory, self._arrivals[node], self._shard_sizes(), self._cap)
-
-    def _shard_sizes(self) -> list[int]:
-        if not self._sizes:
-            self._sizes = [self._size(shard) for shard in self._silo.shards] * 2
-        return self._sizes
-
-    def _size(self, shard: object) -> int:
-        return len(msgspec.json.encode(self._task.carried(shard)))
-
     def _weight(self, write: Write, frame: Frame) -> int:
-        """Bytes of a frame: its shards, the claim as text and the intent."""
+        """Return the bytes of a frame: its shards, the claim as text and the intent."""
         bits = bin(frame.snapshot)[:1:-1]
-        shards = sum(
-            size for size, bit in zip(self._shard_sizes(), bits, strict=False) if bit == "1"
-        )
+        shards = sum(size for size, bit in zip(self._sizes, bits, strict=False) if bit == "1")
         return shards + len(write.claim) + len(frame.intent)
 
     def receive(self, write: Write, payload: object) -> Write | None:
         """Absorb the snapshot; traces age, absorbed shards stay."""
         assert isinstance(payload, Frame)
         node = write.receiver
-        memory = self._memory[node][write.sender]
-        memory.told |= payload.snapshot
-        memory.heard = self._round - 1
-        memory.intent = payload.intent
+        port = self._memory[node][write.sender]
+        port.shared |= payload.snapshot
+        port.heard = self._round - 1
+        port.intent = payload.intent
         self._learn(node, payload.snapshot)
         self._bases[node][write.claim] = payload.basis
         self._delivered += 1
@@ -219,7 +263,7 @@ class SiloWorld(WorldBase):
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
         """Bind the answers of this update and close the round."""
         for node in range(self.n):
-            self._bases[node][self._offered(node).claim] = self._known[node]
+            self._bases[node][self._claim(node)] = self._known[node]
         native = {node: self._bind(node, act) for node, act in acts.items()}
         self._before = list(self._known)
         self._round += 1
@@ -229,7 +273,7 @@ class SiloWorld(WorldBase):
         """Bind an answer, unless a commitment to another claim binds the node already."""
         action, text, held = act.action, act.response, act.local.commitment
         if act.intent == "PRIVATE":
-            action, text = self._intent(node), self._offered(node).claim
+            action, text = self._intent(node), self._claim(node)
         elif act.intent == "FIELD" and held is not None:
             text = held
         if act.intent == WAIT or action != ANSWER or text is None:
@@ -252,7 +296,7 @@ class SiloWorld(WorldBase):
         most = min(max(1, self.n // 10), SHOCK_MOST)
         chosen = sorted(lots, key=lots.__getitem__)[:most]
         origins = [self.keys[node] for node in chosen]
-        old = {self._proposer.show_gold(key) for key in self.keys}
+        old = {show_answer(self._proposer.gold(key)) for key in self.keys}
         old |= {z for node, z in committed.items() if self._rests_on(node, z, origins)}
         for node in chosen:
             self._renew(node)
@@ -274,7 +318,7 @@ class SiloWorld(WorldBase):
         self._learn(node, 1 << (self.n + key))
 
     def score(self) -> Mapping[str, float]:
-        """Mean S (the headline), strict S, official and multiset-aware P, reach and traffic."""
+        """Return mean S (the headline), strict S, both kinds of P, reach and traffic."""
         texts = [text for _, text in sorted(zip(self.keys, self._bound, strict=True))]
         score = self._proposer.score(texts)
         whole = (1 << self.n) - 1

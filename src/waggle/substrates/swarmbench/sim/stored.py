@@ -20,31 +20,6 @@ _OVERHANG = PAD - 3
 """How far outside the map a stored agent or box cell may lie."""
 
 
-class StoredConfig(msgspec.Struct, frozen=True):
-    """The configuration of a recorded episode."""
-
-    task: Task
-    num_agents: int
-    width: int
-    height: int
-    seed: int
-    max_round: int = 100
-    view_size: int = 5
-
-    def open(self) -> WorldConfig:
-        """Return the bounded configuration; recorded Flocking ignores its seed."""
-        return WorldConfig(
-            task=self.task,
-            num_agents=self.num_agents,
-            width=self.width,
-            height=self.height,
-            seed=self.seed,
-            max_round=self.max_round,
-            view_size=self.view_size,
-            upstream_seed=True,
-        )
-
-
 class StoredBodies(msgspec.Struct, frozen=True):
     """Masses, the box, the prey and the target outline."""
 
@@ -111,7 +86,7 @@ class Final(msgspec.Struct, frozen=True):
 class Episode(msgspec.Struct, frozen=True):
     """One recorded episode."""
 
-    config: StoredConfig
+    config: WorldConfig
     initial: Initial
     rounds: list[StoredRound]
     final: Final | None = None

@@ -23,7 +23,7 @@ from benchmarks.engine import Answers, Contender, cut
 from benchmarks.workload import Ask, Setup
 from waggle.core.errors import ConfigError, suggest
 from waggle.engine.ends import end_tokens
-from waggle.models.quiet import quiet
+from waggle.models.fetch import quiet
 
 INSTALL = "pip install 'waggle-swarm[rivals]'"
 AT_ONCE = 4096

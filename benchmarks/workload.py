@@ -124,11 +124,11 @@ def prepare(
     name: str, sizes: Sizes, device: str = "auto", dtype: str = "auto", *, views: bool = False
 ) -> Setup:
     """Load a law, a model or a shape with random weights, and draw its prompts."""
-    from waggle.models import weights
+    from waggle.models import load
     from waggle.models.shapes import SHAPES, shaped
 
-    where = weights.pick_device(device)
-    kind = weights.pick_dtype(dtype, where)
+    where = load.pick_device(device)
+    kind = load.pick_dtype(dtype, where)
     law = find_law(name) or (Weights(name, taught=False) if views else None)
     if name in SHAPES:
         tokenizer = tokenizer_of(name)
@@ -136,21 +136,21 @@ def prepare(
     else:
         chosen = law or Weights(name)
         dtype = str(kind).removeprefix("torch.")
-        model, tokenizer = weights.load(chosen.model, where, dtype, chosen.adapter)
+        model, tokenizer = load.load(chosen.model, where, dtype, chosen.adapter)
     forced = law is None or not law.taught
     return Setup(model, tokenizer, name, where, sizes, *draw(tokenizer, law, sizes), forced)
 
 
 def tokenizer_of(name: str) -> Any:
     """Return the tokenizer of a law or a model; shapes get one trained on made-up prompts."""
-    from waggle.models import weights
+    from waggle.models import load
     from waggle.models.nano import byte_tokenizer
     from waggle.models.shapes import SHAPES
 
     if name in SHAPES:
         return byte_tokenizer(texts(), 2048)
     law = find_law(name)
-    return weights.load_tokenizer(law.model if law else name)
+    return load.load_tokenizer(law.model if law else name)
 
 
 def find_law(name: str) -> Weights | None:

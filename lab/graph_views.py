@@ -22,7 +22,7 @@ from waggle.corpus.views import made
 from waggle.laws import shipped
 from waggle.laws.expert import generic as expert_generic
 from waggle.laws.expert import stances
-from waggle.models.weights import pick_device
+from waggle.models.load import pick_device
 
 BATCH = 64
 APART = 5

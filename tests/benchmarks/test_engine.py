@@ -19,7 +19,7 @@ from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.engine.constraint.form_making import measured
 from waggle.engine.engine import Engine
-from waggle.models import shapes, weights
+from waggle.models import load, shapes
 from waggle.models.nano import byte_tokenizer
 
 SIZES = Sizes(batch=3, repeats=1, prefix_tokens=64, tail_tokens=64, new_tokens=12)
@@ -106,12 +106,12 @@ def test_the_fastest_round_counts_with_the_best_rates() -> None:
 
 def test_a_law_decodes_views_to_the_end_of_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "TASKS", {"silo": ("II-16",), "swarmbench": ("pursuit",)})
-    tokenizer: Any = weights.load_tokenizer(str(shipped.folder("nano")))
+    tokenizer: Any = load.load_tokenizer(str(shipped.folder("nano")))
     asks = workload.views_of_episodes(tokenizer, "canonical", 24, 180)
     assert len({(ask.prefix, ask.tail) for ask in asks}) == 24
     assert all(abs(len(ask.tail) - 180) < 60 for ask in asks)
     monkeypatch.setattr(workload, "SPARE", 1.0)
-    monkeypatch.setattr(weights, "load", lambda *_: (None, tokenizer))
+    monkeypatch.setattr(load, "load", lambda *_: (None, tokenizer))
     sizes = Sizes(batch=2, repeats=1, tail_tokens=180)
     assert not prepare("nano", sizes, "cpu").forced
     assert prepare("tiny-random", sizes, "cpu", views=True).forced

@@ -1,6 +1,5 @@
 """One tiny random model for every engine test."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,12 +36,3 @@ def record_grammar() -> Grammar:
         "}",
     )
     return Grammar.of(body)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder that holds a tiny random model."""
-    model, tokenizer = tiny_random()
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    return tmp_path

@@ -5,11 +5,12 @@ import torch
 from torch import Tensor
 
 from waggle.engine.model import kv_rows as row_store
-from waggle.engine.model.kv_cache import Piece, PrefixKV, Shape
+from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_cache import Piece, PrefixKV
 from waggle.engine.model.kv_rows import RowStore
 
 LAYERS = 5
-SHAPE = Shape(LAYERS, 8, 2, 1, 4, 100, 1e-5)
+SHAPE = Shape(LAYERS, 8, 16, 2, 1, 4, 1e-5)
 
 
 def layers(length: int, seed: int) -> list[Tensor]:

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from waggle.engine.model import attention
-from waggle.engine.model.kv_cache import Piece, PrefixKV, Shape
+from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_cache import Piece, PrefixKV
 from waggle.engine.model.kv_shared import SharedStore
 
 SHAPE = Shape(
-    layers=2, hidden=32, heads=4, kv_heads=2, head_dim=8, vocabulary=9, epsilon=1e-5
+    layers=2, hidden=32, heads=4, kv_heads=2, head_dim=8, inner=48, epsilon=1e-5
 )  # fmt: skip
 HEADS = SHAPE.heads, SHAPE.kv_heads, SHAPE.kv_heads
 

@@ -8,7 +8,7 @@ import torch
 from waggle.core.errors import ConfigError
 from waggle.engine import memory as sharing
 from waggle.engine.model.kv_cache import memory_limit
-from waggle.models import weights
+from waggle.models import load
 
 TOTAL = 100 << 30
 
@@ -88,10 +88,10 @@ def test_a_share_that_is_none_says_so(monkeypatch: pytest.MonkeyPatch, text: str
 
 def test_a_part_of_the_processors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     Gpu(monkeypatch)
-    monkeypatch.setenv(sharing.PROCESSORS, "30")
+    monkeypatch.setenv(load.PROCESSORS, "30")
     for device in ("auto", "cuda", "cuda:0"):
         with pytest.raises(ConfigError, match="CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='30'"):
-            weights.pick_device(device)
-    assert weights.pick_device("cpu") == "cpu"
-    monkeypatch.setenv(sharing.PROCESSORS, "100")
-    assert weights.pick_device("auto") == "cuda"
+            load.pick_device(device)
+    assert load.pick_device("cpu") == "cpu"
+    monkeypatch.setenv(load.PROCESSORS, "100")
+    assert load.pick_device("auto") == "cuda"

@@ -12,8 +12,8 @@ from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.greedy_loop import GreedyLoop
 from waggle.engine.engine import Engine
 from waggle.engine.model import kv_rows as row_store
+from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
-from waggle.engine.model.kv_cache import Shape
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.lanes import Lanes
 from waggle.engine.request import Prompt
@@ -207,7 +207,7 @@ def test_other_failures_are_not_tried_again() -> None:
 
 
 def test_a_pass_is_planned_for_what_is_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = Shape(30, 576, 9, 3, 64, 49_152, 1e-5)
+    shape = Shape(30, 576, 1536, 9, 3, 64, 1e-5)
     monkeypatch.setattr(shortage, "spare", lambda device: 100 << 20)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 500 << 20)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 400 << 20)

@@ -8,13 +8,14 @@ import torch
 
 from waggle.engine import tempo
 from waggle.engine.effort import Effort
-from waggle.engine.model.kv_cache import SLACK, Shape
+from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_cache import SLACK
 
 CAPACITY = 896
 
 
 def decoder(layers: int, heads: int, kv_heads: int, parameters: int) -> Any:
-    shape = Shape(layers, 64 * heads, heads, kv_heads, 64, 49_152, 1e-5)
+    shape = Shape(layers, 64 * heads, 128, heads, kv_heads, 64, 1e-5)
     return SimpleNamespace(shape=shape, dtype=torch.bfloat16, parameters=lambda: parameters)
 
 

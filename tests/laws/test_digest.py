@@ -18,7 +18,7 @@ from waggle.laws import digest as digests
 from waggle.laws.digest import DIGITS, digest, look
 from waggle.laws.local import LocalLaw
 from waggle.laws.shipped import of_folder
-from waggle.models import weights
+from waggle.models import fetch
 
 FILES = {
     "model.safetensors": "weights", "config.json": "{}", "tokenizer.json": "{}",
@@ -135,7 +135,7 @@ def test_a_backbone_of_the_hub_counts_with_its_revision(tmp_path: Path, hub_cach
     for commit in commits:
         revision(hub_cache, commit)
         seen.append(found())
-        assert weights.path("some/model").name == commit
+        assert fetch.path("some/model").name == commit
     assert len({each for pair in seen for each in pair}) == 4
     revision(hub_cache, commits[0])
     assert found() == seen[0]
@@ -152,8 +152,8 @@ def test_loading_keeps_to_the_revision_that_is_here(
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     revision(hub_cache, "a" * 40)
-    weights.path("some/model")
-    weights.fetch("some/model")
+    fetch.path("some/model")
+    fetch.fetch("some/model")
     assert asked == ["a" * 40, None]
 
 

@@ -20,7 +20,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.core.schema import View, private_decision
 from waggle.laws.dialogue import Dialogue
-from waggle.models import weights
+from waggle.models import fetch
 from waggle.models.nano import CHAT_TEMPLATE, byte_tokenizer, random_llama
 from waggle.scd.data.tokens import Coder, end_of_turn
 from waggle.scd.forward.forward import run
@@ -171,7 +171,7 @@ def test_the_real_tokenizer_of_the_default_backbone(beacon_views: list[View]) ->
     from transformers import AutoTokenizer
 
     try:
-        folder = weights.path("smollm2-135m-instruct")
+        folder = fetch.path("smollm2-135m-instruct")
     except ConfigError as error:
         pytest.skip(str(error))
     tokenizer = AutoTokenizer.from_pretrained(str(folder))

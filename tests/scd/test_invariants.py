@@ -14,7 +14,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
 from waggle.corpus.store import CorpusError, Store
 from waggle.laws.digest import digest, look
-from waggle.models.weights import load
+from waggle.models.load import load
 from waggle.plugins import get_law
 from waggle.scd.config import Recipe
 from waggle.scd.data.flats import laid

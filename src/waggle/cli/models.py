@@ -18,9 +18,9 @@ def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False)
         name: A name of `waggle models list`, or a Hugging Face id.
         accept_terms: Accept the model's licence terms, where it has such.
     """
-    from waggle.models import weights
+    from waggle.models import fetch
 
-    console.say(str(weights.fetch(name, accept_terms, console.note)))
+    console.say(str(fetch.fetch(name, accept_terms, console.note)))
 
 
 def show(*, json: Flag = False) -> None:
@@ -29,19 +29,19 @@ def show(*, json: Flag = False) -> None:
     Args:
         json: Print one JSON object instead of text.
     """
-    from waggle.models import weights
+    from waggle.models import fetch
 
-    found = weights.listing()
+    found = fetch.listing()
     if json:
         rows = {
             s.name: {"ready": ready, "about": s.about, "licence": s.licence} for s, ready in found
         }
         laws = {row["name"]: row for row in _laws()}
-        console.dump({"models": rows, "laws": laws, "cache": str(weights.cache_dir())})
+        console.dump({"models": rows, "laws": laws, "cache": str(fetch.cache_dir())})
         return
     table = [(s.name, "yes" if ready else "no", s.licence, s.about) for s, ready in found]
     console.table("Models", ("name", "ready", "licence", "what it is"), table, right=9)
-    console.say(f"cache: {weights.cache_dir()}; any Hugging Face id or folder works as well")
+    console.say(f"cache: {fetch.cache_dir()}; any Hugging Face id or folder works as well")
     console.say("")
     columns = ("name", "ready", "order", "teacher", "backbone", "size")
     console.table("Laws that ship", columns, [tuple(row.values()) for row in _laws()], right=9)
@@ -73,9 +73,9 @@ def _law(name: str) -> dict[str, str]:
 
 def _readiness(kind: str, backbone: str) -> str:
     """A whole model is ready as it is; an adapter once its backbone has been fetched."""
-    from waggle.models import weights
+    from waggle.models import fetch
 
-    ready = {source.name for source, here in weights.listing() if here}
+    ready = {source.name for source, here in fetch.listing() if here}
     return "yes" if kind == "full" or backbone in ready else "after fetch"
 
 
@@ -87,11 +87,11 @@ def path(name: str, /, *, law: Flag = False) -> None:
         law: Take the name for a law that ships: `nano` is a backbone as well, before training.
     """
     from waggle import shipped
-    from waggle.models import catalog, weights
+    from waggle.models import catalog, fetch
 
     if law or (name in shipped.NAMES and name not in catalog.SOURCES):
         place = shipped.folder(name)
         shipped.manifest(place)
         console.say(str(place))
         return
-    console.say(str(weights.path(name)))
+    console.say(str(fetch.path(name)))

@@ -29,7 +29,7 @@ from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.engine.echoes import Echoes
 from waggle.engine.ends import end_tokens
 from waggle.engine.expected_rows import ExpectedRow
-from waggle.engine.model.decoder import supports
+from waggle.engine.model.config import supports
 from waggle.engine.request import Completion, Prompt
 from waggle.engine.scheduler import Seat, Seats, Ticket
 from waggle.engine.sequence import FreeRow, Row

@@ -17,8 +17,6 @@ from waggle.core.errors import ConfigError
 SHARE = "WAGGLE_GPU_SHARE"
 """Part of a GPU's memory for all engines of a command, above 0 and at most 1; 1 if unset."""
 
-PROCESSORS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-"""Setting of the multi-process service that gives a process a part of the GPU's processors."""
 SPARED = 0.08
 """Part of the memory for what no allocator counts: contexts, kernels, recorded steps."""
 
@@ -37,23 +35,6 @@ def share() -> float:
     if not 0 < part <= 1:
         raise ConfigError(f"{SHARE}={text[:40]!r}: set it to a part of the GPU, such as 0.5")
     return part
-
-
-def require_all_processors() -> None:
-    """Refuse a GPU of which this process may use a part of the processors only.
-
-    On one H200 this made results wrong without an error: of 3,552 decisions none was valid at 30 %
-    (3,551 without the setting), and a training got losses that are no numbers.
-
-    Raises:
-        ConfigError: if the setting is there and is not 100.
-    """
-    text = os.environ.get(PROCESSORS, "100").strip()
-    if text not in ("", "100", "100.0"):
-        raise ConfigError(
-            f"{PROCESSORS}={text[:40]!r} has made results of a GPU wrong; unset it "
-            f"({SHARE} shares memory instead)"
-        )
 
 
 def keep_to(parts: int) -> None:

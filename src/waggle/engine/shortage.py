@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine.memory import spare
-from waggle.engine.model.kv_cache import Shape
+from waggle.engine.model.config import Shape
 
 LEAST_TOKENS = 2048
 """A pass of so many tokens is never cut before it has failed."""

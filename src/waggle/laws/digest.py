@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Law
-from waggle.models import hub
+from waggle.models import fetch
 from waggle.models.catalog import source
 from waggle.shipped import Manifest
 
@@ -103,7 +103,7 @@ def _place(name: str, packed: bool) -> str | tuple[File, ...]:
         return ""
     if entry.kind != "hub":
         return f"{entry.kind} {entry.name} {entry.sha256}"
-    cached = hub.snapshot(entry.hub)
+    cached = fetch.snapshot(entry.hub)
     return "" if cached is None else f"hub {entry.hub} {cached.name}"
 
 

@@ -122,11 +122,12 @@ class LocalLaw:
         """Load the weights at the first decision, so that naming a law costs nothing."""
         with self._lock:
             if self._loaded is None:
-                from waggle.models import weights
+                from waggle.engine.model.config import supports
+                from waggle.models import load
 
                 name, device, dtype, adapter, merge = self._weights
                 self._seen = self._look()
-                found = weights.load_to_decode(name, device, dtype, adapter, merge)
+                found = load.load_to_decode(name, supports, device, dtype, adapter, merge)
                 self._loaded = self._open(*found)
                 # What is loaded stays: collecting garbage need not look through it each time.
                 gc.collect()

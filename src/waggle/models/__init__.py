@@ -1,1 +1,6 @@
-"""Weights by name: catalogue, download, load. Knows nothing of the decoding engine."""
+"""Weights by name: where they come from, how they get here, how they are loaded.
+
+Read `catalog` (the named models), `fetch` (download and convert), `load` (model and tokenizer on a
+device), then `bare` (the quick way for plain folders), `adapters` (LoRA), `nano` and `shapes`
+(models made here). Nothing in this folder knows the decoding engine.
+"""

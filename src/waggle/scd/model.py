@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from waggle.core.errors import ConfigError
-from waggle.models import weights
+from waggle.models import fetch, load
 from waggle.models.nano import nano, nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe
 from waggle.scd.forward import lean, packing
@@ -41,7 +41,7 @@ class Student:
 
     def __init__(self, recipe: Recipe, seed: int, device: str | None = None) -> None:
         self.recipe = recipe
-        self.device = weights.pick_device(device or recipe.run.device)
+        self.device = load.pick_device(device or recipe.run.device)
         self.dtype = getattr(torch, recipe.run.dtype)
         base, self.tokenizer = _backbone(recipe, self.device)
         self.model = _adapted(base, recipe.adaptation, seed)
@@ -83,7 +83,7 @@ def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
         # Made afresh: a copy in the cache may be of another tokenizer.
         model, tokenizer = nano()
         return model.to(device), tokenizer
-    return weights.load(name, device, dtype)
+    return load.load(name, device, dtype)
 
 
 def tokenizer_of(recipe: Recipe) -> Any:
@@ -94,7 +94,7 @@ def tokenizer_of(recipe: Recipe) -> Any:
         return nano_tokenizer()
     if recipe.backbone in SHAPES:
         return _measuring_tokenizer()
-    return AutoTokenizer.from_pretrained(str(weights.path(recipe.backbone)))
+    return AutoTokenizer.from_pretrained(str(fetch.path(recipe.backbone)))
 
 
 def _random_shape(name: str, device: str, dtype: str) -> Any:
@@ -117,9 +117,9 @@ def _measuring_tokenizer() -> Any:
     from transformers import AutoTokenizer
 
     try:
-        folder = weights.path("smollm2-135m-instruct")
+        folder = fetch.path("smollm2-135m-instruct")
     except ConfigError:
-        folder = weights.path("nano")
+        folder = fetch.path("nano")
     return AutoTokenizer.from_pretrained(str(folder))
 
 

@@ -19,14 +19,13 @@ from torch import Tensor
 
 from waggle.engine.cuda.fused import kernels
 from waggle.engine.model import pairs
-from waggle.engine.model.kv_cache import Chunk, Shape, Store
+from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_cache import Chunk, Store
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.linear import GateUp, Linear
 from waggle.engine.model.mixing import Spin
 from waggle.engine.model.pointwise import PLAIN, pointwise
-
-SUPPORTED = frozenset({"llama", "qwen2", "qwen3"})
-"""Model types whose forward pass this module reproduces."""
+from waggle.engine.model.rope import tables
 
 
 @dataclass(slots=True)
@@ -43,41 +42,23 @@ class Layer:
     k_norm: Tensor | None
 
 
-def supports(config: Any) -> bool:
-    """Whether a transformers configuration describes a decoder this module can run."""
-    if getattr(config, "model_type", "") not in SUPPORTED:
-        return False
-    return not getattr(config, "use_sliding_window", False) and config.hidden_act == "silu"
-
-
 class Decoder:
     """Fused weights and the forward pass."""
 
     def __init__(self, model: Any) -> None:
         config = model.config
-        width = (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
-        self.shape = Shape(
-            layers=config.num_hidden_layers,
-            hidden=config.hidden_size,
-            heads=config.num_attention_heads,
-            kv_heads=config.num_key_value_heads,
-            head_dim=width,
-            vocabulary=config.vocab_size,
-            epsilon=config.rms_norm_eps,
-        )
+        self.shape = Shape.of(config)
         body = model.model
         self.embedding: Tensor = body.embed_tokens.weight.detach()
         self._paired = pairs.suits(self.embedding.device, self.embedding.dtype)
-        order = partial(pairs.paired, width=width) if self._paired else torch.detach
+        order = partial(pairs.paired, width=self.shape.head_dim) if self._paired else torch.detach
         self.layers = [_fuse(block, order) for block in body.layers]
         self.norm: Tensor = body.norm.weight.detach()
         self.head = Linear(model.lm_head.weight.detach())
         self.dtype = self.embedding.dtype
         self.device = self.embedding.device
         self._weights = _weights(self.layers) + self.head.weight.numel()
-        self._rotary = body.rotary_emb
+        self._model = model
         self._make_tables(512)
         widths = config.hidden_size, config.intermediate_size
         self.kernels = kernels(self.device, self.dtype, self.spin(self.layers[0]), widths)
@@ -88,11 +69,7 @@ class Decoder:
 
     def _make_tables(self, length: int) -> None:
         """Make rotary tables of this many positions."""
-        positions = torch.arange(length, device=self.device).unsqueeze(0)
-        cos, sin = self._rotary(self.embedding[:1].unsqueeze(0), positions)
-        sin = sin[0].clone()
-        sin[:, : sin.shape[1] // 2].neg_()
-        self._cos, self._sin = cos[0].unsqueeze(1), sin.unsqueeze(1)
+        self._cos, self._sin = tables(self._model, length, self.embedding)
         self._turns: tuple[Tensor, ...] = self.tables
         if self._paired:
             self._turns = (pairs.table(*self.tables),)

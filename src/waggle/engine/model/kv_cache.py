@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from waggle.engine.memory import spare
+from waggle.engine.model.config import Shape
 
 SLACK = 32
 """Cache positions kept free after an answer, for drafts."""
@@ -33,24 +34,6 @@ def memory_limit(device: torch.device, held: int) -> int:
     if device.type != "cuda":
         return HOST_LIMIT
     return (held + spare(device)) // 2
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The dimensions of a decoder."""
-
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocabulary: int
-    epsilon: float
-
-    @property
-    def groups(self) -> int:
-        """Query heads per key head."""
-        return self.heads // self.kv_heads
 
 
 @dataclass(slots=True)

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from waggle.engine.cuda import flash
+from waggle.engine.model.config import Shape
 from waggle.engine.model.kv_cache import (
     SLACK,
     Chunk,
     Piece,
     PrefixKV,
-    Shape,
     blank,
     indices,
     memory_limit,

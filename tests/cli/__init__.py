@@ -1,1 +1,1 @@
-"""The command line, in process; a few real subprocesses are in test_process.py."""
+"""The command line, in process; a few real processes are in test_main.py."""

@@ -1,1 +1,6 @@
-"""The command line: thin commands over the library, one file per command."""
+"""The command line. Read `main` first: it names every command, its module and its exit codes.
+
+`options`, `console` and `errors` are what commands share: option types, output, and one line for
+every mistake. Commands are in folders by what they are for: `play` episodes, `measure` (evaluate,
+check, benchmark), `training`, and `setup` of a machine.
+"""

@@ -1,4 +1,4 @@
-"""What the terminal shows: tables and notes, on a terminal in colour, in a pipe as plain text.
+"""What the terminal shows: tables, notes and progress bars; in a pipe plain text and no bars.
 
 Results go to standard output, progress and notes to standard error, so that `--json` output and
 tables can be piped while the progress stays visible.
@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 
 def out(width: int | None = None) -> Console:
-    """Return a console on the present standard output, as wide as it is unless told otherwise."""
+    """Return a console on the present standard output, of its own width if none is given."""
     return Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False, width=width)
 
 
@@ -27,7 +28,7 @@ def err() -> Console:
 
 
 def note(text: str) -> None:
-    """Say something beside the result."""
+    """Print a line beside the result."""
     err().print(text, markup=False)
 
 
@@ -39,6 +40,14 @@ def say(text: str) -> None:
 def dump(value: Mapping[str, Any]) -> None:
     """Print machine output: one JSON object."""
     sys.stdout.write(json.dumps(value, sort_keys=True, default=str) + "\n")
+
+
+def bars(*last: ProgressColumn, quiet: bool = False) -> Progress:
+    """Return progress bars with further columns at their end; only a terminal shows them."""
+    screen = err()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *last)
+    hidden = quiet or not screen.is_terminal
+    return Progress(*columns, console=screen, transient=True, disable=hidden)
 
 
 def table(

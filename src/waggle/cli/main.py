@@ -12,38 +12,62 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from waggle import __version__
-from waggle.cli.argv import spell_out
-from waggle.cli.faults import describe
+from waggle.cli.errors import describe
+from waggle.cli.options import spell_out
 from waggle.core.errors import ConfigError, WaggleError, suggest
 from waggle.extras import extra_of
 
-HELP = """One anonymous local law for self-organizing LLM swarms.
+HELP = """Run, evaluate and train anonymous local laws that organise swarms of LLM agents.
 
-Start with `waggle demo`; `waggle list` shows what else can be run. Every command explains
-itself with `--help`. Nothing uses the network unless the command says so."""
+Start with `waggle demo`; `waggle list` shows what can be run. Every command has `--help`.
+No command uses the network unless its help says so."""
 
 EPILOGUE = "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not possible as asked."
 
 
 class Command(NamedTuple):
-    """Where a command lives below `waggle.cli`, and what the overview says about it."""
+    """Where a command lives below `waggle.cli`, and its line of the overview."""
 
     target: str
     about: str
 
 
+HEADINGS: dict[str, tuple[str, ...]] = {
+    "Play episodes": ("demo", "run", "replay", "serve"),
+    "Evaluate and check": ("eval", "report", "archive", "check", "bound", "bench"),
+    "Train laws": ("corpus", "train", "tune", "diagnose", "law"),
+    "Set up": ("list", "models", "doctor"),
+}
+"""The overview: headings, and the first words of their commands."""
 COMMANDS = {
     "demo": Command("play.demo:demo", "Watch a shipped law organise a swarm."),
     "run": Command("play.run:run", "Run one episode and keep its record."),
-    "list": Command("listing:show", "List substrates, tasks, laws and metrics."),
-    "eval": Command("measure.evaluate:evaluate", "Run a recipe: many episodes, resumable."),
-    "report": Command("measure.evaluate:report", "Tables of a run, from its rows alone."),
-    "archive": Command("measure.archive:archive", "Pack the rows of a run for a repository."),
+    "replay": Command("play.replay:replay", "Recompute a record and compare."),
+    "serve": Command("play.serve:serve", "Serve a law over an OpenAI-compatible API."),
+    "eval": Command("measure.evaluate:evaluate", "Run a recipe of many episodes, resumably."),
+    "report": Command("measure.evaluate:report", "Write the tables of a run from its rows."),
+    "archive": Command("measure.evaluate:archive", "Pack the rows of a run for a repository."),
+    "check substrate": Command("measure.check:substrate", "Check that a substrate is sound."),
+    "check law": Command("measure.check:law", "Check that a law is sound."),
+    "check record": Command("measure.check:record", "Check that a record file is whole."),
+    "check rows": Command("measure.check:rows", "Play some rows of a run again."),
+    "check vectors": Command("measure.check:vectors", "Compare with recorded vectors."),
+    "check graphs": Command("measure.check:graphs", "Check AgentsNet graph files."),
+    "bound silo": Command("measure.bound:silo", "What information flow allows on Silo."),
+    "bound swarmbench": Command(
+        "measure.bound:swarmbench", "What free communication brings on SwarmBench."
+    ),
+    "bench runtime": Command("bench.bench:runtime", "Cost of the runtime per local update."),
+    "bench silo": Command("bench.bench:silo", "Seconds of a whole Silo episode."),
+    "bench swarmbench": Command("bench.bench:swarmbench", "Rounds per second of SwarmBench."),
+    "bench engine": Command("bench.bench:engine", "Decisions per second of the LLM engine."),
+    "bench play": Command("bench.bench:play", "Decisions per second of whole episodes."),
+    "bench train": Command("bench.train:train", "Cost of a training update."),
     "corpus build": Command("training.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("training.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),
@@ -52,41 +76,22 @@ COMMANDS = {
     "train": Command("training.train:train", "Train a law by a recipe."),
     "tune": Command("training.tune:tune", "Choose the learning rate and rank of a recipe."),
     "diagnose": Command("training.diagnose:diagnose", "Measure a law on held-out data."),
-    "replay": Command("play.replay:replay", "Recompute a record and compare."),
-    "doctor": Command("doctor:doctor", "Examine the installation."),
     "law ranks": Command("training.shipping:ranks", "Measure how large an adapter must be."),
     "law pack": Command("training.shipping:pack", "Make a trained law shippable."),
     "law card": Command("training.shipping:card", "Write the model card of a shippable law."),
-    "models fetch": Command("models:fetch", "Make a model ready on this machine."),
-    "models list": Command("models:show", "List named models and the laws that ship."),
-    "models path": Command("models:path", "Print the folder of a model."),
-    "serve": Command("play.serve:serve", "Offer a law as an OpenAI-compatible server."),
-    "check substrate": Command("measure.check:substrate", "Prove that a substrate is sound."),
-    "check law": Command("measure.check:law", "Prove that a law is sound."),
-    "check record": Command("measure.check:record", "Check that a record file is whole."),
-    "check rows": Command("measure.recheck:rows", "Play some rows of rules again."),
-    "check vectors": Command("measure.vectors:vectors", "Compare with recorded vectors."),
-    "check graphs": Command("measure.vectors:graphs", "Check AgentsNet graph files."),
-    "bound silo": Command("measure.bound:silo", "What information flow allows on Silo."),
-    "bound swarmbench": Command(
-        "measure.bound:swarmbench", "What free telling brings on SwarmBench."
-    ),
-    "bench runtime": Command("bench.bench:runtime", "Cost of the runtime per local update."),
-    "bench silo": Command("bench.bench:silo", "Seconds of a whole Silo episode."),
-    "bench swarmbench": Command(
-        "bench.bench:swarmbench", "Rounds per second of the SwarmBench worlds."
-    ),
-    "bench engine": Command("bench.bench:engine", "Decisions per second of the LLM engine."),
-    "bench play": Command("bench.bench:play", "Decisions per second of whole episodes."),
-    "bench train": Command("bench.train:train", "Cost of an update of training."),
+    "list": Command("setup.listing:show", "List substrates, tasks, laws and metrics."),
+    "models fetch": Command("setup.models:fetch", "Fetch a model to this machine."),
+    "models list": Command("setup.models:show", "List named models and the laws that ship."),
+    "models path": Command("setup.models:path", "Print the folder of a model."),
+    "doctor": Command("setup.doctor:doctor", "Check the installation."),
 }
 GROUPS = {
-    "corpus": "Make what a law is trained on.",
-    "law": "Make a trained law ship, with its model card.",
-    "models": "Fetch, list and locate the weights that laws can run on.",
-    "bound": "Ceilings: what exchange without a law reaches on the same cases.",
-    "check": "Prove that a substrate, a law, vectors, graph files, a record or rows are sound.",
+    "check": "Check a substrate, a law, a record, rows, vectors or graph files.",
+    "bound": "Upper bounds: what communication without a law reaches.",
     "bench": "Measure speed on this machine.",
+    "corpus": "Make the data that a law is trained on.",
+    "law": "Pack a trained law, with its model card.",
+    "models": "Fetch, list and locate model weights.",
 }
 
 _ALONE = ("--help", "-h", "--version")
@@ -108,15 +113,23 @@ def build(tokens: Sequence[str] = ()) -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    groups = {name: App(name=name, help=text) for name, text in GROUPS.items()}
-    for name, command in COMMANDS.items():
-        group, _, last = name.rpartition(" ")
+    headings: dict[str, Any] = {}
+    for place, (heading, names) in enumerate(HEADINGS.items()):
+        group = Group(heading, sort_key=place)
+        headings |= {name: {"group": group, "sort_key": i} for i, name in enumerate(names)}
+    groups = {name: App(name=name, help=text, **headings[name]) for name, text in GROUPS.items()}
+    for order, (name, command) in enumerate(COMMANDS.items()):
+        head, _, last = name.rpartition(" ")
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
         target = _run(tokens) if called and name == "run" else f"waggle.cli.{command.target}"
-        (groups[group] if group else app).command(target, name=last, help=about)
+        shown = {"sort_key": order} if head else headings[name]
+        (groups[head] if head else app).command(target, name=last, help=about, **shown)
     for group_app in groups.values():
         app.command(group_app)
+    alone = Group("Options", sort_key=len(HEADINGS))
+    for name in ("--help", "--version"):
+        app[name].group = alone
     return app
 
 
@@ -148,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(tokens: Sequence[str]) -> Callable[..., int]:
-    """Return `run` with the options of the substrates that the command line is about."""
+    """Return `run` with the options of the substrates that a command line names."""
     from waggle.cli.play.run import command
 
     return command(tokens)

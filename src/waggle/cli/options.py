@@ -1,7 +1,8 @@
-"""Options that commands do not know beforehand: `--silo.regime`, `--perturb.loss`, `--law.model`.
+"""Options of commands: shapes that many share, and dotted groups that no command knows beforehand.
 
-Substrates describe theirs by a pydantic model, the runtime's settings are frozen structs, a law's
-are the parameters of its factory; all three are read here, so that a new knob needs no new flag.
+`--silo.regime`, `--perturb.loss` and `--law.model` come from where the option is defined: a
+substrate's pydantic model, the runtime's frozen structs, the parameters of a law's factory. A new
+option there needs no new flag here.
 """
 
 from __future__ import annotations
@@ -12,20 +13,81 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from inspect import Parameter
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from waggle import plugins
-from waggle.cli.faults import invalid
+from waggle.cli.errors import invalid
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Law
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.switches import Switches
+
+Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+"""Off unless it is given."""
+Size: TypeAlias = Annotated[int, Parameter(name=("-n", "--n"))]
+"""How many agents."""
+Sizes: TypeAlias = Annotated[
+    tuple[int, ...],
+    Parameter(name=("-n", "--n"), show_default=lambda sizes: ", ".join(map(str, sizes))),
+]
+"""How many agents, in several swarms."""
+Paths: TypeAlias = Annotated[tuple[Path, ...], Parameter(show_default=False)]
+"""Files or folders; none if unset."""
+Chosen: TypeAlias = Annotated[str, Parameter(show_default=False)]
+"""A comma-separated part of what there is; all of it if unset."""
+ChosenSizes: TypeAlias = Annotated[str, Parameter(name=("-n", "--n"), show_default=False)]
+"""The same of swarm sizes."""
+LawOptions: TypeAlias = Annotated[dict[str, str] | None, Parameter(name="--law", show=False)]
+"""The law's own options, as `--law.KEY VALUE`."""
+
+SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": Switches}
+"""Dotted option groups of the runtime itself."""
+_WORDS = {
+    "on": "true", "yes": "true", "true": "true",
+    "off": "false", "no": "false", "false": "false",
+}  # fmt: skip
+
+
+def words(text: str) -> list[str]:
+    """Return the parts of a comma-separated choice."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def at_least_one(**values: int) -> None:
+    """Refuse numbers below 1, named as options.
+
+    Raises:
+        ConfigError: that names all of them.
+    """
+    if min(values.values()) < 1:
+        named = [f"-{name}" if len(name) == 1 else f"--{name}" for name in values]
+        listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+        raise ConfigError(f"{listed} must be at least 1")
+
+
+# Dotted groups of substrates and of the runtime.
+
+
+def models(tokens: Sequence[str]) -> dict[str, type[BaseModel]]:
+    """Return the option models that a command line is about: of the runtime and of substrates.
+
+    A substrate is loaded if a token names it, and all of them are for `--help`. One that cannot be
+    loaded has no options here; the error comes when it is run.
+    """
+    everything = not {"--help", "-h"}.isdisjoint(tokens)
+    named = {re.split(r"[./=]", token.lstrip("-"), maxsplit=1)[0] for token in tokens}
+    found = {name: mirror(struct) for name, struct in SETTINGS.items()}
+    for name in plugins.names("substrate"):
+        if everything or name in named:
+            with suppress(plugins.PluginError):
+                found[name] = plugins.get_substrate(name).options
+    return found
 
 
 @cache
@@ -63,42 +125,44 @@ def _docstrings(cls: type) -> dict[str, str]:
     return texts
 
 
-SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": Switches}
-"""Dotted option groups of the runtime itself."""
-
-
-def models(tokens: Sequence[str]) -> dict[str, type[BaseModel]]:
-    """Return the option models that a command line is about: of the runtime and of substrates.
-
-    A substrate is loaded if a token names it, and all of them are for `--help`. One that cannot be
-    loaded has no options here; it says why when it is run.
-    """
-    everything = not {"--help", "-h"}.isdisjoint(tokens)
-    named = {re.split(r"[./=]", token.lstrip("-"), maxsplit=1)[0] for token in tokens}
-    found = {name: mirror(struct) for name, struct in SETTINGS.items()}
-    for name in plugins.names("substrate"):
-        if everything or name in named:
-            with suppress(plugins.PluginError):
-                found[name] = plugins.get_substrate(name).options
-    return found
-
-
-def switches(tokens: Sequence[str]) -> frozenset[str]:
-    """Return the yes/no options that a command line may hold, as `--group.name`."""
-    return frozenset(
-        f"--{group}.{name.replace('_', '-')}"
-        for group, model in models(tokens).items()
-        for name, field in model.model_fields.items()
-        if field.annotation is bool
-    )
-
-
 def given(model: BaseModel | None) -> dict[str, Any]:
     """Return what the user set, and nothing that is merely a default."""
     return {} if model is None else model.model_dump(mode="json", exclude_unset=True)
 
 
-def make_law(name: str, options: Mapping[str, str]) -> Law:
+def spell_out(tokens: Sequence[str]) -> list[str]:
+    """Return the tokens with `--x.flag off` and `--x.flag=off` written `--x.flag=false`.
+
+    A dotted yes/no option is a flag to the parser, which would take a word behind it for another
+    argument. Only words behind options that really are yes/no options are changed.
+    """
+    if not any(t.startswith("--") and "." in t for t in tokens):
+        return list(tokens)
+    flags = {
+        f"--{group}.{name.replace('_', '-')}"
+        for group, model in models(tokens).items()
+        for name, field in model.model_fields.items()
+        if field.annotation is bool
+    }
+    spelled: list[str] = []
+    rest = list(tokens)
+    while rest:
+        token = rest.pop(0)
+        name, equals, value = token.partition("=")
+        word = value if equals else (rest[0] if rest else "")
+        if name.replace("_", "-") in flags and word.lower() in _WORDS:
+            spelled.append(f"{name}={_WORDS[word.lower()]}")
+            if not equals:
+                rest.pop(0)
+        else:
+            spelled.append(token)
+    return spelled
+
+
+# Laws and their options.
+
+
+def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
     """Make a law with its `--law.KEY VALUE` options converted to what its factory asks for.
 
     Args:
@@ -108,7 +172,7 @@ def make_law(name: str, options: Mapping[str, str]) -> Law:
     folder = _folder(name)
     wanted = _folder_options() if folder else plugins.law_options(name)
     values: dict[str, Any] = {}
-    for key, text in options.items():
+    for key, text in (options or {}).items():
         parameter = key.replace("-", "_")
         if parameter not in wanted:
             known = [f"--law.{k.replace('_', '-')}" for k in wanted]
@@ -138,14 +202,14 @@ def _folder(name: str) -> Path | None:
     return None
 
 
-def _folder_options() -> dict[str, Parameter]:
+def _folder_options() -> dict[str, inspect.Parameter]:
     from waggle.laws.shipped import of_folder
 
     found = inspect.signature(of_folder, eval_str=True).parameters
     return {name: parameter for name, parameter in found.items() if name != "folder"}
 
 
-def _convert(option: str, text: str, parameter: Parameter) -> Any:
+def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:
     """Read a text as the type of a parameter; one without a readable type takes the text."""
     kind = parameter.annotation
     if kind is parameter.empty or isinstance(kind, str):

@@ -12,7 +12,7 @@ from typing import Any
 
 from waggle.cli import console
 from waggle.cli.bench.checkout import benchmark
-from waggle.cli.flags import Chosen, Flag, Size, words
+from waggle.cli.options import Chosen, Flag, Size, at_least_one, words
 from waggle.core.errors import ConfigError
 
 
@@ -72,8 +72,7 @@ def silo(
     from waggle import plugins
     from waggle.testing.bench_silo import LIMIT_SECONDS, silo_speed
 
-    if min(repeats, n) < 1:
-        raise ConfigError("--repeats and -n must be at least 1")
+    at_least_one(repeats=repeats, n=n)
     named = [plugins.find_task(f"silo/{t.removeprefix('silo/')}").task for t in tasks]
     chosen = named or list(plugins.get_substrate("silo").tasks)
     speed = silo_speed(law, n, chosen, repeats)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from waggle.cli import console
 from waggle.cli.bench.checkout import benchmark
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 from waggle.core.errors import ConfigError
 
 TOLD = 10

@@ -1,9 +1,9 @@
-"""`waggle bound …`: what exchange without a law reaches on the same cases, as ceilings."""
+"""`waggle bound …`: upper bounds, what communication without a law reaches on the same cases."""
 
 from __future__ import annotations
 
 from waggle.cli import console
-from waggle.cli.flags import Flag, Sizes
+from waggle.cli.options import Flag, Sizes, at_least_one
 from waggle.core.errors import ConfigError
 
 DEVELOPMENT_SEED = 10_000
@@ -36,8 +36,7 @@ def silo(
     from waggle import plugins
     from waggle.substrates.silo.ceilings import LEVELS, ceiling_rows
 
-    if min(rounds, seeds, *n) < 1:
-        raise ConfigError("-n, --rounds and --seeds must be at least 1")
+    at_least_one(n=min(n), rounds=rounds, seeds=seeds)
     named = [plugins.find_task(f"silo/{t.removeprefix('silo/')}").task for t in tasks]
     chosen = named or list(plugins.get_substrate("silo").tasks)
     rows = ceiling_rows(n, range(seed, seed + seeds), rounds, chosen)
@@ -79,8 +78,7 @@ def swarmbench(
     from waggle.substrates.swarmbench.ceilings import TASKS
     from waggle.testing.bound_swarmbench import sharing_table
 
-    if min(seeds, *n) < 1:
-        raise ConfigError("-n and --seeds must be at least 1")
+    at_least_one(n=min(n), seeds=seeds)
     chosen = [task.removeprefix("swarmbench/") for task in tasks] or list(TASKS)
     for task in chosen:
         if task not in TASKS:

@@ -1,34 +1,47 @@
-"""`waggle check substrate | law | record`: the conformance kit and the record reader."""
+"""`waggle check …`: is a substrate, a law, a record, a run or a set of recorded vectors sound?
+
+The exit code of every check is 1 if something was found.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any, Literal
 
 from waggle import plugins
-from waggle.cli import console, options
-from waggle.cli.flags import Flag, Size
-from waggle.core.errors import ConfigError
+from waggle.cli import console
+from waggle.cli.options import Chosen, Flag, LawOptions, Size, at_least_one, make_law, words
+from waggle.core.errors import ConfigError, suggest
 from waggle.runtime.records import read
 
 if TYPE_CHECKING:
+    from waggle.substrates.vectors import VectorReport
     from waggle.testing import Report
 
 DEVELOPMENT_SEED = 10_000
+SHOWN = 20
+"""Episodes that differ and are listed; all of them are counted."""
+VECTORS = {
+    "agentsnet": "waggle.substrates.agentsnet.vectors",
+    "silo": "waggle.substrates.silo.vectors",
+    "swarmbench": "waggle.substrates.swarmbench.sim.vectors",
+}
+"""Substrate -> the module whose `check_vectors` compares recorded files."""
 
 
 def substrate(
     name: str, /, *, task: str | None = None, n: Size = 8, seed: int = DEVELOPMENT_SEED,
     json: Flag = False,
 ) -> int:  # fmt: skip
-    """Prove that a substrate is sound.
+    """Check that a substrate is sound.
 
-    Plays short episodes and checks: views are bounded and hold no forbidden key, proposals are
-    legal, sensing changes nothing, a seed fixes the episode, the order of nodes does not matter,
-    and a relabelled swarm gives the relabelled trajectory bit for bit on both engines, also under
-    delay, loss and churn. The exit code is 1 if any check fails.
+    Plays short episodes: views are bounded and hold no forbidden key, proposals are legal, sensing
+    changes nothing, a seed fixes the episode, the order of nodes does not matter, and a relabelled
+    swarm gives the relabelled trajectory bit for bit on both engines, also under delay, loss and
+    churn. The exit code is 1 if any check fails. Example:
+
+    `waggle check substrate silo --task III-26`
 
     Args:
         name: A substrate of `waggle list substrates`.
@@ -39,16 +52,17 @@ def substrate(
     """
     from waggle.testing import check_substrate
 
+    at_least_one(n=n)
     made = plugins.get_substrate(name)
     chosen = None if task is None else plugins.find_task(f"{name}/{task.rpartition('/')[2]}").task
-    return _tell(check_substrate(made, chosen, n=_positive(n), seed=seed), json)
+    return _show(check_substrate(made, chosen, n=n, seed=seed), json)
 
 
 def law(
     name: str,
     /,
     *,
-    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
+    law_options: LawOptions = None,
     substrate: str = "beacon",
     task: str | None = None,
     n: Size = 8,
@@ -56,12 +70,14 @@ def law(
     order: Literal["shuffled", "canonical"] | None = None,
     json: Flag = False,
 ) -> int:
-    """Prove that a law is sound.
+    """Check that a law is sound.
 
-    Asks the law about the views of real episodes: one decode per request, the same for the same
-    request whatever else is in the batch, admissible at first decode, the equivalent decision for
-    every equivalent view, and relabelled trajectories for relabelled swarms. The exit code is 1 if
-    any check fails. The law's own options follow as `--law.KEY VALUE`.
+    Gives the law the views of real episodes and checks: one decode per request, the same for the
+    same request whatever else is in the batch, admissible at first decode, the equivalent decision
+    for every equivalent view, and relabelled trajectories for relabelled swarms. The exit code is 1
+    if any check fails. The law's own options follow as `--law.KEY VALUE`. Example:
+
+    `waggle check law nano --substrate silo --task III-26`
 
     Args:
         name: A law of `waggle list laws`, or a law's folder.
@@ -75,17 +91,29 @@ def law(
     """
     from waggle.testing import check_law
 
-    made = options.make_law(name, law_options or {})
+    at_least_one(n=n)
+    made = make_law(name, law_options)
     plugins.get_substrate(substrate)
-    report = check_law(made, substrate, task, n=_positive(n), seed=seed, order=order)
-    return _tell(report, json)
+    return _show(check_law(made, substrate, task, n=n, seed=seed, order=order), json)
+
+
+def _show(report: Report, json: bool) -> int:
+    if json:
+        rows = [
+            {"check": c.name, "about": c.about, "passed": c.passed, "finding": c.finding}
+            for c in report.checks
+        ]
+        console.dump({"ok": report.passed, "subject": report.subject, "checks": rows})
+    else:
+        console.say(str(report))
+    return 0 if report.passed else 1
 
 
 def record(path: Path, /, *, json: Flag = False) -> int:
     """Check that a record file is whole.
 
     Reads every entry and checks that there is one header, the rounds in order, and one footer.
-    `waggle replay` goes further and recomputes it. The exit code is 2 if the file is not a record.
+    `waggle replay` also recomputes it. The exit code is 2 if the file is not a whole record.
 
     Args:
         path: A record file, as `waggle run` writes it.
@@ -106,19 +134,116 @@ def record(path: Path, /, *, json: Flag = False) -> int:
     return 0
 
 
-def _positive(n: int) -> int:
-    if n < 1:
-        raise ConfigError(f"-n must be at least 1, not {n}")
-    return n
+def rows(
+    folder: Path, /, *, methods: Chosen = "", cells: int = 50, workers: int | None = None,
+    json: Flag = False,
+) -> int:  # fmt: skip
+    """Play some episodes of a run or an archive again and compare them with their rows.
 
+    Rows outlive the code that played them. This plays cells of laws without weights, drawn evenly
+    over methods, substrates and populations, and compares every score, metric and counter. The exit
+    code is 1 if any differs: play that method again (`waggle eval RECIPE --methods METHOD
+    --again`). Example:
 
-def _tell(report: Report, json: bool) -> int:
+    `waggle check rows results/anchors --cells 20`
+
+    Args:
+        folder: A run directory of `waggle eval`, or an archive of one.
+        methods: Check these methods only, e.g. `expert,nocomm`.
+        cells: How many episodes to play.
+        workers: Worker processes, one per core if unset.
+        json: Print one JSON object instead of text.
+    """
+    from waggle.cli.measure.evaluate import recipe_of
+    from waggle.evaluate import executors, plan
+    from waggle.evaluate.recheck import drawn, recheck, rules
+    from waggle.evaluate.rows import succeeded
+    from waggle.evaluate.selection import select
+
+    at_least_one(cells=cells)
+    planned = plan.cells(recipe_of(folder))
+    here = succeeded(folder)
+    if not any((cell.method, cell.id) in here for cell in planned):
+        raise ConfigError(f"{folder} has no row of its own recipe; play it with `waggle eval`")
+    chosen = drawn(rules(select(planned, methods=words(methods)), here), cells)
+    if not chosen:
+        raise ConfigError(f"{folder} has no row of a law without weights; name other --methods")
+    played = list(recheck(chosen, here, executors.make("process", workers)))
+    differing = [(cell, differs) for cell, differs in played if differs]
     if json:
-        rows = [
-            {"check": c.name, "about": c.about, "passed": c.passed, "finding": c.finding}
-            for c in report.checks
+        found = [
+            {"cell": cell.id, "method": cell.method, "differs": differs}
+            for cell, differs in differing
         ]
-        console.dump({"ok": report.passed, "subject": report.subject, "checks": rows})
-    else:
-        console.say(str(report))
-    return 0 if report.passed else 1
+        console.dump({"ok": not differing, "played": len(played), "differing": found})
+        return 1 if differing else 0
+    for cell, differs in differing[:SHOWN]:
+        case = cell.case
+        name = f"{cell.method} {case.substrate}/{case.task} N={case.n} seed {case.seed}"
+        more = f" and {len(differs) - 1} more" if len(differs) > 1 else ""
+        console.say(f"differs: {name}: {differs[0]}{more}")
+    same = len(played) - len(differing)
+    console.say(f"{same} of {len(played)} episodes of {folder} came out as their rows say")
+    return 1 if differing else 0
+
+
+def vectors(
+    substrate: str, folder: Path, /, *, graphs: Path | None = None, json: Flag = False
+) -> int:
+    """Replay every recorded vector of a folder and compare.
+
+    Prints how many passed and failed and the first difference. The exit code is 0 only if at least
+    one vector was found and none failed. Example:
+
+    `waggle check vectors silo tests/golden/silo`
+
+    Args:
+        substrate: swarmbench, silo or agentsnet.
+        folder: Folder with the recorded vectors.
+        graphs: For agentsnet: where graph ids resolve (the folder `graphs` beside FOLDER if unset).
+        json: Print one JSON object instead of text.
+    """
+    if substrate not in VECTORS:
+        known, hint = ", ".join(VECTORS), suggest(substrate, list(VECTORS))
+        raise ConfigError(f"no vectors are known for {substrate!r}; use one of {known}{hint}")
+    if graphs is not None and substrate != "agentsnet":
+        raise ConfigError("--graphs belongs to agentsnet; leave it out here")
+    more = () if graphs is None else (_folder(graphs),)
+    check: Any = import_module(VECTORS[substrate])
+    report = check.check_vectors(_folder(folder), *more)
+    return _show_vectors(f"{substrate} vectors", folder, report, json)
+
+
+def graphs(folder: Path, /, *, json: Flag = False) -> int:
+    """Check the AgentsNet graph files of a folder.
+
+    Each graph must be connected and simple, with diameter, maximum degree and names as recorded.
+    The exit code is 0 only if at least one graph was found and none failed.
+
+    Args:
+        folder: Folder with graph JSON files.
+        json: Print one JSON object instead of text.
+    """
+    from waggle.substrates.agentsnet.vectors import check_graphs
+
+    return _show_vectors("graphs", folder, check_graphs(_folder(folder)), json)
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise ConfigError(f"{str(path)!r} is not a folder; give the folder that holds the files")
+    return path
+
+
+def _show_vectors(what: str, folder: Path, report: VectorReport, json: bool) -> int:
+    counts = {"passed": report.passed, "failed": report.failed, "skipped": report.skipped}
+    if json:
+        found = {"ok": report.ok, **counts, "first_difference": report.first_difference}
+        console.dump({"check": what, "folder": folder, **found})
+        return 0 if report.ok else 1
+    console.say(f"{what}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    if report.passed + report.failed == 0:
+        console.say(f"nothing to check was found in {folder}")
+    if report.first_difference:
+        console.say(f"first difference: {report.first_difference}")
+    return 0 if report.ok else 1

@@ -1,17 +1,19 @@
-"""`waggle eval RECIPE` and `waggle report DIR`: a plan of episodes, and its tables."""
+"""`waggle eval`, `report` and `archive`: run a recipe, write its tables, pack its rows."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TimeElapsedColumn
 
 from waggle.cli import console
-from waggle.cli.flags import Chosen, ChosenSizes, Flag, words
+from waggle.cli.options import Chosen, ChosenSizes, Flag, words
 from waggle.core.errors import ConfigError
+from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
@@ -23,7 +25,7 @@ from waggle.report import catalog, page
 RECIPE = "recipe.json"
 """The recipe in a run directory, with everything settled that it left open."""
 SHOWN_FAILURES = 3
-"""Failed cells whose reason is printed; all of them are in the rows and the first in the report."""
+"""Failed cells whose reason is printed; the rows hold all of them."""
 
 
 def evaluate(
@@ -48,10 +50,10 @@ def evaluate(
     """Run every unfinished cell of a recipe, or of a part of it.
 
     Cells are method x task x N x seed, each with a stable id. A second call plays only what is
-    missing or failed; an interrupted run loses no finished cell; parts may be played at different
-    times and, with `--merge`, on different machines. A law whose weights are not there is left out,
-    and so is one that has been trained again since its finished rows were played, unless it was
-    named: then the call ends. Print the tables with `waggle report DIR`. Example:
+    missing or failed, so an interrupted run loses no finished cell. Parts may be played at
+    different times and, with `--merge`, on different machines. A law is left out if its weights are
+    missing, or if it was trained again since its finished rows were played; if `--methods` names
+    it, the call ends instead. Write the tables with `waggle report DIR`. Example:
 
     `waggle eval recipes/silo_sources.toml --methods expert,heuristic -n 16 --seeds 1`
 
@@ -62,21 +64,19 @@ def evaluate(
         tasks: Play these tasks only, e.g. `silo/*,swarmbench/pursuit`.
         n: Play these population sizes only, e.g. `16,32`.
         seeds: Play only so many seeds of every setting, the smallest first.
-        executor: inline plays here, process in worker processes, ray on a Ray cluster. Laws that
-            want large batches are played many episodes side by side instead (see --processes).
+        executor: Where rules play: here (inline), in worker processes, or on a Ray cluster. Laws
+            that want large batches play many episodes side by side instead (see --processes).
         workers: Worker processes, one per core if unset; on Ray, cells that run at a time.
         processes: Processes for a law that wants large batches, each with its own engine; several
-            may share one GPU (WAGGLE_GPU_SHARE=0.5 keeps them to half of its memory).
-        width: Requests per batch for laws that want large batches, in each process; 256 in
-            batches of the engine's own size if unset. Use 512 on a GPU, 64 on a CPU.
+            may share one GPU (WAGGLE_GPU_SHARE=0.5 keeps each to half of its memory).
+        width: Requests per batch of such a law, in each process; 256, in batches of the engine's
+            own size, if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
-        again: Play finished cells too, after a law has changed; their new rows count. The same call
-            goes on if it was interrupted.
-        merge: Play nothing; take finished rows of this run directory or archive that the recipe
-            asks for; with --again they replace rows here that came out differently or are of other
-            weights. May be given more than once.
-        dry_run: Play nothing; print what each method would ask for: cells, decisions, and what of
-            them is not finished yet.
+        again: Play finished cells again, after a law has changed; the new rows count. The same call
+            continues after an interruption.
+        merge: Play nothing; take finished rows of the recipe from this run directory or archive.
+            With --again they replace rows that differ or have other weights. May be repeated.
+        dry_run: Play nothing; print cells and decisions of each method, finished and left.
         json: Print one JSON object instead of text.
     """
     if processes < 1 or (width is not None and width < 1):
@@ -94,7 +94,7 @@ def evaluate(
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
     failures: list[Row] = []
-    with _progress(chosen.title, len(cells), failures, quiet=json) as tell:
+    with _progress(chosen.title, len(cells), failures, quiet=json) as progress:
         outcome = run_plan(
             cells,
             folder,
@@ -103,16 +103,15 @@ def evaluate(
             width=width,
             processes=processes,
             again=again,
-            progress=tell,
+            progress=progress,
             left_out=None if methods else _left_out,
             whole=whole,
             notice=console.note,
         )
-    found = {**outcome._asdict(), "cells": len(cells), "folder": str(folder)}
     for row in failures[:SHOWN_FAILURES]:
         console.note(f"failed: {row.method} {row.task} N={row.n} seed {row.seed}: {row.error}")
     if json:
-        console.dump(found)
+        console.dump({**outcome._asdict(), "cells": len(cells), "folder": str(folder)})
     else:
         console.say(
             f"{outcome.played} episodes played, {outcome.known} known, {outcome.failed} failed"
@@ -188,64 +187,38 @@ def _sizes(text: str) -> list[int]:
 def _progress(
     title: str, total: int, failures: list[Row], *, quiet: bool
 ) -> Iterator[Callable[[Row], None]]:
-    """Show a bar on a terminal, elsewhere a line for every tenth of the plan; gather failures."""
-    screen = console.err()
-    if quiet or not screen.is_terminal:
-        yield _gathering(failures, _nothing if quiet else _tenths(total))
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True) as bar:
+    """Show a bar on a terminal, elsewhere a line for every tenth of the plan; collect failures."""
+    done = 0
+    with console.bars(TimeElapsedColumn(), quiet=quiet) as bar:
         job = bar.add_task(title, total=total)
 
         def finished(row: Row) -> None:
+            nonlocal done
+            done += 1
+            if row.error:
+                failures.append(row)
             bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
+            if bar.disable and not quiet and 10 * done // total > 10 * (done - 1) // total:
+                console.note(f"{done:,} of {total:,} cells ({row.method})")
 
-        yield _gathering(failures, finished)
-
-
-def _gathering(failures: list[Row], tell: Callable[[Row], None]) -> Callable[[Row], None]:
-    def finished(row: Row) -> None:
-        if row.error:
-            failures.append(row)
-        tell(row)
-
-    return finished
-
-
-def _nothing(row: Row) -> None:
-    return None
-
-
-def _tenths(total: int) -> Callable[[Row], None]:
-    done = 0
-
-    def finished(row: Row) -> None:
-        nonlocal done
-        done += 1
-        if 10 * done // total > 10 * (done - 1) // total:
-            console.note(f"{done:,} of {total:,} cells ({row.method})")
-
-    return finished
+        yield finished
 
 
 def report(
-    folder: Path,
-    /,
-    *,
-    records: Flag = False,
-    freeze: Path | None = None,
-    json: Flag = False,
+    folder: Path, /, *, records: Flag = False, freeze: Path | None = None, json: Flag = False
 ) -> int:
-    """Write the report of a run: one HTML page, Markdown and LaTeX, from its rows alone.
+    """Write the report of a run from its rows: one HTML page, Markdown and LaTeX.
 
-    The files are `report.*` in the run directory; the Markdown is printed as well.
-    Results of `waggle diagnose --out` that lie in the folder `diagnoses` of the run become its
-    table of held-out decisions.
+    The files are `report.*` in the run directory; the Markdown is printed as well. Results of
+    `waggle diagnose --out` in the folder `diagnoses` of the run become its table of held-out
+    decisions. Example:
+
+    `waggle report results/primary`
 
     Args:
         folder: A run directory of `waggle eval`, or an archive of one.
         records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
-        freeze: Also write the expert's SwarmBench means at N = 8 here, as the anchors that
+        freeze: Also write the expert's SwarmBench means at N = 8 to this file, as the anchors that
             normalized scores divide by.
         json: Print one JSON object instead of text.
     """
@@ -278,3 +251,28 @@ def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     command = f"waggle report {folder} --freeze {target}"
     counted = whole(read_rows(folder), recipe).rows
     anchors.write(anchors.freeze(counted, command), target)
+
+
+def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:
+    """Pack the rows of a run, so that its tables can be written anywhere without playing.
+
+    `waggle report TO` writes the tables, `waggle eval RECIPE --merge TO` takes the rows into a run.
+    A second call replaces only methods that have rows in the run. Example:
+
+    `waggle archive runs/primary results/primary`
+
+    Args:
+        run: A run directory of `waggle eval`.
+        to: Folder of the archive.
+        json: Print one JSON object instead of text.
+    """
+    done = packing.archive(plan.cells(recipe_of(run)), run, to)
+    shutil.copyfile(run / RECIPE, to / RECIPE)
+    size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
+    if json:
+        console.dump({**done._asdict(), "folder": str(to), "bytes": size})
+        return 0
+    console.table(None, ("method", "rows"), list(done.rows.items()), right=1)
+    rest = f", {done.copied} files copied" if done.copied else ""
+    console.say(f"{done.left} rows left out{rest}; {to} has {size:,} bytes")
+    return 0

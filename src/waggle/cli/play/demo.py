@@ -1,4 +1,4 @@
-"""`waggle demo`: a shipped law organises a swarm before your eyes, next to simpler laws.
+"""`waggle demo`: watch a shipped law organise a swarm, next to simpler laws.
 
 Two Silo questions, for which every agent holds a part of the data and has three contacts. In the
 first the answer has to come together; in the second one agent's data change after answers have
@@ -15,17 +15,16 @@ from typing import Any, NamedTuple
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.flags import Flag
-from waggle.cli.options import make_law
+from waggle.cli.options import Flag, make_law
 from waggle.core.protocols import Case, Law, World
 from waggle.core.record import Footer, RoundRecord
 from waggle.runtime.records import RecordFile, record_name
 from waggle.runtime.sync import Engine
 
 N, SEED = 16, 22_000
-"""Sixteen agents on a seed that nothing is trained or tuned on."""
+"""Sixteen agents, and a seed that no law is trained or tuned on."""
 SHOCK_ROUNDS = 18
-"""Rounds of the second scene: sixteen agents are through in half the horizon of the experiments."""
+"""Rounds of the second scene; sixteen agents need half the horizon of the experiments."""
 SCENES = (
     ("I-05", False, "How many of all our numbers lie from 100 to 500?"),
     ("III-26", True, "How many different numbers do we hold? (One agent's numbers will change.)"),
@@ -40,20 +39,15 @@ class Played(NamedTuple):
     seconds: float
 
 
-def demo(
-    *,
-    law: str = "nano",
-    out: Path = Path("runs/demo"),
-    json: Flag = False,
-) -> int:
+def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: Flag = False) -> int:
     """Watch a law organise a swarm of sixteen.
 
     Plays two short episodes and draws every round: one column per agent, the answer it is committed
     to. In the second one, an agent's data change after answers have formed. Two simpler laws then
-    play the same cases for comparison. The law that ships needs the extra llm and no network.
+    play the same cases for comparison. The shipped law needs the extra `law` and no network.
 
     Args:
-        law: The decision source, a name of `waggle list laws` or a law's folder.
+        law: A name of `waggle list laws` or a law's folder.
         out: Folder for the records; it is made if needed.
         json: Print one JSON object instead of text.
     """
@@ -81,7 +75,7 @@ def demo(
 def _loaded(name: str) -> tuple[Law, float]:
     """Return a law with its weights in memory, so that loading is not taken for deciding."""
     start = time.perf_counter()
-    made = make_law(name, {})
+    made = make_law(name)
     getattr(made, "load", lambda: None)()
     return made, time.perf_counter() - start
 

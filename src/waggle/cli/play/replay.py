@@ -1,4 +1,4 @@
-"""`waggle replay RECORD`: play a record again without its law and compare everything."""
+"""`waggle replay RECORD`: recompute a record without its law and compare everything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 from waggle.core.errors import RecordError
 from waggle.core.protocols import World
 from waggle.core.record import Header
@@ -19,9 +19,11 @@ from waggle.runtime.records import read
 def replay(record: Path, /, *, json: Flag = False) -> int:
     """Recompute a record and compare.
 
-    The world is opened anew, the recorded decodes go through validator, transport and compiler
-    again, and every view, decision, write and score is compared with the record. No model runs.
-    The exit code is 1 on any difference, and 2 if the file is not a whole record.
+    Opens the world again, sends the recorded decodes through validator, transport and compiler, and
+    compares every view, decision, write and score with the record. No model runs. The exit code is
+    1 on any difference, and 2 if the file is not a whole record. Example:
+
+    `waggle replay runs/RECORD.jsonl.gz`
 
     Args:
         record: A record file, as `waggle run` writes it.

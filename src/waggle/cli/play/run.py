@@ -14,9 +14,8 @@ from cyclopts import Group, Parameter
 
 from waggle import plugins
 from waggle.cli import console, options
-from waggle.cli.flags import Flag, Size
-from waggle.cli.play.outcome import Summary
-from waggle.cli.play.progress import watching
+from waggle.cli.options import Flag, LawOptions, Size
+from waggle.cli.play.episode import Summary, watching
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
@@ -36,7 +35,7 @@ def run(
     n: Size = 16,
     seed: int = 0,
     law: str = "heuristic",
-    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
+    law_options: LawOptions = None,
     rounds: int | None = None,
     engine: Literal["sync", "event"] = "sync",
     order: Literal["shuffled", "canonical"] | None = None,
@@ -48,9 +47,9 @@ def run(
 ) -> int:
     """Run one episode and keep its record.
 
-    Shows progress, prints scores and traffic, and says where the record lies. The same command
-    gives the same record. Examples:
+    Prints scores, traffic and the path of the record. The same command gives the same record.
 
+    Examples:
     `waggle run beacon --shock --watch`
 
     `waggle run silo/III-26 -n 32 --silo.regime ports --law max-offer`
@@ -63,8 +62,8 @@ def run(
         n: Agents in the swarm.
         seed: Names the episode. 0 to 9,999 are for training, 10,000 to 10,999 for development,
             20,000 and up for evaluation.
-        law: The decision source, a name of `waggle list laws` or a law's folder. Its own options
-            follow as `--law.KEY VALUE`.
+        law: A name of `waggle list laws` or a law's folder. Its own options follow as
+            `--law.KEY VALUE`.
         law_options: The law's own options.
         rounds: Local updates per agent; the task's own horizon if unset.
         engine: sync forms all views of a round from one state; event runs calls, deliveries and
@@ -83,7 +82,7 @@ def run(
     case = Case(chosen.substrate, chosen.task, _count("-n", n), seed, rounds, shock, own)
     if rounds is not None:
         _count("--rounds", rounds)
-    source = options.make_law(law, law_options or {})
+    source = options.make_law(law, law_options)
     world = plugins.get_substrate(chosen.substrate).open(case)
     native = native_switches(source, world)
     order = order or native_order(source)

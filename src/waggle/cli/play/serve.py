@@ -1,14 +1,11 @@
-"""`waggle serve`: any law as an OpenAI-compatible server."""
+"""`waggle serve`: a law over an OpenAI-compatible API."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from waggle.cli import console, options
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag, LawOptions
 from waggle.core.errors import ConfigError
 from waggle.extras import install
 
@@ -16,31 +13,31 @@ from waggle.extras import install
 def serve(
     *,
     law: str = "local",
-    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
+    law_options: LawOptions = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     max_queue: int = 1024,
     max_batch: int = 64,
     public: Flag = False,
 ) -> None:
-    """Offer a law to other programs over HTTP.
+    """Serve a law over an OpenAI-compatible API.
 
     `waggle run` and `waggle eval` reach it as law `chat` with `--law.base-url http://HOST:PORT/v1`,
-    and may list their views in any order: a law of canonical order gets canonical views. It listens
-    on this machine only unless told otherwise, and asks for no key: keep it behind a trusted
-    network. Needs the extra serve. Example:
+    and may list their views in any order: a law of canonical order gets canonical views. The server
+    asks for no key and listens on this machine only, unless `--public` is given. Needs the extra
+    `serve`. Example:
 
     `waggle serve --law nano --port 8000`
 
     Args:
-        law: The decision source, a name of `waggle list laws` or a law's folder. Its own options
-            follow as `--law.KEY VALUE`.
+        law: A name of `waggle list laws` or a law's folder. Its own options follow as
+            `--law.KEY VALUE`.
         law_options: The law's own options.
         host: Address to listen on.
         port: Port to listen on.
         max_queue: Requests that may wait; more are answered with 429.
-        max_batch: Most requests decided together.
-        public: Allow an address that other machines can reach.
+        max_batch: The most requests in one batch.
+        public: Allow an address that other machines can reach; use it on trusted networks only.
     """
     _guard(host, port, max_queue, max_batch, public)
     try:
@@ -51,7 +48,7 @@ def serve(
         raise ConfigError(
             f"serving needs starlette and uvicorn; install them with `{install('serve')}`"
         ) from error
-    source = options.make_law(law, law_options or {})
+    source = options.make_law(law, law_options)
     # Weights that are missing are better found out now than by the first client.
     getattr(source, "load", lambda: None)()
     console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")

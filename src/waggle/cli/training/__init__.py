@@ -1,1 +1,1 @@
-"""Commands that make laws: `waggle corpus`, `train`, `tune`, `diagnose`, `law`."""
+"""Commands that train: `waggle corpus`, `train`, `tune`, `diagnose` and `law`."""

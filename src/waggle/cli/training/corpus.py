@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from waggle.cli import console, options
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 from waggle.core.errors import ConfigError
 from waggle.corpus.curriculum import Curriculum, quiet
 from waggle.corpus.curriculum import Progress as Tell

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from waggle.cli import console
-from waggle.cli.flags import Flag
-from waggle.cli.options import make_law
+from waggle.cli.options import Flag, make_law
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.store import Store

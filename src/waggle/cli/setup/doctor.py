@@ -1,4 +1,4 @@
-"""`waggle doctor`: what this machine has, what is missing and what it is needed for."""
+"""`waggle doctor`: what is installed here, and what is missing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import NamedTuple
 from waggle import __version__, plugins
 from waggle.built_in import BUILT_IN
 from waggle.cli import console
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 from waggle.extras import EXTRAS, install
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
 
 
 class Finding(NamedTuple):
-    """One line of the examination."""
+    """One line of the check."""
 
     topic: str
     ok: bool
@@ -30,11 +30,10 @@ class Finding(NamedTuple):
 
 
 def doctor(*, json: Flag = False) -> int:
-    """Examine the installation.
+    """Check the installation.
 
-    Shows versions, optional parts, accelerators, substrates and laws that fail to load, and free
-    disk space. The exit code is 1 only if something that every command needs is missing. Uses no
-    network.
+    Shows versions, extras, accelerators, substrates and laws that fail to load, and free disk
+    space. The exit code is 1 only if a package that every command needs is missing.
 
     Args:
         json: Print one JSON object instead of text.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.flags import Flag
+from waggle.cli.options import Flag
 
 Kind = Literal["substrates", "tasks", "laws", "metrics"]
 Row = Mapping[str, Any]
@@ -18,8 +18,8 @@ Row = Mapping[str, Any]
 def show(kind: Kind | None = None, /, *, json: Flag = False) -> None:
     """List substrates, tasks, laws and metrics, built in and installed.
 
-    `waggle run` takes the names under Tasks; the part behind the slash alone works where it is
-    unique. What cannot be loaded is listed with the reason.
+    `waggle run` takes the names under Tasks, or the part behind the slash where it is unique.
+    Plugins that cannot be loaded are listed with the reason.
 
     Args:
         kind: substrates, tasks, laws or metrics; all of them if unset.
@@ -46,16 +46,12 @@ def _print(title: str, rows: list[Row]) -> None:
 
 
 def _text(row: Row, column: str) -> str:
-    """Return one cell; what a law can be told follows what it is."""
+    """Return one cell; a law's options follow its description."""
     value = row[column]
     text = " ".join(value) if isinstance(value, list) else str(value)
     if column == "about" and row.get("options"):
         text += " Options: " + " ".join(row["options"])
     return text
-
-
-def _substrates() -> list[Row]:
-    return _described("substrate")
 
 
 def _tasks() -> list[Row]:
@@ -100,7 +96,7 @@ def _about(target: str) -> str:
 
 
 _READERS: dict[str, Callable[[], list[Row]]] = {
-    "substrates": _substrates,
+    "substrates": lambda: _described("substrate"),
     "tasks": _tasks,
     "laws": _laws,
     "metrics": _metrics,

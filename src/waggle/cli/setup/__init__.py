@@ -1,0 +1,1 @@
+"""Commands about the installation: `waggle list`, `models` and `doctor`."""

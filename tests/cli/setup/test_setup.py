@@ -1,0 +1,47 @@
+"""`waggle list` and `waggle doctor`: what is there, and what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from waggle import plugins
+
+KINDS = ("substrates", "tasks", "laws", "metrics")
+
+
+def test_list_shows_all_kinds(waggle: Command) -> None:
+    said = waggle("list")
+    assert said.code == 0
+    for word in ("Substrates", "Tasks", "Laws", "Metrics", "beacon", "heuristic", "random-legal"):
+        assert word in said.out
+    assert "cannot be imported" not in said.out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_has_machine_output(waggle: Command, kind: str) -> None:
+    data = waggle("list", kind, "--json").data
+    assert list(data) == [kind]
+    assert kind == "metrics" or data[kind]
+
+
+def test_every_listed_task_can_be_named(waggle: Command, tmp_path: Path) -> None:
+    for row in waggle("list", "tasks", "--json").data["tasks"]:
+        for name in row["tasks"]:
+            assert plugins.find_task(name).name == name
+
+
+def test_doctor_finds_this_installation_sound(waggle: Command) -> None:
+    said = waggle("doctor", "--json")
+    assert said.code == 0
+    assert {"python", "numpy", "torch", "disk"} <= {f["topic"] for f in said.data["findings"]}
+    assert waggle("doctor").out.splitlines()[-1].strip() == "ready"
+
+
+def test_doctor_names_a_missing_part(waggle: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waggle.cli.setup.doctor._CORE", ("numpy", "no-such-package"))
+    said = waggle("doctor")
+    assert said.code == 1
+    assert "MISSING" in said.out and "no-such-package" in said.out

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -22,7 +22,7 @@ from waggle.core.protocols import Case
 from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.graph_files import find_graph
 from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graphs
-from waggle.substrates.agentsnet.reference import Row, format_table, reference_table
+from waggle.substrates.agentsnet.reference import Row, reference_table
 from waggle.substrates.agentsnet.symmetry import diagnose
 from waggle.substrates.agentsnet.tasks import TASKS
 from waggle.substrates.agentsnet.world import AgentsNetWorld
@@ -61,6 +61,18 @@ def strata(graphs: list[AgentGraph], name: str, draws: int) -> Iterator[Row]:
                 label = f"{name}, {notion}: {'yes' if wanted else 'no'} ({len(chosen)} graphs), "
                 label += "priority" if priority else "no priority"
                 yield row("leader_election", name, chosen, draws, priority, label)
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table."""
+    sizes = sorted({n for row in rows for n in row.strict})
+    head = ["task", "law or protocol", *(f"strict {n}" for n in sizes), "soft", "msg/agent"]
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        strict = [f"{row.strict[n]:.2f}" if n in row.strict else "" for n in sizes]
+        numbers = [f"{row.soft:.3f}", f"{row.messages_per_agent:.1f}"]
+        lines.append([row.task, row.protocol, *strict, *numbers])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Draws, golds on subsets, completeness and scoring of the thirty tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -15,9 +15,15 @@ from waggle.substrates.silo.cases import (
     upstream_cases,
 )
 from waggle.substrates.silo.scoring import Score, normalise, rate, score
-from waggle.substrates.silo.task import Level, Setting, beside, everything, own, split, up_to
+from waggle.substrates.silo.task import Level, Setting, Task, beside, everything, own, split, up_to
 
 IDS = list(TASKS)
+
+
+def gold(task: Task, shards: Mapping[int, Any], position: int, setting: Setting) -> Any:
+    """Return the answer for a position as far as some shards determine it."""
+    parts = {p: task.summarise(shards[p], setting) for p in sorted(shards)}
+    return task.combine(parts, position, setting)
 
 
 def score_answers(level: Level, answers: Sequence[Any], golds: Sequence[Any]) -> Score:
@@ -54,7 +60,7 @@ def test_needed_shards_suffice_and_the_gold_reads_nothing_else(task_id: str) -> 
         needed = case.task.needs(position, 10) | 1 << position
         assert case.answer(needed, position) == case.golds[position]
         known = {p: shard for p, shard in enumerate(case.shards) if needed >> p & 1}
-        assert case.task.gold(known, position, case.setting) == case.golds[position]
+        assert gold(case.task, known, position, case.setting) == case.golds[position]
 
 
 @pytest.mark.parametrize("task_id", IDS)
@@ -96,16 +102,15 @@ def test_error_line_settles_any_match_before_all_is_known() -> None:
 
 def test_sums_survive_a_small_oracle() -> None:
     setting = Setting(2, {})
-    assert TASKS["I-06"].gold({0: [5, 3], 1: [6]}, 0, setting) == 5 ^ 3 ^ 6
-    assert TASKS["II-16"].gold({0: [3, 0], 1: [2]}, 0, setting) == 2
-    assert TASKS["II-15"].gold({0: "AAB", 1: "BCABC"}, 0, setting) == 2
-    assert TASKS["II-13"].gold({0: "xabc", 1: "cbay"}, 0, setting) == 6
+    assert gold(TASKS["I-06"], {0: [5, 3], 1: [6]}, 0, setting) == 5 ^ 3 ^ 6
+    assert gold(TASKS["II-16"], {0: [3, 0], 1: [2]}, 0, setting) == 2
+    assert gold(TASKS["II-15"], {0: "AAB", 1: "BCABC"}, 0, setting) == 2
+    assert gold(TASKS["II-13"], {0: "xabc", 1: "cbay"}, 0, setting) == 6
 
 
 def test_gap_keeps_stretches_apart() -> None:
-    gold = TASKS["II-17"].gold({0: [1, 4], 2: [9, 7]}, 0, Setting(3, {}))
-    assert gold == [3, -2]
-    assert TASKS["II-13"].gold({0: "ab", 2: "ba"}, 0, Setting(3, {})) == 1
+    assert gold(TASKS["II-17"], {0: [1, 4], 2: [9, 7]}, 0, Setting(3, {})) == [3, -2]
+    assert gold(TASKS["II-13"], {0: "ab", 2: "ba"}, 0, Setting(3, {})) == 1
 
 
 def test_palindromes_agree_with_brute_force() -> None:
@@ -114,7 +119,7 @@ def test_palindromes_agree_with_brute_force() -> None:
         text = "".join(rng.choice("ab") for _ in range(14))
         pieces = [text[i:j] for i in range(14) for j in range(i + 1, 15)]
         longest = max(len(piece) for piece in pieces if piece == piece[::-1])
-        assert TASKS["II-13"].gold({0: text}, 0, Setting(2, {})) == longest
+        assert gold(TASKS["II-13"], {0: text}, 0, Setting(2, {})) == longest
 
 
 @pytest.mark.parametrize("task_id", ["I-05", "III-26"])
@@ -123,7 +128,7 @@ def test_renewed_shards_refute_the_old_answer(task_id: str) -> None:
     assert case.task.renew is not None
     renewed = case.task.renew(Random(1), case.shards[0], case.setting)
     shards = dict(enumerate(case.shards)) | {0: renewed}
-    assert case.task.gold(shards, 0, case.setting) > case.golds[0]
+    assert gold(case.task, shards, 0, case.setting) > case.golds[0]
 
 
 @pytest.mark.parametrize("task_id", IDS)
@@ -136,8 +141,8 @@ def test_gold_scores_one_and_silence_zero(task_id: str) -> None:
 
 
 def test_official_p_keeps_its_defect_and_ours_does_not() -> None:
-    gold = [[3, 3, 5]]
-    score = score_answers("III", gold, gold)
+    repeated = [[3, 3, 5]]
+    score = score_answers("III", repeated, repeated)
     assert score.success == 1 and score.partial == pytest.approx(2 / 3) and score.matched == 1
 
 

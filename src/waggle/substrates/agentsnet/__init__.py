@@ -2,6 +2,6 @@
 
 Reading order: `tasks` (contracts, budgets, official scores), `graphs` and `graph_files` (the
 instances), `world` (one episode as a `World`), `adapter` (the registered substrate). Beside them:
-`protocols` and `reference` (distributed algorithms as ceilings), `symmetry` (which instances have
-none), `vectors` (recorded evaluations).
+`reference` (distributed algorithms as ceilings), `symmetry` (which instances have none), `vectors`
+(recorded evaluations).
 """

@@ -18,7 +18,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.world import read_options
 from waggle.substrates.agentsnet.graph_files import find_graph
-from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
+from waggle.substrates.agentsnet.graphs import GraphError
 from waggle.substrates.agentsnet.tasks import TASKS, require_task
 from waggle.substrates.agentsnet.world import AgentsNetWorld
 
@@ -54,12 +54,9 @@ class AgentsNet:
         if case.rounds is not None and case.rounds < 1:
             raise ConfigError(f"agentsnet needs at least one update, not {case.rounds}")
         options = read_options(AgentsNetOptions, case)
-        return AgentsNetWorld(case, self._graph(case, options), options.priority, keys)
-
-    def _graph(self, case: Case, options: AgentsNetOptions) -> AgentGraph:
         graph = find_graph(options.family, case.n, options.index, options.graphs)
         if graph.n != case.n or graph.diameter is None:
             raise GraphError(
                 f"graph {graph.id!r} is no connected graph of {case.n} nodes; choose another"
             )
-        return graph
+        return AgentsNetWorld(case, graph, options.priority, keys)

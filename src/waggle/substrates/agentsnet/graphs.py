@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -26,14 +26,14 @@ FAMILIES: dict[str, str] = {"ws": "SmallWorld", "ba": "ScaleFree", "dt": "Delaun
 """Family tag of the release and its name in the paper."""
 MAX_NODES = 1000
 """Largest graph a file may hold; the benchmark ends at 100."""
-PROVENANCES: dict[str, str] = {
-    "released_verified": "equals a released instance, edges and names",
-    "released_reconstructed": "replayed from the released instances' random stream",
-    "official_generator": "the published generator, as released for this size",
-    "official_generator_substitute": "the published generator; the released one cannot be rebuilt",
-    "file": "read from a file that does not say",
-    "dataset": "a row of the downloaded AgentsNet parquet file",
-}
+PROVENANCES = (
+    "released_verified",  # equals a released instance, edges and names
+    "released_reconstructed",  # replayed from the released instances' random stream
+    "official_generator",  # the published generator, as released for this size
+    "official_generator_substitute",  # the published generator; the released graph is lost
+    "file",  # read from a file that does not say
+    "dataset",  # a row of the downloaded AgentsNet parquet file
+)
 """Where a graph comes from; printed with every result."""
 MASTER_SEED = 42
 """Seed of the release; the run scripts' 1729 seeds the runner only."""
@@ -187,7 +187,8 @@ def benchmark_graph(family: str, n: int, index: int) -> AgentGraph:
         raise GraphError(f"graph family {family!r} is unknown; use one of {', '.join(FAMILIES)}")
     if not 4 <= n <= 100 or not 0 <= index < SAMPLES:
         raise GraphError(f"no graph {family}_{n}_{index}; use n 4 to 100 and index 0 to 2")
-    return _catalogue(n)[family, n, index]
+    sizes = next((known for known in (SMALL_SIZES, LARGE_SIZES) if n in known), (n,))
+    return _release(sizes)[family, n, index]
 
 
 def benchmark_graphs(sizes: tuple[int, ...] = (8, 16)) -> list[AgentGraph]:
@@ -201,58 +202,29 @@ def generate(family: str, n: int, seed: int) -> AgentGraph:
     return _freeze(graph, family, 0, list(POOL[:n]), "official_generator")
 
 
-def _catalogue(n: int) -> dict[tuple[str, int, int], AgentGraph]:
-    """Return the release a size belongs to, or the size's own run of the generator."""
-    if n in SMALL_SIZES:
-        return _small_release()
-    return _generator_run(LARGE_SIZES if n in LARGE_SIZES else (n,))
-
-
 @cache
-def _generator_run(sizes: tuple[int, ...]) -> dict[tuple[str, int, int], AgentGraph]:
-    """Run the current generator: all sizes share one list of graph seeds and one name stream."""
-    stream, seeds = _stream()
-    released = {}
-    for family, n, index in _cells(sizes):
-        graph = _draw(family, n, seeds[index])
-        names = stream.sample(POOL, n)
-        released[family, n, index] = _freeze(graph, family, index, names, "official_generator")
-    return released
+def _release(sizes: tuple[int, ...]) -> dict[tuple[str, int, int], AgentGraph]:
+    """Draw all graphs of a release: one list of graph seeds and one name stream for all sizes.
 
-
-@cache
-def _small_release() -> dict[tuple[str, int, int], AgentGraph]:
-    """Replay the older generator for sizes 4, 8 and 16."""
-    stream, seeds = _stream()
-    released = {}
-    for family, n, draw in _cells(SMALL_SIZES):
-        graph = _draw(family, n, stream if family == "ba" else seeds[draw])
-        names = stream.sample(POOL, n)
-        index = _RELEASED_ORDER[family].index(draw)
-        source = _small_provenance(family, index)
-        released[family, n, index] = _freeze(graph, family, index, names, source)
-    return released
-
-
-def _small_provenance(family: str, index: int) -> str:
-    """Return what is known about a replayed graph: index 0 was compared with published runs."""
-    if family == "dt":
-        return "official_generator_substitute"
-    return "released_verified" if index == 0 else "released_reconstructed"
-
-
-def _stream() -> tuple[random.Random, list[int]]:
-    """Return the release's python stream and the graph seeds it starts with."""
+    The stream is consumed by family, then size, then sample. Of the older release, index 0 was
+    compared with published runs.
+    """
+    older = sizes == SMALL_SIZES
     stream = random.Random(MASTER_SEED)
-    return stream, [stream.randint(1, 10000) for _ in range(SAMPLES)]
-
-
-def _cells(sizes: tuple[int, ...]) -> Iterator[tuple[str, int, int]]:
-    """Yield family > size > sample, the order in which the release consumed its stream."""
+    seeds = [stream.randint(1, 10000) for _ in range(SAMPLES)]
+    released = {}
     for family in FAMILIES:
         for n in sizes:
             for sample in range(SAMPLES):
-                yield family, n, sample
+                graph = _draw(family, n, stream if older and family == "ba" else seeds[sample])
+                names = stream.sample(POOL, n)
+                index, source = sample, "official_generator"
+                if older:
+                    index = _RELEASED_ORDER[family].index(sample)
+                    source = "released_reconstructed" if index else "released_verified"
+                    source = "official_generator_substitute" if family == "dt" else source
+                released[family, n, index] = _freeze(graph, family, index, names, source)
+    return released
 
 
 def _draw(family: str, n: int, seed: int | random.Random) -> Graph[int]:

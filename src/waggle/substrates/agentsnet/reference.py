@@ -1,54 +1,333 @@
-"""The table of the reference protocols on official round budgets (spec section 10).
+"""Reference protocols: standard distributed algorithms as ceilings beside the laws (spec 10).
 
-Invariant: in one lock step all nodes send, then all nodes receive; R steps, then the answers.
-A priority draw is named by (graph, draw), so every protocol meets the same priorities.
+A node program sees what a randomized-LOCAL node may see: its ports, its priority, private random
+bits, the number of colours, and what arrived on each port. Programs are no laws: they keep private
+state, ignore the View, and are never a teacher. Invariants: an answer uses nothing but the node's
+own state; in one lock step all nodes send, then all receive; R steps, then the answers; a priority
+draw is named by (graph, draw), so every protocol meets the same priorities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any, NamedTuple
 
 from waggle.core.seeds import derive, mix
 from waggle.substrates.agentsnet.graphs import AgentGraph
-from waggle.substrates.agentsnet.protocols import (
-    AlwaysFirst,
-    ColourRetreat,
-    FullGather,
-    Handshake,
-    IndependentSet,
-    LoneLeader,
-    MinimumFlood,
-    PriorityGreedy,
-    Program,
-    RandomAnswer,
-    Start,
-)
-from waggle.substrates.agentsnet.tasks import Evaluation, evaluate, round_budget
+from waggle.substrates.agentsnet.tasks import evaluate, round_budget
 
-PROTOCOLS: tuple[tuple[str, type[Program], tuple[str, ...]], ...] = (
-    ("everyone answers 0", AlwaysFirst, ("consensus",)),
-    ("min-priority flood", MinimumFlood, ("consensus", "leader_election")),
-    ("no comm: Yes iff u < 2^64/N", LoneLeader, ("leader_election",)),
-    ("priority greedy", PriorityGreedy, ("coloring",)),
-    ("random colour with retreat", ColourRetreat, ("coloring",)),
-    ("no comm: random", RandomAnswer, ("coloring", "matching")),
-    ("dominant edge handshake", Handshake, ("matching",)),
-    ("complement of priority MIS", IndependentSet, ("vertex_cover",)),
-    ("endpoints of maximal matching", Handshake, ("vertex_cover",)),
-    ("all Yes", AlwaysFirst, ("vertex_cover",)),
-    ("full gather and greedy", FullGather, ("coloring", "matching", "vertex_cover")),
+Inbox = Mapping[int, Any]
+"""What arrived in one step, by port."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What one node knows before the first step."""
+
+    task: str
+    ports: int
+    priority: int
+    groups: int
+    nodes: int
+    """N, which AgentsNet tells its agents; only the leader without communication uses it."""
+    bits: int
+    """Root of the node's private random draws."""
+
+    def draw(self, count: int, step: int = 0) -> int:
+        return mix(self.bits, step) % count
+
+
+class _Program:
+    """A node program; the base one sends nothing."""
+
+    def __init__(self, start: _Start) -> None:
+        self.start = start
+        self.setup()
+
+    def setup(self) -> None:
+        """Initialise the private state."""
+
+    def send(self, step: int) -> Inbox:
+        """Return the messages of one step, by port."""
+        return {}
+
+    def receive(self, step: int, inbox: Inbox) -> None:
+        """Take in what arrived in one step."""
+
+    def answer(self) -> str | int:
+        """Return the final answer; an integer is a port, for matching."""
+        raise NotImplementedError
+
+    def to_all(self, message: object) -> Inbox:
+        """Address one message to every port."""
+        return dict.fromkeys(range(self.start.ports), message)
+
+
+class _AlwaysFirst(_Program):
+    """Everyone gives the same fixed answer: 0 in consensus, Yes elsewhere."""
+
+    def answer(self) -> str:
+        return "0" if self.start.task == "consensus" else "Yes"
+
+
+class _RandomAnswer(_Program):
+    """A uniform colour, or a uniform neighbour."""
+
+    def answer(self) -> str | int:
+        if self.start.task == "coloring":
+            return f"Group {1 + self.start.draw(self.start.groups)}"
+        return self.start.draw(self.start.ports)
+
+
+class _LoneLeader(_Program):
+    """Yes iff the priority is below 2^64 / N: one leader in expectation, no message."""
+
+    def answer(self) -> str:
+        return "Yes" if self.start.priority * self.start.nodes < 1 << 64 else "No"
+
+
+class _MinimumFlood(_Program):
+    """Flood the smallest priority seen, on change: the common anchor of both global tasks."""
+
+    def setup(self) -> None:
+        self.smallest = self.start.priority
+        self.changed = True
+
+    def send(self, step: int) -> Inbox:
+        changed, self.changed = self.changed, False
+        return self.to_all(self.smallest) if changed else {}
+
+    def receive(self, step: int, inbox: Inbox) -> None:
+        smallest = min([self.smallest, *inbox.values()])
+        self.changed = smallest < self.smallest
+        self.smallest = smallest
+
+    def answer(self) -> str:
+        """Lead iff the smallest priority is the own one; agree on its last bit."""
+        if self.start.task == "consensus":
+            return str(self.smallest & 1)
+        return "Yes" if self.smallest == self.start.priority else "No"
+
+
+class _InPriorityOrder(_Program):
+    """Decide after every neighbour with a smaller priority has; announce the decision once."""
+
+    def setup(self) -> None:
+        self.rank: dict[int, int] = {}
+        self.decided: dict[int, Any] = {}
+        """Decisions of neighbours, by port."""
+        self.own: Any = None
+        self.announced = False
+
+    def send(self, step: int) -> Inbox:
+        if step == 0:
+            return self.to_all(("priority", self.start.priority))
+        if self.own is None or self.announced:
+            return {}
+        self.announced = True
+        return self.to_all(("decision", self.own))
+
+    def receive(self, step: int, inbox: Inbox) -> None:
+        for port, (kind, value) in inbox.items():
+            (self.rank if kind == "priority" else self.decided)[port] = value
+        if self.own is None:
+            smaller = [port for port, rank in self.rank.items() if rank < self.start.priority]
+            self.own = self.decide(smaller)
+
+    def decide(self, smaller: list[int]) -> Any:
+        """Return the decision, or None while a smaller neighbour is undecided."""
+        raise NotImplementedError
+
+
+class _PriorityGreedy(_InPriorityOrder):
+    """Take the smallest colour that no decided neighbour has."""
+
+    def decide(self, smaller: list[int]) -> int | None:
+        return self._free()[0] if all(port in self.decided for port in smaller) else None
+
+    def answer(self) -> str:
+        """Return the colour; a node that ran out of rounds draws a free one."""
+        if self.own is not None:
+            return f"Group {self.own}"
+        free = self._free()
+        return f"Group {free[self.start.draw(len(free))]}"
+
+    def _free(self) -> list[int]:
+        return _without(self.start.groups, self.decided.values())
+
+
+class _IndependentSet(_InPriorityOrder):
+    """Complement of the priority MIS: join when every smaller neighbour is out, then cover."""
+
+    def decide(self, smaller: list[int]) -> str | None:
+        """Leave when a neighbour joined; join when all smaller neighbours left."""
+        if "in" in self.decided.values():
+            return "out"
+        return "in" if all(self.decided.get(port) == "out" for port in smaller) else None
+
+    def answer(self) -> str:
+        """Cover unless in the independent set; an undecided node covers, to be safe."""
+        return "No" if self.own == "in" else "Yes"
+
+
+class _ColourRetreat(_Program):
+    """Random colour, sent every step; on a clash the larger priority draws a free one."""
+
+    def setup(self) -> None:
+        self.colour = 1 + self.start.draw(self.start.groups)
+
+    def send(self, step: int) -> Inbox:
+        return self.to_all((self.start.priority, self.colour))
+
+    def receive(self, step: int, inbox: Inbox) -> None:
+        if any(c == self.colour and rank < self.start.priority for rank, c in inbox.values()):
+            free = _without(self.start.groups, (colour for _, colour in inbox.values()))
+            self.colour = free[self.start.draw(len(free), step + 1)]
+
+    def answer(self) -> str:
+        return f"Group {self.colour}"
+
+
+class _Handshake(_Program):
+    """Match locally dominant edges in phases of two steps: say "free", then point at the best.
+
+    Edge weights are a hash of the two priorities, so both ends rank an edge alike. The vertex
+    cover variant answers Yes at both ends of every matched edge.
+    """
+
+    def setup(self) -> None:
+        self.rank: dict[int, int] = {}
+        self.open = set(range(self.start.ports))
+        self.choice: int | None = None
+        self.partner: int | None = None
+        self.announced = False
+
+    def send(self, step: int) -> Inbox:
+        """Announce on even steps, point on odd ones; a matched node says so once."""
+        if step % 2 == 0:
+            return self._announce()
+        if self.partner is not None or not self.open:
+            return {}
+        self.choice = min(self.open, key=self._weight)
+        return {port: ("point", port == self.choice) for port in range(self.start.ports)}
+
+    def receive(self, step: int, inbox: Inbox) -> None:
+        """Learn who is still free; a mutual choice is a match."""
+        if step % 2 == 0:
+            free = {port: value for port, (kind, value) in inbox.items() if kind == "free"}
+            self.rank |= free
+            self.open = set(free)
+        elif self.choice is not None and inbox.get(self.choice) == ("point", True):
+            self.partner = self.choice
+
+    def answer(self) -> str | int:
+        if self.start.task == "vertex_cover":
+            return "No" if self.partner is None else "Yes"
+        return "None" if self.partner is None else self.partner
+
+    def _announce(self) -> Inbox:
+        if self.partner is None:
+            return self.to_all(("free", self.start.priority)) if self.open else {}
+        announced, self.announced = self.announced, True
+        return {} if announced else self.to_all(("matched", 0))
+
+    def _weight(self, port: int) -> int:
+        low, high = sorted((self.start.priority, self.rank[port]))
+        return mix(low, high)
+
+
+class _FullGather(_Program):
+    """Gather the whole graph, then run one greedy solver on it, the same at every node.
+
+    R >= D+1 holds on every budget, so each node learns all priorities and all rows of the graph.
+    Its messages are unbounded, so no bounded law could imitate it.
+    """
+
+    def setup(self) -> None:
+        self.rank: dict[int, int] = {}
+        self.rows: dict[int, frozenset[int]] = {}
+        """Neighbour priorities, by priority."""
+        self.changed = False
+
+    def send(self, step: int) -> Inbox:
+        if step == 0:
+            return self.to_all(self.start.priority)
+        changed, self.changed = self.changed, False
+        return self.to_all(dict(self.rows)) if changed else {}
+
+    def receive(self, step: int, inbox: Inbox) -> None:
+        known = len(self.rows)
+        if step == 0:
+            self.rank = dict(inbox)
+            self.rows[self.start.priority] = frozenset(inbox.values())
+        else:
+            for rows in inbox.values():
+                self.rows |= rows
+        self.changed = len(self.rows) > known
+
+    def answer(self) -> str | int:
+        own = self.start.priority
+        if self.start.task == "coloring":
+            return f"Group {self._colours()[own]}"
+        if self.start.task == "vertex_cover":
+            return "No" if own in self._independent() else "Yes"
+        partner = self._matching().get(own)
+        return next((port for port, rank in self.rank.items() if rank == partner), "None")
+
+    def _colours(self) -> dict[int, int]:
+        """Return the smallest colour no smaller neighbour has, by priority."""
+        colours: dict[int, int] = {}
+        for node in sorted(self.rows):
+            used = {colours[v] for v in self.rows[node] if v in colours}
+            colours[node] = next(c for c in range(1, len(used) + 2) if c not in used)
+        return colours
+
+    def _independent(self) -> set[int]:
+        """Return the maximal independent set that takes smaller priorities first."""
+        chosen: set[int] = set()
+        for node in sorted(self.rows):
+            if not self.rows[node] & chosen:
+                chosen.add(node)
+        return chosen
+
+    def _matching(self) -> dict[int, int]:
+        """Return the maximal matching that takes edges in order of (smaller, larger) priority."""
+        partner: dict[int, int] = {}
+        for node in sorted(self.rows):
+            free = [v for v in self.rows[node] if v not in partner]
+            if node not in partner and free:
+                partner[node], partner[min(free)] = min(free), node
+        return partner
+
+
+def _without(groups: int, taken: Iterable[int]) -> list[int]:
+    """Return the colours 1 to `groups` that are not taken; never empty beside max-degree ports."""
+    used = set(taken)
+    return [colour for colour in range(1, groups + 1) if colour not in used]
+
+
+PROTOCOLS: tuple[tuple[str, type[_Program], tuple[str, ...]], ...] = (
+    ("everyone answers 0", _AlwaysFirst, ("consensus",)),
+    ("min-priority flood", _MinimumFlood, ("consensus", "leader_election")),
+    ("no comm: Yes iff u < 2^64/N", _LoneLeader, ("leader_election",)),
+    ("priority greedy", _PriorityGreedy, ("coloring",)),
+    ("random colour with retreat", _ColourRetreat, ("coloring",)),
+    ("no comm: random", _RandomAnswer, ("coloring", "matching")),
+    ("dominant edge handshake", _Handshake, ("matching",)),
+    ("complement of priority MIS", _IndependentSet, ("vertex_cover",)),
+    ("endpoints of maximal matching", _Handshake, ("vertex_cover",)),
+    ("all Yes", _AlwaysFirst, ("vertex_cover",)),
+    ("full gather and greedy", _FullGather, ("coloring", "matching", "vertex_cover")),
 )
 """Label, program and the tasks it is a reference for."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One episode of a reference protocol."""
 
-    evaluation: Evaluation
-    answers: tuple[str, ...]
+    soft: float
     messages_per_agent: float
 
 
@@ -74,12 +353,12 @@ def draw_priorities(graph: AgentGraph, draw: int) -> list[int]:
     return list(priorities)
 
 
-def run_protocol(program: type[Program], task: str, graph: AgentGraph, draw: int) -> Run:
+def run_protocol(program: type[_Program], task: str, graph: AgentGraph, draw: int) -> Run:
     """Play one episode of a reference protocol and score it officially."""
     bits = derive(draw, "agentsnet-reference-bits", graph.id)
     groups = graph.max_degree + 1
     nodes = [
-        program(Start(task, graph.degrees[v], priority, groups, graph.n, mix(bits, v)))
+        program(_Start(task, graph.degrees[v], priority, groups, graph.n, mix(bits, v)))
         for v, priority in enumerate(draw_priorities(graph, draw))
     ]
     back = [{v: port for port, v in enumerate(row)} for row in graph.adjacency]
@@ -93,8 +372,12 @@ def run_protocol(program: type[Program], task: str, graph: AgentGraph, draw: int
                 messages += 1
         for node, inbox in zip(nodes, inboxes, strict=True):
             node.receive(step, inbox)
-    answers = tuple(_official(graph, v, node.answer()) for v, node in enumerate(nodes))
-    return Run(evaluate(task, graph, answers), answers, messages / graph.n)
+    answers = [node.answer() for node in nodes]
+    official = [
+        answer if isinstance(answer, str) else graph.names[graph.adjacency[v][answer]]
+        for v, answer in enumerate(answers)
+    ]
+    return Run(evaluate(task, graph, official), messages / graph.n)
 
 
 def reference_table(graphs: Sequence[AgentGraph], draws: int = 100) -> list[Row]:
@@ -107,31 +390,14 @@ def reference_table(graphs: Sequence[AgentGraph], draws: int = 100) -> list[Row]
 
 
 def measure(
-    label: str, program: type[Program], task: str, graphs: Sequence[AgentGraph], draws: int
+    label: str, program: type[_Program], task: str, graphs: Sequence[AgentGraph], draws: int
 ) -> Row:
     """Return one row: strict by size, soft and messages over all episodes."""
     runs = {g.id: [run_protocol(program, task, g, d) for d in range(draws)] for g in graphs}
     every = [run for group in runs.values() for run in group]
     strict = {
-        n: fmean(run.evaluation.strict for g in graphs if g.n == n for run in runs[g.id])
+        n: fmean(run.soft == 1.0 for g in graphs if g.n == n for run in runs[g.id])
         for n in sorted({graph.n for graph in graphs})
     }
-    soft = fmean(run.evaluation.soft for run in every)
+    soft = fmean(run.soft for run in every)
     return Row(task, label, strict, soft, fmean(run.messages_per_agent for run in every))
-
-
-def format_table(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table."""
-    sizes = sorted({n for row in rows for n in row.strict})
-    head = ["task", "law or protocol", *(f"strict {n}" for n in sizes), "soft", "msg/agent"]
-    lines = [head, ["---"] * len(head)]
-    for row in rows:
-        strict = [f"{row.strict[n]:.2f}" if n in row.strict else "" for n in sizes]
-        numbers = [f"{row.soft:.3f}", f"{row.messages_per_agent:.1f}"]
-        lines.append([row.task, row.protocol, *strict, *numbers])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _official(graph: AgentGraph, node: int, answer: str | int) -> str:
-    """Translate a port into the neighbour's name; other answers are official already."""
-    return answer if isinstance(answer, str) else graph.names[graph.adjacency[node][answer]]

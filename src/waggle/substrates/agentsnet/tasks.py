@@ -4,14 +4,12 @@ A legal task action *is* an official answer: the five vocabularies map one to on
 of the official evaluator, with a partner's handle in place of its name. Contract texts say what is
 asked and nothing about how many nodes there are or which rule solves it; the number of groups is
 stated because AgentsNet states it. `soft_score` is the official evaluator including the division by
-zero it raises for an empty cover or an edgeless graph; `evaluate` never raises and scores those 0
-with a flag. Invariant: strict is exactly soft == 1.0.
+zero it raises for an empty cover or an edgeless graph; `evaluate` never raises and scores those 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from waggle.core.errors import suggest
 from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Contract
@@ -47,16 +45,6 @@ _ROUNDS = (
     "claim tells a contact that answer; a deposit of another claim passes it on."
 )
 _PRIORITY = " Claims stand for private priorities; smaller priorities may break ties."
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One scored episode."""
-
-    soft: float
-    strict: bool
-    flag: str | None = None
-    """Why the official evaluator would not have returned a score, else None."""
 
 
 def require_task(task: str) -> str:
@@ -142,15 +130,17 @@ def soft_score(task: str, graph: AgentGraph, answers: Answers, groups: int | Non
             return _vertex_cover(graph, answers)
 
 
-def evaluate(task: str, graph: AgentGraph, answers: Answers) -> Evaluation:
-    """Return soft and strict; what the official evaluator cannot score counts as 0, unsolved."""
+def evaluate(task: str, graph: AgentGraph, answers: Answers) -> float:
+    """Return the soft score; what the official evaluator cannot score counts as 0.
+
+    An episode is solved (strict) iff the soft score is exactly 1.
+    """
     if len(answers) != graph.n:
         raise GraphError(f"{len(answers)} answers for {graph.n} nodes; give one per node")
     try:
-        soft = soft_score(task, graph, answers)
+        return soft_score(task, graph, answers)
     except ZeroDivisionError:
-        return Evaluation(0.0, False, "empty_cover" if graph.edges else "no_edges")
-    return Evaluation(soft, soft == 1.0)
+        return 0.0
 
 
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:

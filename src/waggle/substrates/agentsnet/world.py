@@ -175,11 +175,9 @@ class AgentsNetWorld(WorldBase):
 
     def score(self) -> Mapping[str, float]:
         """Score the answers so far officially; the headline is strict (solved or not)."""
-        result = evaluate(self.task, self.graph, self.official_answers())
-        strict = float(result.strict)
-        missing = self._standing.count(None)
-        scores = {"score": strict, "strict": strict, "soft": result.soft}
-        return {**scores, "answered": (self.n - missing) / self.n}
+        soft = evaluate(self.task, self.graph, self.official_answers())
+        strict, answered = float(soft == 1.0), self.n - self._standing.count(None)
+        return {"score": strict, "strict": strict, "soft": soft, "answered": answered / self.n}
 
     def official_answers(self) -> list[str | None]:
         """Return the official answers so far, in the order of the graph's nodes."""

@@ -31,7 +31,11 @@ Graph = tuple[tuple[int, ...], ...]
 
 
 def find_task(task_id: str) -> Task:
-    """The task of that id, or an error that lists what there is."""
+    """Return the task of that id.
+
+    Raises:
+        ConfigError: naming the ids there are.
+    """
     task = TASKS.get(task_id)
     if task is None:
         raise ConfigError(
@@ -59,9 +63,14 @@ class Case:
         return tuple(self.task.summarise(shard, self.setting) for shard in self.shards)
 
     def answer(self, known: int, position: int) -> Any:
-        """What `position` answers when it holds the shards in the bitmask `known`."""
+        """Return what `position` answers when it holds the shards in the bitmask `known`."""
         parts = {p: part for p, part in enumerate(self.summaries) if known >> p & 1}
         return self.task.combine(parts, position, self.setting)
+
+    def is_right(self, known: int, position: int) -> bool:
+        """Whether the answer of `position` on the basis of `known` is its gold."""
+        needs = self.task.needs(position, self.setting.n)
+        return known & needs == needs or bool(self.answer(known, position) == self.golds[position])
 
 
 def draw_case(task: Task, n: int, rng: Random) -> Case:
@@ -73,12 +82,12 @@ def draw_case(task: Task, n: int, rng: Random) -> Case:
 
 
 def independent_case(task_id: str, n: int, seed: int) -> Case:
-    """The case of (task, n, seed), drawn from a stream that belongs to it alone."""
+    """Return the case of (task, n, seed), drawn from a stream that belongs to it alone."""
     return draw_case(find_task(task_id), n, Random(f"silo/{task_id}/{n}/{seed}"))
 
 
 def upstream_cases(up_to: int = UPSTREAM_SIZES[-1]) -> Iterator[Case]:
-    """The shipped instances in stream order, for all shipped sizes not above `up_to`."""
+    """Yield the shipped instances in stream order, for all shipped sizes not above `up_to`."""
     rng = Random(UPSTREAM_SEED)
     for n in UPSTREAM_SIZES:
         if n > up_to:
@@ -88,12 +97,12 @@ def upstream_cases(up_to: int = UPSTREAM_SIZES[-1]) -> Iterator[Case]:
 
 
 def episode_graph(task_id: str, n: int, seed: int) -> Graph:
-    """The contact graph of (task, n, seed), shared by episodes and ceilings."""
+    """Return the contact graph of (task, n, seed), shared by episodes and ceilings."""
     return contact_graph(n, Random(f"silo/graph/{task_id}/{n}/{seed}"))
 
 
 def contact_graph(n: int, rng: Random) -> Graph:
-    """A random connected 3-regular graph on `n` nodes; four nodes are all in contact."""
+    """Return a random connected 3-regular graph on `n` nodes."""
     if n < DEGREE + 1 or n % 2:
         raise ConfigError(
             f"Silo's contact graph is 3-regular: use an even agent count of at least 4, not {n}"
@@ -107,7 +116,7 @@ def contact_graph(n: int, rng: Random) -> Graph:
 
 
 def _pair_stubs(n: int, rng: Random) -> list[list[int]]:
-    """One attempt of the pairing model; empty if it made a loop or a double edge."""
+    """Try the pairing model once; return nothing if it made a loop or a double edge."""
     stubs = list(range(n)) * DEGREE
     rng.shuffle(stubs)
     ports: list[list[int]] = [[] for _ in range(n)]

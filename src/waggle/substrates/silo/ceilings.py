@@ -16,7 +16,6 @@ from waggle.core.errors import ConfigError
 from waggle.substrates.silo.cases import (
     DEGREE,
     TASKS,
-    Case,
     Graph,
     episode_graph,
     independent_case,
@@ -55,23 +54,6 @@ class CeilingRow(NamedTuple):
     """Mean S of levels I, II and III; None for a level without a task in the selection."""
 
 
-def _silent(graph: Graph, rng: Random) -> Schedule:
-    return lambda _, known: ()
-
-
-def _flooding(graph: Graph, rng: Random) -> Schedule:
-    pairs = [(u, v) for u, own in enumerate(graph) for v in own]
-    return lambda _, known: pairs
-
-
-def _round_robin(graph: Graph, rng: Random) -> Schedule:
-    return lambda t, known: [(u, own[t % DEGREE]) for u, own in enumerate(graph)]
-
-
-def _random_port(graph: Graph, rng: Random) -> Schedule:
-    return lambda _, known: [(u, rng.choice(own)) for u, own in enumerate(graph)]
-
-
 def _oracle_greedy(graph: Graph, rng: Random) -> Schedule:
     def sends(_: int, known: Sequence[int]) -> Iterator[tuple[int, int]]:
         after = list(known)
@@ -90,13 +72,20 @@ def _coloured_exchange(graph: Graph, rng: Random) -> Schedule:
 
 
 SCHEDULES: dict[str, Callable[[Graph, Random], Schedule]] = {
-    "silent": _silent,
-    "flooding": _flooding,
-    "round-robin": _round_robin,
-    "random-port": _random_port,
+    "silent": lambda graph, rng: lambda t, known: (),
+    "flooding": lambda graph, rng: (
+        lambda t, known: [(u, v) for u, own in enumerate(graph) for v in own]
+    ),
+    "round-robin": lambda graph, rng: (
+        lambda t, known: [(u, own[t % DEGREE]) for u, own in enumerate(graph)]
+    ),
+    "random-port": lambda graph, rng: (
+        lambda t, known: [(u, rng.choice(own)) for u, own in enumerate(graph)]
+    ),
     "oracle-greedy": _oracle_greedy,
     "edge-coloured": _coloured_exchange,
 }
+"""Ideal schedules by name: each is made for one graph with a stream of its own."""
 
 
 def spread(graph: Graph, schedule: Schedule, rounds: int) -> Reach:
@@ -112,16 +101,6 @@ def spread(graph: Graph, schedule: Schedule, rounds: int) -> Reach:
     return Reach(tuple(known), sum(held) / n**2, held.count(n) / n)
 
 
-def success_of(case: Case, known: Sequence[int]) -> float:
-    """S when every node answers with the gold of what it holds."""
-    return sum(_right(case, node, mask) for node, mask in enumerate(known)) / len(known)
-
-
-def _right(case: Case, node: int, mask: int) -> bool:
-    needed = case.task.needs(node, case.setting.n)
-    return mask & needed == needed or bool(case.answer(mask, node) == case.golds[node])
-
-
 def ceiling_row(
     schedule: str, task_ids: Sequence[str], n: int, seeds: Sequence[int], rounds: int
 ) -> CeilingRow:
@@ -132,10 +111,13 @@ def ceiling_row(
     scores: list[tuple[Level, float]] = []
     for task_id in task_ids:
         for seed in seeds:
-            reach = _reach(schedule, task_id, n, seed, rounds)
+            graph = episode_graph(task_id, n, seed)
+            sends = SCHEDULES[schedule](graph, Random(f"silo/{schedule}/{task_id}/{n}/{seed}"))
+            reach = spread(graph, sends, rounds)
             case = independent_case(task_id, n, seed)
             reaches.append(reach)
-            scores.append((case.task.level, success_of(case, reach.known)))
+            right = sum(case.is_right(mask, node) for node, mask in enumerate(reach.known))
+            scores.append((case.task.level, right / n))
     levels = [[s for level, s in scores if level == wanted] for wanted in LEVELS]
     one, two, three = (fmean(values) if values else None for values in levels)
     return CeilingRow(
@@ -146,12 +128,6 @@ def ceiling_row(
         strict=fmean(s == 1 for _, s in scores),
         by_level=(one, two, three),
     )  # fmt: skip
-
-
-def _reach(schedule: str, task_id: str, n: int, seed: int, rounds: int) -> Reach:
-    graph = episode_graph(task_id, n, seed)
-    rng = Random(f"silo/{schedule}/{task_id}/{n}/{seed}")
-    return spread(graph, SCHEDULES[schedule](graph, rng), rounds)
 
 
 def ceiling_rows(

@@ -77,11 +77,6 @@ class Task:
     carried: Callable[[Any], Any] = lambda shard: shard
     """The part of a shard that must travel, where everybody holds the rest."""
 
-    def gold(self, shards: Mapping[int, Any], position: int, setting: Setting) -> Any:
-        """Return the answer for `position` as far as `shards` (by position) determine it."""
-        parts = {p: self.summarise(shards[p], setting) for p in sorted(shards)}
-        return self.combine(parts, position, setting)
-
     def golds(self, shards: Sequence[Any], setting: Setting) -> list[Any]:
         """Return the answer of every position when all shards are known."""
         parts = {p: self.summarise(shard, setting) for p, shard in enumerate(shards)}

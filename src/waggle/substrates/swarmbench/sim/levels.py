@@ -15,7 +15,6 @@ import msgspec
 from waggle.substrates.swarmbench.sim.config import Cell, LevelError, WorldConfig
 
 EMPTY, WALL, NEST, FOOD, PREY, BOX = ".", "W", "N", "F", "P", "B"
-Rows: TypeAlias = list[str]
 _Canvas: TypeAlias = list[list[str]]
 _SCENES = "bottom-right bottom-left right-top right-bottom left-top left-bottom top-left top-right"
 _GAP, _BLOCK = 4, 3
@@ -40,7 +39,7 @@ class Prey(msgspec.Struct, frozen=True):
 class Level(msgspec.Struct, frozen=True):
     """The initial state of an episode."""
 
-    terrain: Rows
+    terrain: list[str]
     agents: list[Cell]
     rng: random.Random
     """Positioned right after level generation; only Pursuit draws from it later."""
@@ -51,7 +50,6 @@ class Level(msgspec.Struct, frozen=True):
     last_unison: int = -1
     initial_distance: int | None = None
     score: float = 0
-    round: int = 0
 
 
 def generate(config: WorldConfig) -> Level:
@@ -61,20 +59,23 @@ def generate(config: WorldConfig) -> Level:
         LevelError: if the agents or the prey do not fit on the map.
     """
     rng = random.Random(config.rng_seed)
-    builders = {
-        "Pursuit": _pursuit,
-        "Synchronization": _synchronization,
-        "Foraging": _foraging,
-        "Flocking": _flocking,
-        "Transport": _transport,
-    }
-    return builders[config.task](config, rng)
-
-
-def _frame(config: WorldConfig) -> _Canvas:
     h, w = config.height, config.width
-    edge = (0, h - 1)
-    return [[WALL if i in edge or j in (0, w - 1) else EMPTY for j in range(w)] for i in range(h)]
+    edges = (0, h - 1), (0, w - 1)
+    canvas = [
+        [WALL if i in edges[0] or j in edges[1] else EMPTY for j in range(w)] for i in range(h)
+    ]
+    match config.task:
+        case "Pursuit":
+            return _pursuit(config, rng, canvas)
+        case "Foraging":
+            return _foraging(config, rng, canvas)
+        case "Transport":
+            return _transport(config, rng, canvas)
+        case "Synchronization":
+            lit = [rng.randint(0, 1) == 1 for _ in range(config.num_agents)]
+            return Level(_rows(canvas), _spawn_anywhere(config, rng, canvas), rng, lit=lit)
+        case "Flocking":
+            return Level(_rows(canvas), _spawn_anywhere(config, rng, canvas), rng)
 
 
 def _rows(canvas: _Canvas) -> list[str]:
@@ -114,9 +115,8 @@ def _spawn_anywhere(config: WorldConfig, rng: random.Random, taken: _Canvas) -> 
     return _spawn(config, rng, taken, (1, config.width - 2), (1, config.height - 2))
 
 
-def _pursuit(config: WorldConfig, rng: random.Random) -> Level:
+def _pursuit(config: WorldConfig, rng: random.Random, canvas: _Canvas) -> Level:
     h, w = config.height, config.width
-    canvas = _frame(config)
     terrain = _rows(canvas)
     prey = (rng.randint(h // 2 + 1, h - 2), rng.randint(w // 2 + 1, w - 2))
     canvas[prey[0]][prey[1]] = PREY
@@ -125,16 +125,8 @@ def _pursuit(config: WorldConfig, rng: random.Random) -> Level:
     return Level(terrain, agents, rng, prey=Prey(prey))
 
 
-def _synchronization(config: WorldConfig, rng: random.Random) -> Level:
-    canvas = _frame(config)
-    terrain = _rows(canvas)
-    lit = [rng.randint(0, 1) == 1 for _ in range(config.num_agents)]
-    return Level(terrain, _spawn_anywhere(config, rng, canvas), rng, lit=lit)
-
-
-def _foraging(config: WorldConfig, rng: random.Random) -> Level:
+def _foraging(config: WorldConfig, rng: random.Random, canvas: _Canvas) -> Level:
     h, w = config.height, config.width
-    canvas = _frame(config)
     fi, fj = rng.choice([1, h - 3]), rng.choice([1, w - 3])
     ni, nj = h - 2 - fi, w - 2 - fj
     if rng.randint(0, 1) == 0:
@@ -164,14 +156,7 @@ def _wall_span(order: int, side: int) -> range:
     return range(side // 3, side) if order % 2 else range(side - -(-side // 3) + 1)
 
 
-def _flocking(config: WorldConfig, rng: random.Random) -> Level:
-    canvas = _frame(config)
-    terrain = _rows(canvas)
-    return Level(terrain, _spawn_anywhere(config, rng, canvas), rng)
-
-
-def _transport(config: WorldConfig, rng: random.Random) -> Level:
-    canvas = _frame(config)
+def _transport(config: WorldConfig, rng: random.Random, canvas: _Canvas) -> Level:
     scene = rng.choice(_SCENES.split())
     gap, block = _scene_cells(scene, config.height, config.width)
     for i, j in gap:

@@ -8,13 +8,20 @@ the level's own generator in the official order, so a seeded episode replays thr
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from waggle.substrates.swarmbench.sim.config import MOVES, Action, Cell, LevelError, WorldConfig
+from waggle.substrates.swarmbench.sim.config import (
+    MOVES,
+    Action,
+    Cell,
+    LevelError,
+    Task,
+    WorldConfig,
+)
 from waggle.substrates.swarmbench.sim.levels import FOOD, NEST, WALL, Level
 from waggle.substrates.swarmbench.sim.physics import FIXED, FREE, Physics
 
@@ -51,7 +58,7 @@ class Rules:
 class Synchronization(Rules):
     """All lights on, then all lights off, in turn: one point each time."""
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, config: WorldConfig, level: Level, physics: Physics) -> None:
         self.lights = list(level.lit)
         self.last_unison = level.last_unison
         self.score = level.score
@@ -410,16 +417,15 @@ def _line_matching(points: _Ints, target: _Ints, shifts: _Ints) -> _Ints:
     return least[spare]
 
 
+_RULES: Mapping[Task, Callable[[WorldConfig, Level, Physics], Rules]] = {
+    "Pursuit": Pursuit,
+    "Synchronization": Synchronization,
+    "Foraging": Foraging,
+    "Flocking": Flocking,
+    "Transport": Transport,
+}
+
+
 def rules(config: WorldConfig, level: Level, physics: Physics) -> Rules:
     """Return the rules of the configured task, with the state of the level."""
-    match config.task:
-        case "Pursuit":
-            return Pursuit(config, level, physics)
-        case "Synchronization":
-            return Synchronization(level)
-        case "Foraging":
-            return Foraging(config, level, physics)
-        case "Flocking":
-            return Flocking(config, level, physics)
-        case "Transport":
-            return Transport(config, level, physics)
+    return _RULES[config.task](config, level, physics)

@@ -7,7 +7,8 @@ possible world. Invariant: every level it returns can be opened and played.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -111,10 +112,12 @@ def level_of_state(config: WorldConfig, initial: Initial) -> Level:
         StateError: naming the field that cannot be right.
     """
     _check_bodies(config, initial)
-    lit: list[bool] = []
-    if config.task in ("Synchronization", "Foraging"):
-        key = "lights" if config.task == "Synchronization" else "carrying"
-        lit = _flags(initial.state, key, config.num_agents)
+    lit: Any = []
+    key = {"Synchronization": "lights", "Foraging": "carrying"}.get(config.task)
+    if key is not None:
+        lit = initial.state.get(key)
+        if not isinstance(lit, list) or len(lit) != config.num_agents:
+            raise StateError(f"state.{key} must list one 0 or 1 per agent")
     unison = initial.state.get("last_unison", -1)
     distance = initial.state.get("initial_distance")
     return Level(
@@ -123,7 +126,7 @@ def level_of_state(config: WorldConfig, initial: Initial) -> Level:
         rng=_generator(config, initial.rng_state),
         prey=initial.bodies.prey,
         box=initial.bodies.box,
-        lit=lit,
+        lit=list(map(bool, lit)),
         last_unison=unison if isinstance(unison, int) else -1,
         initial_distance=distance if isinstance(distance, int) else None,
         score=int(initial.score) if initial.score == int(initial.score) else initial.score,
@@ -140,14 +143,18 @@ def _check_bodies(config: WorldConfig, initial: Initial) -> None:
         raise StateError("agents must have mass 1 and force 2")
     if len(initial.agents) != config.num_agents:
         raise StateError(f"{len(initial.agents)} agents stored; num_agents is {config.num_agents}")
-    taken = _prey_cells(config, bodies) + _box_cells(config, bodies) + list(initial.agents)
-    _check_free(config, initial.terrain, taken)
-    if bodies.target is not None and _cells_of(bodies.target) != outline(config.num_agents):
+    if (bodies.prey is None) == (config.task == "Pursuit"):
+        raise StateError("bodies.prey must be given in Pursuit and only there")
+    prey = [] if bodies.prey is None else [bodies.prey.pos]
+    _check_free(config, initial.terrain, [*prey, *_box_cells(config, bodies), *initial.agents])
+    rows = enumerate(bodies.target or ())
+    target = [(i, j) for i, row in rows for j, symbol in enumerate(row) if symbol != EMPTY]
+    if bodies.target is not None and target != outline(config.num_agents):
         raise StateError("the target must be the outline of a square of side N // 4 + 1")
 
 
 def _check_free(config: WorldConfig, terrain: Sequence[str], taken: Sequence[Cell]) -> None:
-    """Bodies on the map stand on empty cells, one each; those outside stay near it."""
+    """Check that bodies on the map stand on empty cells, one each, and others near the map."""
     h, w = config.height, config.width
     low, seen = -_OVERHANG, set()
     for i, j in taken:
@@ -163,14 +170,8 @@ def _check_free(config: WorldConfig, terrain: Sequence[str], taken: Sequence[Cel
             )
 
 
-def _prey_cells(config: WorldConfig, bodies: StoredBodies) -> list[Cell]:
-    if (bodies.prey is None) == (config.task == "Pursuit"):
-        raise StateError("bodies.prey must be given in Pursuit and only there")
-    return [] if bodies.prey is None else [bodies.prey.pos]
-
-
 def _box_cells(config: WorldConfig, bodies: StoredBodies) -> list[Cell]:
-    """Cells of the box; no row or column of it may have a hole (a body inside would be a cycle)."""
+    """Return the cells of the box; a hole in a row or column could trap a body in it."""
     box = bodies.box
     if (box is None) == (config.task == "Transport"):
         raise StateError("bodies.box must be given in Transport and only there")
@@ -184,17 +185,6 @@ def _box_cells(config: WorldConfig, bodies: StoredBodies) -> list[Cell]:
     if not box.cells or box.mass < 1:
         raise StateError("the box needs cells and a mass of at least 1")
     return [(box.pos[0] + i, box.pos[1] + j) for i, j in box.cells]
-
-
-def _cells_of(rows: Sequence[str]) -> list[Cell]:
-    return [(i, j) for i, row in enumerate(rows) for j, s in enumerate(row) if s != EMPTY]
-
-
-def _flags(state: Mapping[str, object], key: str, count: int) -> list[bool]:
-    values = state.get(key)
-    if not isinstance(values, list) or len(values) != count:
-        raise StateError(f"state.{key} must list one 0 or 1 per agent")
-    return [bool(value) for value in values]
 
 
 def _generator(config: WorldConfig, stored: RngState | None) -> random.Random:

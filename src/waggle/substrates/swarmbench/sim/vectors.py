@@ -21,10 +21,8 @@ from waggle.substrates.swarmbench.sim.config import (
     StateError,
     WorldConfig,
 )
-from waggle.substrates.swarmbench.sim.levels import generate
 from waggle.substrates.swarmbench.sim.stored import (
     Episode,
-    Initial,
     Seen,
     StoredLayout,
     StoredRound,
@@ -85,26 +83,17 @@ def _checker(name: str) -> Callable[[Path], _Differences] | None:
 
 
 def _check_layouts(path: Path) -> _Differences:
-    for k, layout in enumerate(read_vector(path, list[StoredLayout])):
-        difference = _layout_difference(layout)
-        yield difference and f"layout {k} ({layout.task}, seed {layout.seed}): {difference}"
-
-
-def _layout_difference(layout: StoredLayout) -> str | None:
-    config = WorldConfig(
-        task=layout.task,
-        num_agents=layout.num_agents,
-        width=layout.side,
-        height=layout.side,
-        seed=layout.seed,
-        upstream_seed=True,
-    )
-    world = GridWorld(config, generate(config))
-    return _first(
-        ("agents", layout.agents, world.agents),
-        ("grid", layout.grid, world.grid()),
-        ("state", layout.state, world.state()),
-    )
+    for k, stored in enumerate(read_vector(path, list[StoredLayout])):
+        size = stored.num_agents, stored.side, stored.side
+        world = GridWorld.from_seed(
+            WorldConfig(stored.task, *size, stored.seed, upstream_seed=True)
+        )
+        difference = _first(
+            ("agents", stored.agents, world.agents),
+            ("grid", stored.grid, world.grid()),
+            ("state", stored.state, world.state()),
+        )
+        yield difference and f"layout {k} ({stored.task}, seed {stored.seed}): {difference}"
 
 
 def _check_renders(path: Path) -> _Differences:
@@ -133,7 +122,14 @@ def _check_episode(path: Path) -> _Differences:
 
 def _replay(world: GridWorld, episode: Episode, drawn: bool) -> str | None:
     """Replay an episode; `drawn`: the world has the recorded generator."""
-    difference = _initial_difference(world, episode.initial)
+    initial = episode.initial
+    difference = _first(
+        ("agents", initial.agents, world.agents),
+        ("terrain", initial.terrain, world.terrain),
+        ("grid", initial.grid or world.grid(), world.grid()),
+        ("state", initial.state, world.state()),
+        ("score", initial.score, world.score),
+    )
     if difference is not None:
         return f"initial {difference}"
     for t, stored in enumerate(episode.rounds):
@@ -141,16 +137,6 @@ def _replay(world: GridWorld, episode: Episode, drawn: bool) -> str | None:
         if difference is not None:
             return f"round {t}: {difference}"
     return _final_difference(world, episode)
-
-
-def _initial_difference(world: GridWorld, initial: Initial) -> str | None:
-    return _first(
-        ("agents", initial.agents, world.agents),
-        ("terrain", initial.terrain, world.terrain),
-        ("grid", initial.grid or world.grid(), world.grid()),
-        ("state", initial.state, world.state()),
-        ("score", initial.score, world.score),
-    )
 
 
 def _play(world: GridWorld, stored: StoredRound, drawn: bool) -> str | None:

@@ -43,7 +43,7 @@ class GridWorld:
     def __init__(self, config: WorldConfig, level: Level) -> None:
         self.config = config
         self.n = config.num_agents
-        self.round = level.round
+        self.round = 0
         self.terrain = list(level.terrain)
         walls = [
             (i, j)

@@ -37,9 +37,9 @@ $(VENV)/.installed-law: $(BIN)/python pyproject.toml constraints.txt
 	@$(PIP) -e '.[law]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt distributions/smollm2/pyproject.toml
 	@echo "installing waggle-swarm with what the tests need (torch is the large part)"
-	@$(PIP) -e '.[dev,all]'
+	@$(PIP) -e '.[dev,all]' -e distributions/smollm2
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-law
 
 demo: $(VENV)/.installed-law

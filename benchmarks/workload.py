@@ -160,7 +160,7 @@ def find_law(name: str) -> Weights | None:
     from waggle.laws.shipped import ADAPTER, is_folder
 
     folder = Path(name).expanduser()
-    if name in shipped.NAMES and shipped.present(name):
+    if shipped.present(name):
         folder = shipped.folder(name)
         shipped.verify(folder)
     if not is_folder(str(folder)):

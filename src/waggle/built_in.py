@@ -36,7 +36,6 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "random-port": "waggle.laws.ports:RandomPort",
         "round-robin": "waggle.laws.ports:RoundRobin",
         "scripted": "waggle.laws.controls:Scripted",
-        "smollm2": "waggle.laws.shipped:smollm2",
         "zero-shot": "waggle.laws.local:zero_shot",
         "zero-shot-constrained": "waggle.laws.local:zero_shot_constrained",
     },
@@ -67,3 +66,6 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     },
 }
 """Names of every kind, each with its `module:attribute`."""
+
+ELSEWHERE: Mapping[str, str] = {"smollm2": "waggle-swarm-smollm2"}
+"""Laws of the project that are distributions of their own, with the name to install."""

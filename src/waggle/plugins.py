@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from waggle.built_in import BUILT_IN, Kind
+from waggle.built_in import BUILT_IN, ELSEWHERE, Kind
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Law, LawFactory, Substrate
 
@@ -228,6 +228,8 @@ def _load(kind: Kind, name: str) -> Any:
     index = _index(kind)
     if name not in index:
         hint = suggest(name, list(index))
+        if kind == "law" and name in ELSEWHERE:
+            hint = f"; it comes with `pip install {ELSEWHERE[name]}`"
         raise PluginError(f"{kind} {name!r} is unknown; see `waggle list {kind}s`{hint}")
     if len(index[name]) > 1:
         both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])

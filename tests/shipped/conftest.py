@@ -58,6 +58,7 @@ def exported(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Export
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty place for shipped laws."""
     monkeypatch.setattr(shipped, "ROOT", tmp_path)
+    monkeypatch.setattr(shipped, "_distributed", dict)
     return tmp_path
 
 

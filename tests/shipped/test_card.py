@@ -254,7 +254,7 @@ def test_scores_that_are_nearly_one_are_told_apart(exported: Export, root: Path)
         (["models", "path", "nano", "--law"], "are not here"),
         (["models", "path", "smollm2"], "are not here"),
         (["run", "beacon", "-n", "4", "--law", "nano", "--out", "."], "are not here"),
-        (["serve", "--law", "smollm2", "--port", "8199"], "are not here"),
+        (["serve", "--law", "nano", "--port", "8199"], "are not here"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -54,4 +54,4 @@ def test_the_listing_says_what_ships(exported: Export, root: Path) -> None:
     pack(exported("full"), root / "nano", {})
     said = str(Shipped("nano", "A law.").__doc__)
     assert "Teacher expert" in said and "order canonical" in said and "MB" in said
-    assert {"nano", "smollm2"} <= set(plugins.names("law"))
+    assert "nano" in plugins.names("law")

@@ -39,7 +39,7 @@ LAWS = (
     "private-only", "random-legal", "random-port", "round-robin",
 )  # fmt: skip
 WITH_A_MODEL = (
-    "adapted", "chat", "local", "nano", "smollm2", "zero-shot", "zero-shot-constrained",
+    "adapted", "chat", "local", "nano", "zero-shot", "zero-shot-constrained",
 )  # fmt: skip
 EXACT = (
     "expert", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm", "private-only",

@@ -1,4 +1,4 @@
-"""Laws of trained folders, and the two that ship with the package: `nano` and `smollm2`.
+"""Laws of trained folders, and the one that ships with the package: `nano`.
 
 Each is a local law over the weights of a folder, in the canon order it was trained in: a folder of
 `waggle.shipped`, one that training exported, or one that was packed elsewhere. Naming a law costs
@@ -43,19 +43,24 @@ class ShippedLaw(LocalLaw):
 class Shipped:
     """The factory of one shipped law; its docstring describes the weights."""
 
-    def __init__(self, name: str, about: str) -> None:
+    def __init__(self, name: str, about: str, folder: Path | None = None) -> None:
+        """Name the law; `folder` is where its files lie, by default those of `waggle.shipped`."""
         self.name = name
+        self._folder = folder
         self.__doc__ = f"{about} {self._description()}"
 
     def _description(self) -> str:
         try:
-            found = shipped.manifest(shipped.folder(self.name))
+            found = shipped.manifest(self._place())
         except ConfigError:
             return "Its weights are not in this installation."
         return (
             f"Teacher {found.teacher}, backbone {found.backbone}, order {found.order}, "
             f"{found.parameters / 1e6:.1f} million weights, {found.bytes / 1e6:.1f} MB."
         )
+
+    def _place(self) -> Path:
+        return shipped.folder(self.name) if self._folder is None else self._folder
 
     def __call__(
         self,
@@ -73,9 +78,7 @@ class Shipped:
             dtype: `auto`, `float32` or `bfloat16`.
             max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
         """
-        law = of_folder(
-            shipped.folder(self.name), mode, device=device, dtype=dtype, max_rows=max_rows
-        )
+        law = of_folder(self._place(), mode, device=device, dtype=dtype, max_rows=max_rows)
         law.name = self.name
         return law
 
@@ -109,4 +112,3 @@ def of_folder(
 
 
 nano = Shipped("nano", "The shipped law trained from scratch, small enough for a CPU.")
-smollm2 = Shipped("smollm2", "The shipped law as an adapter on SmolLM2-135M.")

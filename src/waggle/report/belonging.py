@@ -26,7 +26,7 @@ def counted(rows: Iterable[Row], recipe: Recipe) -> dict[str, dict[str, int]]:
     """
     found: dict[str, Counter[str]] = {}
     for row in rows:
-        if row.method in recipe.methods and recipe.methods[row.method].law in shipped.NAMES:
+        if row.method in recipe.methods and recipe.methods[row.method].law in shipped.names():
             found.setdefault(row.method, Counter())[row.digest] += 1
     return {name: dict(counts) for name, counts in found.items()}
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from waggle import shipped
 from waggle.core.record import STAGES
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
@@ -20,7 +21,7 @@ from waggle.report.matrix import family
 from waggle.report.reading import whole
 from waggle.report.shortfalls import failures, misplaced, most, own, strangers
 from waggle.report.tables import Table, markdown, number
-from waggle.shipped import NAMES, Manifest
+from waggle.shipped import Manifest
 
 
 def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def _front(law: Manifest) -> str:
 
 def _about(law: Manifest) -> str:
     what = "a whole model" if law.kind == "full" else f"an adapter on {law.backbone}"
-    called = law.name if law.name in NAMES else "FOLDER"
+    called = law.name if law.name in shipped.names() else "FOLDER"
     return (
         f"# {law.name}, a Waggle law\n\n"
         "One anonymous local law for self-organizing swarms, trained by Swarm-Consistent "

@@ -1,25 +1,29 @@
-"""The laws that come with the package: what each folder beside this file holds, and its digests.
+"""Packed laws: where they lie, what `law.json` says of one, and whether its files are unchanged.
 
-A folder named after its law holds weights in bfloat16 (`nano`: a whole model; `smollm2`: a PEFT
-adapter on a base that is fetched by name), the model card, the results the card was made from, and
-`law.json`. Invariant: nothing is loaded whose digest is not the one in `law.json`.
+The folder of a packed law holds weights in bfloat16 (a whole model, or a PEFT adapter on a base
+that is fetched by name), the model card, the results the card was made from, and `law.json`. `nano`
+lies beside this file; other packed laws are distributions of their own, found by their entry point
+in the group `waggle.laws`. Invariant: nothing is loaded whose digest is not the one in `law.json`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from waggle.built_in import ELSEWHERE
 from waggle.core.errors import ConfigError, suggest
 
 ROOT = Path(__file__).parent
-"""Where the folders lie."""
-NAMES = ("nano", "smollm2")
-"""Laws that ship, or will when their weights are in place."""
+"""Where the laws of this package lie."""
+OWN = ("nano",)
+"""The laws of this package."""
 LAW = "law.json"
 RESULTS = "results.json"
 CARD = "README.md"
@@ -67,17 +71,48 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return sum(stamp.bytes for stamp in self.files.values())
 
 
+def names() -> list[str]:
+    """Return the packed laws that are installed, and those of the project that could be."""
+    return sorted({*OWN, *ELSEWHERE, *_distributed()})
+
+
 def folder(name: str) -> Path:
-    """Return where a shipped law lies, whether or not its weights are there."""
-    if name not in NAMES:
-        hint = suggest(name, list(NAMES))
-        raise ConfigError(f"no law {name!r} ships{hint}; there are {', '.join(NAMES)}")
-    return ROOT / name
+    """Return the folder of a packed law; its weights may be missing where it is `nano`.
+
+    Raises:
+        ConfigError: with the fix, for a law that is not installed.
+    """
+    if name in OWN:
+        return ROOT / name
+    if name in (found := _distributed()):
+        return found[name]
+    if name in ELSEWHERE:
+        raise ConfigError(f"the weights of {name!r} are not here; pip install {ELSEWHERE[name]}")
+    known = names()
+    raise ConfigError(f"no law {name!r} ships{suggest(name, known)}; there are {', '.join(known)}")
+
+
+def _distributed() -> dict[str, Path]:
+    """Return the packed laws of installed distributions.
+
+    The module of such an entry point lies beside a `law.json`; nothing is imported to find out.
+    """
+    found = {}
+    for point in entry_points(group="waggle.laws"):
+        module = find_spec(point.module.partition(".")[0])
+        if module is not None and module.origin is not None:
+            place = Path(module.origin).parent
+            if (place / LAW).is_file():
+                found[point.name] = place
+    return found
 
 
 def present(name: str) -> bool:
-    """Whether the weights of a shipped law are in this installation."""
-    return (folder(name) / LAW).is_file()
+    """Whether the weights of a packed law are in this installation."""
+    try:
+        return (folder(name) / LAW).is_file()
+    except ConfigError:
+        return False
 
 
 def manifest(place: Path) -> Manifest:

@@ -53,7 +53,7 @@ def _laws() -> list[dict[str, str]]:
     """Return the row of every law that ships."""
     from waggle import shipped
 
-    return [_law(name) for name in shipped.NAMES]
+    return [_law(name) for name in shipped.names()]
 
 
 def _law(name: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def path(name: str, /, *, law: Flag = False) -> None:
     from waggle import shipped
     from waggle.models import catalog, fetch
 
-    if law or (name in shipped.NAMES and name not in catalog.SOURCES):
+    if law or (name in shipped.names() and name not in catalog.SOURCES):
         place = shipped.folder(name)
         shipped.manifest(place)
         console.say(str(place))

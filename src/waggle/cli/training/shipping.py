@@ -106,8 +106,8 @@ def pack(
     Args:
         source: The `law` folder of a training run.
         name: Name of the shipped law, such as nano.
-        out: Make the folder NAME in this one; NAME may then be any. By default it is made beside
-            the laws that ship.
+        out: Make the folder NAME in this one; NAME may then be any. By default it replaces
+            the law of that name.
         rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
         corpus: With --rank: corpus whose training inputs say what counts; by default RUN/corpus
             where that is there.
@@ -118,13 +118,13 @@ def pack(
     """
     from waggle.shipped.pack import pack as write
 
-    if name not in shipped.NAMES and out is None:
-        known = " or ".join(shipped.NAMES)
+    if name not in shipped.names() and out is None:
+        known = " or ".join(shipped.names())
         raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
     if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
         raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
     found = gather({}, results.beside(source, same=rank is None))
-    place = (out or shipped.ROOT) / name
+    place = shipped.folder(name) if out is None else out / name
     if rank is None:
         from waggle.laws.shipped import of_folder
 
@@ -177,9 +177,9 @@ def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
         folder: The folder of the law, or the name of one that ships.
         results: Measured results.
     """
-    place = shipped.folder(str(folder)) if str(folder) in shipped.NAMES else folder
+    place = shipped.folder(str(folder)) if str(folder) in shipped.names() else folder
     if place == folder and not (place / shipped.LAW).is_file():
-        names = " or ".join(shipped.NAMES)
+        names = " or ".join(shipped.names())
         raise ConfigError(f"{folder} holds no packed law; name the folder of one, or {names}")
     law = shipped.manifest(place)
     known = place / shipped.RESULTS

@@ -1,0 +1,119 @@
+"""What users install: the wheel of the package, and that of the adapter `smollm2`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import waggle
+from waggle import shipped
+from waggle.report.model_card import card
+
+ROOT = Path(__file__).parent.parent.parent
+LARGEST = 30_000_000
+"""Bytes of the package's wheel."""
+
+
+def call(*words: str | Path, cwd: Path, **variables: str) -> str:
+    """Run a command to its end and return what it prints."""
+    done = subprocess.run(
+        list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False,
+        env={**os.environ, **variables},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def built(project: Path, out: Path) -> Path:
+    """Build the wheel of a project of this repository."""
+    call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out, cwd=project)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, installed into a folder of its own beside the libraries of this environment."""
+    target = tmp_path_factory.mktemp("site")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    call(*pip, "--no-deps", "--no-index", "--target", target, wheel, cwd=target)
+    return target
+
+
+def test_the_wheel_is_small_and_holds_its_law(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+    law = shipped.manifest(shipped.folder("nano"))
+    assert {f"waggle/shipped/nano/{name}" for name in (*law.files, shipped.LAW)} <= held
+    assert not [
+        name for name in held if name.startswith(("benchmarks/", "tests/", "waggle_smollm2/"))
+    ]
+    assert wheel.stat().st_size < LARGEST
+
+
+def test_an_installed_wheel_plays_its_law(site: Path, tmp_path: Path) -> None:
+    words = [
+        "run",
+        "silo/I-01",
+        "-n",
+        "4",
+        "--rounds",
+        "2",
+        "--law",
+        "nano",
+        "--json",
+        "--out",
+        "record",
+    ]
+    said = call(sys.executable, "-m", "waggle", *words, cwd=tmp_path, PYTHONPATH=str(site))
+    assert json.loads(said)["law"] == "nano"
+    where = "import waggle; print(waggle.__file__)"
+    said = call(sys.executable, "-c", where, cwd=tmp_path, PYTHONPATH=str(site))
+    assert said.startswith(str(site))
+
+
+@pytest.mark.slow
+def test_a_fresh_environment_shows_the_demo(wheel: Path, tmp_path: Path) -> None:
+    call(sys.executable, "-m", "venv", "fresh", cwd=tmp_path)
+    python = tmp_path / "fresh/bin/python"
+    pip = (python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    call(*pip, f"{wheel}[law]", cwd=tmp_path)
+    assert "100% right" in call(tmp_path / "fresh/bin/waggle", "demo", cwd=tmp_path)
+
+
+def test_the_adapter_is_a_distribution_of_its_own(tmp_path: Path) -> None:
+    wheel = built(ROOT / "distributions/smollm2", tmp_path)
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = (n for n in archive.namelist() if n.endswith("/METADATA"))
+    told = Parser().parsestr(archive.read(metadata).decode())
+    assert told["Name"] == "waggle-swarm-smollm2" and told["Version"] == waggle.__version__
+    (points,) = (n for n in archive.namelist() if n.endswith("/entry_points.txt"))
+    assert b"smollm2 = waggle_smollm2:law" in archive.read(points)
+    law = shipped.manifest(shipped.folder("smollm2"))
+    assert {f"waggle_smollm2/{name}" for name in (*law.files, shipped.LAW)} <= set(
+        archive.namelist()
+    )
+
+
+@pytest.mark.parametrize("name", ["nano", "smollm2"])
+def test_a_packed_law_is_whole_small_and_its_card_is_its_results(name: str) -> None:
+    folder = shipped.folder(name)
+    law = shipped.verify(folder)
+    assert law.name == name
+    weights = {p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".py"}
+    assert set(law.files) == weights - {shipped.LAW}
+    assert all(stamp.bytes <= shipped.MAX_FILE for stamp in law.files.values())
+    assert law.bytes <= shipped.MAX_WHOLE[law.kind]
+    results = json.loads((folder / shipped.RESULTS).read_text(encoding="utf-8"))
+    assert (folder / shipped.CARD).read_text(encoding="utf-8") == card(law, results)

@@ -1,4 +1,4 @@
-"""`waggle corpus build | label | transitions | stats`: what a law is trained on, as files."""
+"""`waggle corpus …`: build, label and describe the data that a law is trained on."""
 
 from __future__ import annotations
 
@@ -6,35 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import Parameter
 from pydantic import BaseModel, ValidationError
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TimeRemainingColumn
 
-from waggle.cli import console, options
-from waggle.cli.options import Flag
+from waggle.cli import console
+from waggle.cli.options import Flag, LawOptions, make_law
 from waggle.core.errors import ConfigError
-from waggle.corpus.curriculum import Curriculum, quiet
+from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.curriculum import Progress as Tell
 from waggle.corpus.datasheet import datasheet
 from waggle.corpus.settings import CorpusSettings, TransitionSettings, one_line
 from waggle.corpus.store import Store
 
-LawOptions = Annotated[dict[str, str] | None, Parameter(name="--law", show=False)]
-
 
 @contextmanager
 def telling() -> Iterator[Tell]:
     """Show a bar per kind of work on a terminal, and nothing elsewhere."""
-    screen = console.err()
-    if not screen.is_terminal:
-        yield quiet
-        return
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen, transient=True) as bars:
+    with console.bars(TimeRemainingColumn()) as bars:
         jobs: dict[str, Any] = {}
 
         def tell(what: str, done: int, total: int) -> None:
@@ -59,18 +49,20 @@ def build(
 ) -> None:
     """Generate the views of a decision corpus, unlabelled.
 
-    Synthetic bundles of eight situation classes and native views of training-seed episodes, dealt
-    to train, validation and test before anything is labelled. The defaults are the paper's sizes.
+    Synthetic bundles of eight situation classes and native views of training-seed episodes, split
+    into train, validation and test before labelling. The defaults are the paper's sizes. Example:
+
+    `waggle corpus build runs/corpus --recipe recipes/tiny.toml`
 
     Args:
         out: Folder of the corpus.
         recipe: Take the settings of a recipe's [corpus] table.
         tasks: Training tasks; transfer tasks are refused.
-        seed: Names every draw.
+        seed: Seed of every random draw.
         scale: Multiplies the training split.
         bundles: Bundles in the training split.
         native: Native views in the training split.
-        workers: Processes that share the work; the corpus is the same whatever their number.
+        workers: Worker processes; their number does not change the corpus.
     """
     given = {"tasks": tasks, "seed": seed, "scale": scale, "bundles": bundles, "native": native}
     settings = _settings(CorpusSettings, recipe, "corpus", given)
@@ -103,16 +95,18 @@ def label(
 ) -> None:
     """Label every view of a corpus with a teacher's record.
 
-    The expert is free and deterministic. `--teacher chat` asks an OpenAI-compatible endpoint at
-    temperature 0.2 (`--law.KEY VALUE` sets its options); answers are kept, so that an interrupted
-    labelling asks for nothing twice. Only admissible records enter the corpus.
+    The expert is free and deterministic. `--teacher chat` calls an OpenAI-compatible endpoint at
+    temperature 0.2 (`--law.KEY VALUE` sets its options) and keeps the answers, so that a second
+    call asks for no answer twice. Only admissible records enter the corpus. Example:
+
+    `waggle corpus label runs/corpus --teacher expert`
 
     Args:
         corpus: Folder of the corpus.
         teacher: `expert`, `chat`, or any law.
         law_options: Options of the teacher, as `--law.KEY VALUE`.
         fresh: Forget kept answers first.
-        workers: Processes that share the work; the labels are the same whatever their number.
+        workers: Worker processes; their number does not change the labels.
     """
     from waggle.corpus.teacher import TEMPERATURE, label
 
@@ -120,7 +114,7 @@ def label(
     if teacher == "chat":
         chosen.setdefault("temperature", str(TEMPERATURE))
     with telling() as tell:
-        again = partial(options.make_law, teacher, chosen)
+        again = partial(make_law, teacher, chosen)
         done = label(
             Store(corpus), again(), progress=tell, fresh=fresh, workers=workers, again=again
         )
@@ -143,6 +137,8 @@ def transitions(
 ) -> None:
     """Collect transitions from complete training-seed episodes.
 
+    Example:     `waggle corpus transitions runs/corpus --law expert`
+
     Args:
         corpus: Folder of the corpus.
         law: Who plays: the folder of a trained warm start (`.../warm-start/law`) or a law's name.
@@ -150,10 +146,10 @@ def transitions(
         recipe: Take the settings of a recipe's [transitions] table, and its canon order.
         tasks: Training tasks.
         order: How views list their records.
-        seed: Names every draw.
+        seed: Seed of every random draw.
         train: Transitions in the training split.
         rounds: Rounds of an episode.
-        workers: Processes that play; the transitions are the same whatever their number.
+        workers: Worker processes; their number does not change the transitions.
     """
     from waggle.corpus.transitions import write
 
@@ -161,7 +157,7 @@ def transitions(
     settings = _settings(TransitionSettings, recipe, "transitions", given)
     if recipe is not None:
         order = _recipe(recipe).order
-    again = partial(options.make_law, law, law_options or {})
+    again = partial(make_law, law, law_options)
     with telling() as tell:
         sizes = write(
             Store(corpus), settings, again(), order=order, progress=tell, workers=workers,
@@ -192,7 +188,7 @@ def stats(corpus: Path, /, *, json: Flag = False) -> None:
 def tokenizer(out: Path, /) -> None:
     """Train the tokenizer of `nano` on prompts and records of the training tasks.
 
-    The package holds one already; a new one makes every law trained with the old one unreadable.
+    The package has one already; laws trained with it cannot be run with a new one.
 
     Args:
         out: The JSON file to write.

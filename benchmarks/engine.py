@@ -43,15 +43,9 @@ Say = Callable[[str], None]
 class Contender(NamedTuple):
     """A library in one configuration."""
 
-    name: str
-    configuration: str
+    title: str
     open: Callable[[], AbstractContextManager[Decode]]
     """Makes it ready to decode, and gives its memory back."""
-
-    @property
-    def title(self) -> str:
-        """What its row is called."""
-        return f"{self.name}, {self.configuration}"
 
 
 @dataclass(slots=True)
@@ -72,13 +66,10 @@ class Row:
     steps: float = 0.0
     """Model passes per decision of the engine."""
     note: str = ""
-    rival: str = ""
-    """The name of another library; empty for `generate` and the engine."""
-    answers: Answers = field(default_factory=list)
+    answers: Answers = field(default_factory=list, repr=False)
 
 
-@dataclass(slots=True)
-class Report:
+class Report(NamedTuple):
     """What was measured, and on what."""
 
     about: dict[str, Any]
@@ -101,22 +92,7 @@ class Report:
             f"{row.prefill:10.0f} {row.decode:9.0f} {row.steps:6.1f}  {row.note}".rstrip()
             for row in self.rows
         ]
-        rivals = dict.fromkeys(row.rival for row in self.rows if row.rival)
-        out += [self._standing(name) for name in rivals]
         return out + [f"{name}: {why}" for name, why in self.missing.items()]
-
-    def _standing(self, name: str) -> str:
-        """Return the engine's ratios to a library in its fastest configuration."""
-        rows = {row.title: row for row in self.rows}
-        best = min((row for row in self.rows if row.rival == name), key=lambda row: row.seconds)
-        parts = [
-            f"{mode} {rows[mode].decisions_per_s / best.decisions_per_s:.2f}x decisions/s, "
-            f"{_over(rows[mode].prefill, best.prefill):.2f}x prefill, "
-            f"{_over(rows[mode].decode, best.decode):.2f}x decode"
-            for mode in ("free", "constrained")
-            if mode in rows
-        ]
-        return f"against {name} at its fastest: {'; '.join(parts)}"
 
 
 def bench(
@@ -139,9 +115,8 @@ def bench(
         libraries.require(setup)
     with TemporaryDirectory(prefix="waggle-rivals-") as folder:
         others, missing = libraries.contenders(names, setup, Path(folder), fastest)
-        report = compare(setup, others, rounds=rounds, fastest=fastest, say=say)
-    report.missing = missing
-    return report
+        found = compare(setup, others, rounds=rounds, fastest=fastest, say=say)
+    return found._replace(missing=missing)
 
 
 def compare(
@@ -225,7 +200,6 @@ def measure(setup: Setup, contender: Contender) -> Row:
     return Row(
         contender.title, seconds, len(answers) / seconds, answered / len(answers),
         fresh / reading, _over(answered, seconds - reading * prompt / fresh), answers=answers,
-        rival="" if contender.name == "generate" else contender.name,
     )  # fmt: skip
 
 
@@ -249,7 +223,7 @@ def generate_variants(setup: Setup) -> list[Contender]:
     def opened(chosen: dict[str, Any]) -> Iterator[Decode]:
         yield partial(generate, setup, chosen)
 
-    return [Contender("generate", how, partial(opened, o)) for how, o in options.items()]
+    return [Contender(f"generate, {how}", partial(opened, o)) for how, o in options.items()]
 
 
 def generate(setup: Setup, options: dict[str, Any], asks: Sequence[Ask], count: int) -> Answers:

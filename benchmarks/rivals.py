@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.engine import Answers, Contender, cut
 from benchmarks.workload import Ask, Setup
@@ -77,7 +77,7 @@ def contenders(
         if absent:
             missing[name] = f"{absent} is not installed; {INSTALL}"
             continue
-        known = [Contender(name, how, work) for how, work in variants(setup, folder)]
+        known = [Contender(f"{name}, {how}", work) for how, work in variants(setup, folder)]
         found += known[-1:] if fastest else known
     return found, missing
 
@@ -183,13 +183,8 @@ def _open_llama(setup: Setup, folder: Path, precision: str) -> Iterator[Any]:
         library.llama_model_free(model)
 
 
-class _Fed(NamedTuple):
-    """A token on its way into the model."""
-
-    token: int
-    place: int
-    row: int
-    asked: bool
+Fed = tuple[int, int, int, bool]
+"""A token on its way into the model: itself, its position, its row, whether the next is asked."""
 
 
 class _Sequences:
@@ -204,22 +199,18 @@ class _Sequences:
 
     def decode(self, asks: Sequence[Ask], count: int) -> Answers:
         """Decode one batch; rows that have ended leave it."""
+        ends = () if self._setup.forced else self._ends
         answers: list[list[int]] = [[] for _ in asks]
-        places = [len(ask.prefix) + len(ask.tail) for ask in asks]
+        last = [len(ask.prefix) + len(ask.tail) - 1 for ask in asks]
         said = self._run([fed for row, ask in enumerate(asks) for fed in self._prompt(row, ask)])
         while said:
             for row, token in said.items():
                 answers[row].append(token)
-            going = [r for r, t in said.items() if len(answers[r]) < count and not self._ended(t)]
-            said = self._run(
-                [_Fed(said[r], places[r] + len(answers[r]) - 1, r, True) for r in going]
-            )
+            going = [r for r, t in said.items() if len(answers[r]) < count and t not in ends]
+            said = self._run([(said[r], last[r] + len(answers[r]), r, True) for r in going])
         return [cut(self._setup, answer) for answer in answers]
 
-    def _ended(self, token: int) -> bool:
-        return token in self._ends and not self._setup.forced
-
-    def _prompt(self, row: int, ask: Ask) -> list[_Fed]:
+    def _prompt(self, row: int, ask: Ask) -> list[Fed]:
         """Clear a row, copy the cells of its prefix, and return the rest of its prompt."""
         self._library.llama_memory_seq_rm(self._memory, row, -1, -1)
         if not self._shares:
@@ -230,22 +221,21 @@ class _Sequences:
         self._library.llama_memory_seq_cp(self._memory, self._kept[ask.prefix], row, -1, -1)
         return _fed(ask.tail, len(ask.prefix), row, True)
 
-    def _run(self, feed: list[_Fed]) -> dict[int, int]:
+    def _run(self, feed: list[Fed]) -> dict[int, int]:
         """Run tokens; return the most likely next one of every row that asked."""
         said: dict[int, int] = {}
         for first in range(0, len(feed), AT_ONCE):
             part, batch = feed[first : first + AT_ONCE], self._batch
             batch.n_tokens = len(part)
-            for index, fed in enumerate(part):
-                batch.token[index], batch.pos[index] = fed.token, fed.place
-                batch.n_seq_id[index], batch.seq_id[index][0] = 1, fed.row
-                batch.logits[index] = fed.asked
+            for index, (token, place, row, asked) in enumerate(part):
+                batch.token[index], batch.pos[index], batch.logits[index] = token, place, asked
+                batch.n_seq_id[index], batch.seq_id[index][0] = 1, row
             if code := self._library.llama_decode(self._context, batch):
                 raise RuntimeError(f"llama_decode returned {code}")
-            said |= {f.row: self._likeliest(i) for i, f in enumerate(part) if f.asked}
+            said |= {row: self._best(i) for i, (_, _, row, asked) in enumerate(part) if asked}
         return said
 
-    def _likeliest(self, index: int) -> int:
+    def _best(self, index: int) -> int:
         np: Any = import_module("numpy")
         found = self._library.llama_get_logits_ith(self._context, index)
         logits = np.ctypeslib.as_array(found, shape=(self._setup.model.config.vocab_size,))
@@ -254,9 +244,9 @@ class _Sequences:
         return int(logits.argmax())
 
 
-def _fed(tokens: Sequence[int], start: int, row: int, asked: bool) -> list[_Fed]:
+def _fed(tokens: Sequence[int], start: int, row: int, asked: bool) -> list[Fed]:
     last = len(tokens) - 1
-    return [_Fed(t, start + i, row, asked and i == last) for i, t in enumerate(tokens)]
+    return [(t, start + i, row, asked and i == last) for i, t in enumerate(tokens)]
 
 
 def write_gguf(model: Any, target: Path, precision: str) -> None:

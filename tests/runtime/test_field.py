@@ -1,6 +1,6 @@
 from waggle.core.protocols import Held, Write
-from waggle.runtime.field import Field
-from waggle.runtime.readiness import coherence, gate
+from waggle.runtime.commitment import coherence, gate
+from waggle.runtime.state import Field
 from waggle.runtime.switches import Switches
 
 

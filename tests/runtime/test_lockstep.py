@@ -10,11 +10,10 @@ import pytest
 from waggle.core.protocols import Case, Decode, Request
 from waggle.laws.controls import RandomLegal
 from waggle.laws.heuristic import Heuristic
-from waggle.runtime.lockstep import play_together
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
 from waggle.runtime.replay import first_difference
-from waggle.runtime.sync import Engine
+from waggle.runtime.sync import Engine, play_together
 from waggle.substrates.beacon import Beacon
 
 CASES = [

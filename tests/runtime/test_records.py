@@ -15,11 +15,11 @@ from waggle.core.protocols import Case, Request
 from waggle.core.schema import Commitment, Decision
 from waggle.laws.controls import RandomLegal, Scripted
 from waggle.laws.heuristic import Heuristic
+from waggle.runtime.admission import MAX_QUOTED
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile, read, record_name
 from waggle.runtime.replay import first_difference, replay, view_of
 from waggle.runtime.sync import Engine
-from waggle.runtime.update import MAX_QUOTED
 from waggle.substrates.beacon import Beacon
 
 CASE = Case("beacon", "beacon", 8, 10_000, rounds=6, shock=True)

@@ -27,9 +27,8 @@ from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import CorpusError, Store, Transition
 from waggle.corpus.views.native import open_case, training_tasks, view_head, whole_view
 from waggle.crew import crew
-from waggle.runtime.lockstep import play_together
 from waggle.runtime.recorder import Memory
-from waggle.runtime.sync import Engine
+from waggle.runtime.sync import Engine, play_together
 
 SEEDS: Mapping[str, range] = {
     "train": range(6_000), "validation": range(6_000, 7_000), "probe": range(8_000, 9_000),

@@ -35,9 +35,8 @@ from waggle.evaluate.episodes import (
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
 from waggle.evaluate.selection import cost
-from waggle.runtime.lockstep import play_together
 from waggle.runtime.recorder import Memory
-from waggle.runtime.sync import Engine
+from waggle.runtime.sync import Engine, play_together
 
 START = "spawn"
 """How processes are started: afresh, since a process that has used a GPU cannot be forked."""

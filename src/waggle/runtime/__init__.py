@@ -1,1 +1,7 @@
-"""The fixed runtime R = {View, Validator, Readiness, Conflict, Transport, Expiry, Compiler}."""
+"""The fixed runtime: everything around a law's decision that is not the world.
+
+Reading order: `switches` and `perturb` (settings), `state` (fields, nodes, the swarm), `names` and
+`views` (what a law sees), `admission` (what of its answer is executed), `commitment`, `transport`;
+`sync` (the synchronous engine) and `eventdriven` (the one in virtual time); `recorder`, `records`
+and `replay` (what is written down, and playing it again).
+"""

@@ -1,32 +1,22 @@
 """The event-driven engine U: X = (S, M, P, T, R) in virtual time (App. "Event-driven extension").
 
-S is the swarm and its world, M the messages in flight (Deliver and Drop events), P the pending
-calls with their saved snapshots, T the timers (Mark events), R membership and the schedule. A
-completed call is admitted against its snapshot and then rechecked against the *current* local
-state; what departure, expiry or illegality has overtaken ends in bottom and has no effect.
-Without perturbation it equals the synchronous engine bit for bit.
+S is the swarm and its world, M the messages under way, P the pending calls with their saved
+snapshots, T the timers, R membership and the schedule. A completed call is admitted against its
+snapshot and then checked again against the *current* local state; what departure, expiry or
+illegality has overtaken ends in bottom and has no effect. Without perturbation it equals the
+synchronous engine bit for bit.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 from waggle.core.admit import violations
 from waggle.core.protocols import Case, Decode, Law, Request, Shock, World
 from waggle.core.schema import Commitment, Decision, Trace, action_argument
-from waggle.runtime.events import (
-    Complete,
-    Deliver,
-    Drop,
-    Event,
-    Join,
-    Leave,
-    Mark,
-    Phase,
-    Queue,
-    Start,
-)
 from waggle.runtime.state import Shown
 from waggle.runtime.sync import Done, Engine, Episode
 from waggle.runtime.transport import Message, Transport
@@ -39,6 +29,48 @@ EXPIRY_CODES = frozenset(
     }
 )  # fmt: skip
 """Violations that mean the evidence a stale record rests on is gone."""
+
+
+class Phase(IntEnum):
+    """What happens first at one instant of virtual time."""
+
+    INJECT = 0
+    MEMBERSHIP = 1
+    START = 2
+    COMPLETE = 3
+    TICK = 4
+    EXPIRE = 5
+    DELIVER = 6
+    CLOSE = 7
+
+
+class Queue:
+    """Events by (time, phase): a node, a message, or None for a timer.
+
+    Events of one time and phase form a batch; their order inside the batch is never used, because
+    the handlers treat a batch as a set. So the queue needs no tie-break that could read a name.
+    """
+
+    def __init__(self) -> None:
+        self._batches: dict[tuple[int, int], list[Any]] = {}
+        self._heap: list[tuple[int, int]] = []
+
+    def post(self, time: int, phase: Phase, event: int | Message | None = None) -> None:
+        """Schedule an event."""
+        slot = (time, int(phase))
+        batch = self._batches.get(slot)
+        if batch is None:
+            self._batches[slot] = [event]
+            heapq.heappush(self._heap, slot)
+        else:
+            batch.append(event)
+
+    def pop(self) -> tuple[int, Phase, list[Any]] | None:
+        """Return the earliest batch, or None when nothing is left."""
+        if not self._heap:
+            return None
+        time, phase = heapq.heappop(self._heap)
+        return time, Phase(phase), self._batches.pop((time, phase))
 
 
 class Pending(NamedTuple):
@@ -94,42 +126,37 @@ class EventEngine(Engine):
         if self._over:
             return
         for phase in (Phase.INJECT, Phase.TICK, Phase.EXPIRE, Phase.CLOSE):
-            self.queue.post(time, phase, Mark())
+            self.queue.post(time, phase)
 
     def _post(self, message: Message, arrival: int | None) -> None:
-        event: Event = Drop(message) if arrival is None else Deliver(message)
-        self.queue.post(message.sent if arrival is None else arrival, Phase.DELIVER, event)
+        """Schedule the arrival of a message; a lost one never arrives."""
+        if arrival is not None:
+            self.queue.post(arrival, Phase.DELIVER, message)
 
-    def _on_inject(self, time: int, events: list[Event]) -> None:
+    def _on_inject(self, time: int, events: list[Any]) -> None:
         self._shock = self._inject(time)
         away = set(self.schedule.suspended(time))
-        for node in away - self.away:
-            self.queue.post(time, Phase.MEMBERSHIP, Leave(node))
-        for node in self.away - away:
-            self.queue.post(time, Phase.MEMBERSHIP, Join(node))
+        for node in away ^ self.away:
+            self.queue.post(time, Phase.MEMBERSHIP, node)
         for node in self.world.active():
             if node not in away and node not in self.pending:
-                self.queue.post(time, Phase.START, Start(node))
+                self.queue.post(time, Phase.START, node)
 
-    def _on_membership(self, time: int, events: list[Event]) -> None:
-        for event in events:
-            if isinstance(event, Leave):
-                self.away.add(event.node)
-                if event.node in self.pending:
-                    self._cancelled.add(event.node)
-            elif isinstance(event, Join):
-                self.away.discard(event.node)
+    def _on_membership(self, time: int, nodes: list[Any]) -> None:
+        """Let present nodes leave, which cancels a pending call, and let absent ones join."""
+        self._cancelled.update((set(nodes) - self.away) & self.pending.keys())
+        self.away ^= set(nodes)
 
-    def _on_start(self, time: int, events: list[Event]) -> None:
-        for node in sorted(e.node for e in events if isinstance(e, Start)):
+    def _on_start(self, time: int, nodes: list[Any]) -> None:
+        for node in sorted(nodes):
             self.pending[node] = Pending(show(self.swarm, node, time, self.order), time)
             due = time + self.schedule.call_rounds(node, time)
-            self.queue.post(due, Phase.COMPLETE, Complete(node))
+            self.queue.post(due, Phase.COMPLETE, node)
 
     def _on_complete(
-        self, time: int, events: list[Event]
+        self, time: int, nodes: list[Any]
     ) -> Generator[Sequence[Request], Sequence[Decode], None]:
-        nodes = sorted(e.node for e in events if isinstance(e, Complete))
+        nodes.sort()
         calls = [self.pending.pop(node) for node in nodes]
         self._cancelled.update(set(nodes).difference(self.world.active()))
         current = {
@@ -140,11 +167,11 @@ class EventEngine(Engine):
         admissions = yield from self._decide([call.shown for call in calls])
         for node, call, admission in zip(nodes, calls, admissions, strict=True):
             done = Done(node, call.shown, admission, [], None)
-            self._done.append(self._land(done, current.get(node, call.shown), time))
+            self._done.append(self._take_effect(done, current.get(node, call.shown), time))
         self._done.sort(key=lambda d: d.node)
 
-    def _land(self, done: Done, now: Shown, time: int) -> Done:
-        """Recheck a completed call against the current local state, then let it take effect."""
+    def _take_effect(self, done: Done, now: Shown, time: int) -> Done:
+        """Check a completed call again on the current local state, then let it take effect."""
         if done.node in self._cancelled:
             self._cancelled.discard(done.node)
             return done._replace(bottom="departure")
@@ -157,21 +184,20 @@ class EventEngine(Engine):
         if codes:
             stale = EXPIRY_CODES.intersection(codes)
             return done._replace(bottom="expiry" if stale else "illegality")
-        landed = self._commit(done.node, now, done.admission._replace(decision=decision), time)
+        applied = self._commit(done.node, now, done.admission._replace(decision=decision), time)
         # The record keeps what the law saw and said; only the effects are those of now.
-        return landed._replace(shown=done.shown, admission=done.admission)
+        return applied._replace(shown=done.shown, admission=done.admission)
 
-    def _on_tick(self, time: int, events: list[Event]) -> None:
+    def _on_tick(self, time: int, events: list[Any]) -> None:
         self._step(self._done)
 
-    def _on_expire(self, time: int, events: list[Event]) -> None:
+    def _on_expire(self, time: int, events: list[Any]) -> None:
         self._expired = self._age()
 
-    def _on_deliver(self, time: int, events: list[Event]) -> None:
-        arriving = [e.message for e in events if isinstance(e, Deliver)]
-        self._delivered = self.transport.hand_over(arriving, time)
+    def _on_deliver(self, time: int, messages: list[Any]) -> None:
+        self._delivered = self.transport.hand_over(messages, time)
 
-    def _on_close(self, time: int, events: list[Event]) -> None:
+    def _on_close(self, time: int, events: list[Any]) -> None:
         self._close(time, self._done, self._delivered, self._expired, self._shock)
         self._played += 1
         self._done, self._delivered, self._expired = [], 0, 0
@@ -179,9 +205,9 @@ class EventEngine(Engine):
 
 
 def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
-    """Say a decision made on a snapshot in the names of the current view.
+    """Translate a decision made on a snapshot into the names of the current view.
 
-    Returns the decision, or why it cannot be said any more: "illegality" if a target is gone,
+    Returns the decision, or why it cannot be translated any more: "illegality" if a target is gone,
     "expiry" if a claim is.
     """
     handles = _translation(then.handles, now.handles)

@@ -19,8 +19,8 @@ from waggle.core.record import (
     UpdateRecord,
     WriteRecord,
 )
+from waggle.runtime.admission import Admission
 from waggle.runtime.state import Shown, Swarm
-from waggle.runtime.update import Admission
 
 
 class Sink(Protocol):

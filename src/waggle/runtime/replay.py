@@ -17,12 +17,12 @@ from waggle.core.errors import RecordError
 from waggle.core.protocols import Decode, Request, Usage, World
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
 from waggle.core.schema import Commitment, Decision, View
+from waggle.runtime.admission import MAX_RAW, UNWRITTEN
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine
-from waggle.runtime.update import MAX_RAW, UNWRITTEN
 
 UNSEEN = msgspec.Raw(b"null")
 """The view of an update whose record was kept for its measures alone."""

@@ -3,12 +3,13 @@
     footer = play(world, law, case, order="canonical", sinks=[Memory()])
 
 Per round: counterevidence, views, one batch of decisions, commitments and staged writes, one world
-step, decay and expiry, delivery, score.
+step, decay and expiry, delivery, score. An episode is a generator of request batches: `play`
+answers one episode, `play_together` many in lockstep, so that small swarms fill the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,12 +19,12 @@ from waggle.core.protocols import Act, Case, Decode, Law, Request, Shock, World
 from waggle.core.record import FORMAT, Footer, Header, RoundRecord, WriteRecord
 from waggle.core.schema import action_argument
 from waggle.runtime import commitment
+from waggle.runtime.admission import Admission, Deciding, ask, decide
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Recorder, Sink
 from waggle.runtime.state import Shown, Swarm
 from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Transport
-from waggle.runtime.update import Admission, Deciding, ask, decide
 from waggle.runtime.views import show
 
 Episode: TypeAlias = Generator[Sequence[Request], Sequence[Decode], Footer]
@@ -202,3 +203,43 @@ def drive(episode: Episode, law: Law) -> Footer:
 def play(world: World, law: Law, case: Case, **settings: Any) -> Footer:
     """Play one episode on the synchronous engine; `settings` are those of Engine."""
     return Engine(world, law, case, **settings).play()
+
+
+def play_together(
+    engines: Iterable[Engine], law: Law, width: int = 256
+) -> Iterator[tuple[Engine, Footer]]:
+    """Play episodes in lockstep under one law and yield each when it ends.
+
+    What all episodes ask for at one time goes to the law as one batch. Laws are batch-order
+    independent, so each episode's record is what it would be alone.
+
+    Args:
+        engines: the episodes, opened lazily as room appears.
+        law: answers all of them.
+        width: how many requests one batch should hold at least, while episodes last.
+    """
+    waiting = iter(engines)
+    running: list[tuple[Engine, Episode, Sequence[Request]]] = []
+    while True:
+        while sum(len(r) for _, _, r in running) < width:
+            engine = next(waiting, None)
+            if engine is None:
+                break
+            episode = engine.episode()
+            try:
+                running.append((engine, episode, next(episode)))
+            except StopIteration as end:
+                yield engine, end.value
+        if not running:
+            return
+        decodes = ask(law, [request for _, _, requests in running for request in requests])
+        still: list[tuple[Engine, Episode, Sequence[Request]]] = []
+        start = 0
+        for engine, episode, requests in running:
+            answers = decodes[start : start + len(requests)]
+            start += len(requests)
+            try:
+                still.append((engine, episode, episode.send(answers)))
+            except StopIteration as end:
+                yield engine, end.value
+        running = still

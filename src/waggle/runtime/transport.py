@@ -1,4 +1,4 @@
-"""Transport: suppression, staging, in-flight messages, delivery.
+"""Transport: suppression, staging, messages under way, delivery.
 
 A candidate write is suppressed for one named cause or executed; an executed write is one message
 per receiver. What was staged in a round becomes incident evidence only after that round's update.
@@ -18,7 +18,7 @@ from waggle.runtime.state import Shown, Swarm
 
 
 class Message(NamedTuple):
-    """A write in flight, with what travels along."""
+    """A write under way, with its payload."""
 
     sent: int
     place: int
@@ -37,8 +37,8 @@ class Transport:
     def __init__(self, swarm: Swarm, schedule: Schedule, post: Post | None = None) -> None:
         self._swarm = swarm
         self._schedule = schedule
-        self._post = post or self._hold
-        self._flight: dict[int, list[Message]] = {}
+        self._post = post or self._keep
+        self._under_way: dict[int, list[Message]] = {}
         refresh = swarm.switches.refresh
         self._refresh = swarm.world.refresh if refresh is None else refresh
         self.attempted = 0
@@ -118,14 +118,14 @@ class Transport:
             arrival = self._schedule.arrival(write.sender, write.receiver, round, index)
             self._post(message, arrival)
 
-    def _hold(self, message: Message, arrival: int | None) -> None:
+    def _keep(self, message: Message, arrival: int | None) -> None:
         """Keep a message until the round at whose end it arrives; a lost one is not kept."""
         if arrival is not None:
-            self._flight.setdefault(arrival, []).append(message)
+            self._under_way.setdefault(arrival, []).append(message)
 
     def deliver(self, round: int) -> int:
         """Deliver what arrives at the end of a round; return how many messages did."""
-        return self.hand_over(self._flight.pop(round, []), round)
+        return self.hand_over(self._under_way.pop(round, []), round)
 
     def hand_over(self, messages: list[Message], round: int) -> int:
         """Give messages to their receivers; return how many reached one.

@@ -1,4 +1,4 @@
-"""View: from what a substrate shows and the runtime holds to the anonymous local view (Eq. 1).
+"""Views: from what a substrate shows and the runtime holds to the anonymous local view (Eq. 1).
 
 All names are made here. Presentation order comes from draws named by neighbour keys and claim
 content, so a relabelled swarm shows every node the relabelled view in the same order.
@@ -24,8 +24,8 @@ from waggle.core.schema import (
     View,
 )
 from waggle.core.seeds import mix
+from waggle.runtime.commitment import gate
 from waggle.runtime.names import handle
-from waggle.runtime.readiness import gate
 from waggle.runtime.state import Node, Shown, Swarm
 
 

@@ -176,7 +176,7 @@ def equal_modulo_stabiliser(view: View, one: Decision, other: Decision) -> bool:
 
 def _paired(view: View, decision: Decision) -> tuple[object, ...]:
     """Return the pair (view, decision) under its joint canonical naming."""
-    naming = relabel(view, decision).naming()
+    naming = Renaming.of(*relabel(view, decision).names())
     seen, done = naming.view(view), naming.decision(decision)
     p = seen.private
     return (

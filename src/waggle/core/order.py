@@ -8,6 +8,7 @@ orbit therefore has one canonical text, and a law that reads only that text is e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from waggle.core.errors import ContractError
@@ -77,11 +78,21 @@ def canonical(view: View) -> tuple[View, Renaming]:
     Raises:
         ContractError: for more traces than a view may have, which bound the search.
     """
+    shown, handles, claims = canonical_names(view)
+    return shown, Renaming.of(handles, claims)
+
+
+def canonical_names(view: View) -> tuple[View, dict[str, str], dict[str, str]]:
+    """Return the canonical view of an orbit and its new names by the old ones.
+
+    Raises:
+        ContractError: for more traces than a view may have, which bound the search.
+    """
     if len(view.traces) > MAX_TRACES:
         raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
     marks = relabel(view)
-    naming = marks.naming()
-    return naming.view(_arranged(view, marks)), naming
+    handles, claims = marks.names()
+    return Renaming(handles, claims).view(_arranged(view, marks)), handles, claims
 
 
 class Marks(NamedTuple):
@@ -92,18 +103,21 @@ class Marks(NamedTuple):
     symmetric: bool
     """Whether the view has a symmetry, so that its ranks are one choice of several."""
 
-    def naming(self) -> Renaming:
-        """Return the renaming to canonical names: h1, h2, ... and z1, z2, ... by rank."""
-        return Renaming.of(
-            {h: f"h{i + 1}" for h, i in self.handles.items()},
-            {z: f"z{i + 1}" for z, i in self.claims.items()},
-        )
+    def names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the canonical names of handles and claims: h1, h2, ... and z1, z2, ... by rank."""
+        handles = {h: f"h{i + 1}" for h, i in self.handles.items()}
+        return handles, {z: f"z{i + 1}" for z, i in self.claims.items()}
 
 
 def relabel(view: View, decision: Decision | None = None) -> Marks:
     """Rank the references of a view, or of a (view, decision) pair taken together."""
     handles, claims = list(handles_of(view)), list(claims_of(view))
-    handle_keys, claim_keys = _handle_keys(view, handles), _claim_keys(view, claims)
+    claim_keys = _claim_keys(view, claims)
+    if decision is None:
+        marks = _ranked_by_ports(view, handles, claim_keys)
+        if marks is not None:
+            return marks
+    handle_keys = _handle_keys(view, handles)
     edges = [(t.channel, t.claim, (*numeric_key(t), t.direction or "")) for t in view.traces]
     extra: list[tuple[str, str, Any]] = []
     if decision is not None:
@@ -117,6 +131,40 @@ def relabel(view: View, decision: Decision | None = None) -> Marks:
     place |= {("z", z): i + len(handles) for i, z in enumerate(claims)}
     found = label(keys, [(place["h", h], place["z", z], e) for h, z, e in (*edges, *extra)])
     return _marks(found, handles, claims)
+
+
+def _ranked_by_ports(
+    view: View, handles: Sequence[str], claim_keys: Mapping[str, list[Any]]
+) -> Marks | None:
+    """Rank the references of a view whose ports differ in content, or return None for others.
+
+    Most views are like that, and then nothing has to be searched: a claim is told apart by its
+    content, the labels of its traces and the ports they stand on, in the order in which `label`
+    would refine it, and claims alike in all of these can be exchanged. Lots come first in the
+    content of a port, so ports of different lots need no look at their facts.
+    """
+    ports = view.private.channels
+    if len(ports) != len(handles):
+        return None
+    by_key: dict[Any, str] = {-port.lot: port.channel for port in ports}
+    if len(by_key) < len(ports):
+        by_key = {key[0]: handle for handle, key in _handle_keys(view, handles).items()}
+        if len(by_key) < len(ports):
+            return None
+    ranks = {by_key[key]: rank for rank, key in enumerate(sorted(by_key))}
+    if len({key[0] for key in claim_keys.values()}) == len(claim_keys):
+        order = sorted(claim_keys, key=lambda claim: claim_keys[claim][0])
+        return Marks(ranks, {claim: rank for rank, claim in enumerate(order)}, False)
+    edges: dict[str, list[tuple[Any, int]]] = {claim: [] for claim in claim_keys}
+    for t in view.traces:
+        edges[t.claim].append(((*numeric_key(t), t.direction or ""), ranks[t.channel]))
+    full = {
+        claim: (key[0], sorted(label for label, _ in edges[claim]), sorted(edges[claim]))
+        for claim, key in claim_keys.items()
+    }
+    order = sorted(full, key=full.__getitem__)
+    symmetric = any(full[one] == full[other] for one, other in pairwise(order))
+    return Marks(ranks, {claim: rank for rank, claim in enumerate(order)}, symmetric)
 
 
 def _marks(found: Labelling, handles: Sequence[str], claims: Sequence[str]) -> Marks:
@@ -184,8 +232,12 @@ def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
 def _arranged(view: View, marks: Marks) -> View:
     """Sort every table: numeric fields first, ties by canonical rank."""
     p, handles, claims = view.private, marks.handles, marks.claims
-    evidence = sorted(p.evidence, key=lambda e: (_evidence_key(e), claims[e.claim]))
-    rows: list[ClaimRow] = sorted(p.claims, key=lambda r: (_facts_key(r.facts), claims[r.claim]))
+    evidence: Sequence[Evidence] = p.evidence
+    if len(evidence) > 1:
+        evidence = sorted(evidence, key=lambda e: (_evidence_key(e), claims[e.claim]))
+    rows: Sequence[ClaimRow] = p.claims
+    if len(rows) > 1:
+        rows = sorted(rows, key=lambda r: (_facts_key(r.facts), claims[r.claim]))
     traces: list[Trace] = sorted(
         view.traces,
         key=lambda t: (numeric_key(t), t.direction or "", handles[t.channel], claims[t.claim]),

@@ -10,7 +10,7 @@ from math import ceil
 
 from waggle.core.canon import check_view, encode_view
 from waggle.core.errors import ContractError
-from waggle.core.order import Order, canonical
+from waggle.core.order import Order, canonical_names
 from waggle.core.protocols import Held, Sensed, Suggestion
 from waggle.core.schema import (
     MAX_TRACES,
@@ -68,9 +68,9 @@ def _ordered(
 ) -> Shown:
     claims = swarm.aliases.claims(view)
     if order == "canonical":
-        view, renaming = canonical(view)
-        back = {renaming.handles[h]: j for h, j in back.items()}
-        claims = {renaming.claims[z]: c for z, c in claims.items()}
+        view, handles, aliases = canonical_names(view)
+        back = {handles[h]: j for h, j in back.items()}
+        claims = {aliases[z]: c for z, c in claims.items()}
     data = encode_view(view)
     check_view(view, data)
     return Shown(view, data, back, claims, held, refuted, entropy)

@@ -40,6 +40,8 @@ class Proposer:
         self._shards: dict[int, Any] = dict(enumerate(case.shards))
         self._parts: dict[int, Any] = {}
         self._claims: dict[tuple[int, int], str] = {}
+        self._settled: dict[int, bool] = {}
+        """Knowledge -> whether it settles the answer although something is missing."""
         self._answers: dict[str, Any] = {}
         """Claim -> the answer that it shows."""
         self._golds: list[Any] | None = None
@@ -81,7 +83,11 @@ class Proposer:
         needs = self._task.needs(position, self._n)
         if (known | known >> self._n) & needs == needs:
             return True
-        return self._task.settled(self._known_parts(known).values())
+        settled = self._settled.get(known)
+        if settled is None:
+            parts = self._known_parts(known).values()
+            settled = self._settled[known] = self._task.settled(parts)
+        return settled
 
     def coverage(self, known: int, position: int) -> int:
         """Return five bins of how much of what this position needs is known; 4 means all of it."""

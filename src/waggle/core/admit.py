@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from waggle.core import decode
-from waggle.core.bounds import in_bins, in_range, is_direction
+from waggle.core.bounds import LEGAL_DIRECTIONS, in_bins, in_range
 from waggle.core.relations import (
     challenged,
     committable,
@@ -192,7 +192,7 @@ def _deposit_violations(view: View, deposit: Trace) -> list[str]:
         codes.append("deposit.bins")
     if not in_range(deposit.ttl, MAX_TTL, 1):
         codes.append("deposit.ttl")
-    if not is_direction(deposit.direction):
+    if deposit.direction not in LEGAL_DIRECTIONS:
         codes.append("deposit.direction")
     if not codes and not is_fresh(view, deposit) and not is_relay(view, deposit):
         codes.append(_unfounded(view, deposit))

@@ -54,7 +54,7 @@ MAX_GOAL = 2_000
 _HANDLE = re.compile(r"h[0-9a-z]{1,3}")
 _CLAIM = re.compile(r"z[0-9a-z]{1,4}")
 _TEXT = frozenset((str,))
-_DIRECTIONS = frozenset((None, *DIRECTIONS))
+LEGAL_DIRECTIONS = frozenset((None, *DIRECTIONS))
 RESERVED = frozenset(("channel", "lot", "claim"))
 """Names that a fact may not have: they are columns of the tables."""
 
@@ -104,11 +104,6 @@ def in_bins(row: Evidence | Trace) -> bool:
         and 0 <= s <= MAX_BIN
         and 0 <= x <= MAX_BIN
     )
-
-
-def is_direction(value: str | None) -> bool:
-    """Whether a value is a compass point, HERE, or left out."""
-    return value in _DIRECTIONS
 
 
 @lru_cache(maxsize=1024)
@@ -215,7 +210,7 @@ def _check_private(private: Private) -> None:
         _check_claim(row.claim)
         if not in_bins(row):
             raise ContractError(f"evidence bins must be 0 to {MAX_BIN}")
-        if not is_direction(row.direction):
+        if row.direction not in LEGAL_DIRECTIONS:
             raise ContractError(f"evidence direction {row.direction!r:.40} must be a compass point")
     if private.coverage is not None and not in_range(private.coverage):
         raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
@@ -227,7 +222,7 @@ def _check_trace(trace: Trace, handles: set[str]) -> None:
     _check_claim(trace.claim)
     if not in_bins(trace):
         raise ContractError(f"trace bins must be 0 to {MAX_BIN}")
-    if not in_range(trace.ttl, MAX_TTL, 1) or not is_direction(trace.direction):
+    if not in_range(trace.ttl, MAX_TTL, 1) or trace.direction not in LEGAL_DIRECTIONS:
         raise ContractError(f"trace ttl must be 1 to {MAX_TTL} and direction a compass point")
 
 

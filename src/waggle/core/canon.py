@@ -60,12 +60,11 @@ _decode_view = msgspec.json.Decoder(_View).decode
 _decode_decision = msgspec.json.Decoder(Decision).decode
 
 
-def _port_row(port: Port) -> dict[str, Fact]:
-    return {"channel": port.channel, "lot": port.lot, **dict(sorted(port.facts.items()))}
-
-
-def _claim_row(row: ClaimRow) -> dict[str, Fact]:
-    return {"claim": row.claim, **dict(sorted(row.facts.items()))}
+def _row(row: dict[str, Fact], facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Add facts to the head of a row, sorted by key."""
+    for key in sorted(facts):
+        row[key] = facts[key]
+    return row
 
 
 def encode_view(view: View) -> bytes:
@@ -83,8 +82,11 @@ def encode_view(view: View) -> bytes:
                 p.evidence,
                 p.ready,
                 p.coverage,
-                [_port_row(port) for port in p.channels],
-                [_claim_row(row) for row in p.claims],
+                [
+                    _row({"channel": port.channel, "lot": port.lot}, port.facts)
+                    for port in p.channels
+                ],
+                [_row({"claim": row.claim}, row.facts) for row in p.claims],
             ),
             view.proposal,
             view.traces,

@@ -221,7 +221,7 @@ def _played(order: Any) -> Iterator[list[Any]]:
     from waggle import plugins
     from waggle.core.protocols import Case
     from waggle.core.seeds import Split
-    from waggle.corpus.specimens import Listening
+    from waggle.corpus.harvest import Listener
     from waggle.runtime.sync import Engine
 
     expert = plugins.get_law("expert")
@@ -229,10 +229,10 @@ def _played(order: Any) -> Iterator[list[Any]]:
         for substrate, tasks in TASKS.items():
             for task in tasks:
                 case = Case(substrate, task, NODES, Split.DEVELOPMENT.value.start + seed, ROUNDS)
-                law = Listening(expert)
+                law = Listener(expert)
                 world = plugins.get_substrate(substrate).open(case)
                 Engine(world, law, case, order=order).play()
-                yield [view for view, _ in law.heard]
+                yield [view for view, _ in law.pairs]
 
 
 # Made-up prompts.

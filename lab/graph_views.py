@@ -17,8 +17,8 @@ from waggle import plugins
 from waggle.core.decode import parse
 from waggle.core.order import canonical
 from waggle.core.protocols import Law, Request
-from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Decision, View
-from waggle.corpus.views import made
+from waggle.core.schema import Decision, View, plain_actions
+from waggle.corpus.views import graph_kinds
 from waggle.laws import shipped
 from waggle.laws.expert import generic as expert_generic
 from waggle.laws.expert import stances
@@ -48,13 +48,13 @@ def shape(view: View, label: Decision) -> str:
         own = {evidence.claim for evidence in view.private.evidence}
         passes = any(deposit.claim not in own for deposit in label.deposits)
         return "goes first" if shown.own == 0 else "passes on" if passes else "tells own"
-    plain = [a for a in view.contract.actions if a != WAIT and not a.endswith(CHANNEL_ARGUMENT)]
-    return {0: "names", 1: "names", 2: "two actions"}.get(len(plain), "more actions")
+    count = len(plain_actions(view.contract))
+    return {0: "names", 1: "names", 2: "two actions"}.get(count, "more actions")
 
 
 def measure(law: Law, kind: str, salt: int, count: int) -> dict[str, Counter[str]]:
     """Count right answers to views of one kind."""
-    views = [canonical(view)[0] for view in made.on_graphs(kind, salt, APART * count)][::APART]
+    views = [canonical(view)[0] for view in graph_kinds.views(kind, salt, APART * count)][::APART]
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for first in range(0, len(views), BATCH):
         some = views[first : first + BATCH]

@@ -1,4 +1,4 @@
-"""A crew of worker processes that ends with the process that called it, however that ends.
+"""A crew of worker processes that ends with the process that started it, however that ends.
 
 Workers are fresh processes (a fork of a process that has used CUDA or threads may hang) and watch
 their parent: after a kill none of them stays behind.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context, parent_process
-from typing import Any
+from typing import Any, TypeAlias
+
+Run: TypeAlias = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
+"""Maps `function(made, item)` over items, in their order (see `mapped`)."""
 
 
 @contextmanager
@@ -29,8 +33,36 @@ def crew(
             raise
 
 
+@contextmanager
+def mapped(size: int, make: Callable[[], Any]) -> Iterator[Run]:
+    """Yield a map over so many processes, each with an object that it makes for itself.
+
+    With one process there is none: items are worked on here, one by one as results are read.
+    Results that are no longer read are cancelled.
+    """
+    if size <= 1:
+        made = make()
+        yield lambda function, items: (function(made, item) for item in items)
+        return
+    with crew(size, _make, make) as pool:
+        yield lambda function, items: pool.map(partial(_with_made, function), items)
+        pool.shutdown(cancel_futures=True)
+
+
+_MADE: list[Any] = []
+"""The object of a worker process."""
+
+
+def _make(make: Callable[[], Any]) -> None:
+    _MADE[:] = [make()]
+
+
+def _with_made(function: Callable[[Any, Any], Any], item: Any) -> Any:
+    return function(_MADE[0], item)
+
+
 def _start(opened: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
-    # One process per core: threads below them would only be in one another's way.
+    # One process per core: threads of a worker would compete with the other workers.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     end_with_parent()
     if opened is not None:

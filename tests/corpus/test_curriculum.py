@@ -153,7 +153,9 @@ def test_a_transition_is_the_record_of_its_episode() -> None:
     assert bytes(rows[0].next).endswith(bytes(after.view)[1:])
 
 
-def test_labels_and_transitions_are_the_same_with_several_processes(built: Path) -> None:
+def test_everything_is_the_same_with_several_processes(built: Path) -> None:
+    assert Curriculum(SMALL).examples(workers=2) == Curriculum(SMALL).examples()
+
     def labelled(workers: int) -> list[object]:
         store = Store(built)
         label(store, make_teacher("expert", {}), workers=workers, fresh=True)
@@ -168,3 +170,15 @@ def test_labels_and_transitions_are_the_same_with_several_processes(built: Path)
     alone = transitions.collect(settings, expert)
     assert alone == transitions.collect(settings, expert, workers=2)
     assert {split: len(some) for split, some in alone.items()} == {"train": 120, "validation": 40}
+
+
+def test_the_corpus_holds_made_up_tasks_after_everything_else() -> None:
+    plain = CorpusSettings(
+        tasks=("beacon",), bundles=2, validation=1, test=1, native=4, n=(6,), rounds=6
+    )
+    more = plain.model_copy(update={"disguised": 20, "linked": 10})
+    before, after = Curriculum(plain).examples(), Curriculum(more).examples()
+    for split, few in (("train", {"disguised": 20, "linked": 10}),
+                       ("test", {"disguised": 2, "linked": 1})):  # fmt: skip
+        assert after[split][: len(before[split])] == before[split]
+        assert Counter(e.source for e in after[split][len(before[split]) :]) == few

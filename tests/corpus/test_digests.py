@@ -14,10 +14,10 @@ import pytest
 
 from waggle import plugins
 from waggle.core.canon import encode_decision, encode_view
+from waggle.core.order import Order
 from waggle.corpus import harvest, transitions
 from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.settings import CorpusSettings, HarvestSettings, TransitionSettings
-from waggle.corpus.specimens import specimens
 
 TASKS = ("swarmbench/pursuit", "silo/I-05")
 COUNT = 100
@@ -48,9 +48,9 @@ def digest(parts: Iterable[bytes]) -> str:
     return found.hexdigest()[:16]
 
 
-def harvested(kind: str, order: harvest.Order) -> Iterable[bytes]:
+def harvested(kind: str, order: Order) -> Iterable[bytes]:
     """Yield the first views of the jobs of one kind, each with its label."""
-    settings = HarvestSettings(tasks=TASKS, n=(8,), rounds=6, **{kind: 200})
+    settings = HarvestSettings.model_validate({"tasks": TASKS, "n": (8,), "rounds": 6, kind: 200})
     for job in harvest.plan(settings, "train")[:3]:
         for view, decision in harvest.gather(job, settings, order)[:COUNT]:
             yield encode_view(view) + encode_decision(decision)
@@ -58,7 +58,7 @@ def harvested(kind: str, order: harvest.Order) -> Iterable[bytes]:
 
 @pytest.mark.parametrize("kind", HARVEST)
 def test_every_kind_of_harvested_view_is_as_recorded(kind: str) -> None:
-    order = "canonical" if len(kind) % 2 else "shuffled"
+    order: Order = "canonical" if len(kind) % 2 else "shuffled"
     assert digest(harvested(kind, order)) == HARVEST[kind]
 
 
@@ -87,4 +87,5 @@ def test_transitions_are_as_recorded() -> None:
 
 
 def test_the_texts_of_the_tokenizer_are_as_recorded() -> None:
-    assert digest(text.encode() for text in islice(specimens(), 300)) == TOKENIZER_TEXTS
+    texts = islice(harvest.tokenizer_texts(), 300)
+    assert digest(text.encode() for text in texts) == TOKENIZER_TEXTS

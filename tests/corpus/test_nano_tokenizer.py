@@ -15,7 +15,7 @@ from waggle.core.canon import encode_decision
 from waggle.core.order import canonical
 from waggle.core.protocols import Case, Request
 from waggle.core.schema import Decision, View
-from waggle.corpus.specimens import Listening
+from waggle.corpus.harvest import Listener
 from waggle.corpus.views.frames import made_up_frame
 from waggle.corpus.views.native import open_case
 from waggle.corpus.views.rng import Draw
@@ -35,9 +35,9 @@ def tokenizer() -> Any:
 @lru_cache(maxsize=8)
 def heard(substrate: str, task: str, order: str) -> list[tuple[View, Decision]]:
     case, world = open_case(Case(substrate, task, 8, 11, rounds=9))
-    law = Listening(plugins.get_law("expert"))
+    law = Listener(plugins.get_law("expert"))
     Engine(world, law, case, order=order).play()  # type: ignore[arg-type]
-    return law.heard
+    return law.pairs
 
 
 def made_up() -> Iterator[tuple[View, Decision]]:

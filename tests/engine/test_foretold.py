@@ -8,7 +8,7 @@ import pytest
 from waggle import plugins, shipped
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Request
-from waggle.corpus.specimens import Listening
+from waggle.corpus.harvest import Listener
 from waggle.laws import foretell
 from waggle.laws.foretell import Teacher
 from waggle.laws.shipped import of_folder
@@ -26,9 +26,9 @@ def requests() -> list[Request]:
         ("swarmbench", "pursuit"),
     ):
         case = Case(substrate, task, 8, 10_050, 4)
-        law = Listening(plugins.get_law("expert"))
+        law = Listener(plugins.get_law("expert"))
         Engine(plugins.get_substrate(substrate).open(case), law, case, order="canonical").play()
-        found += [Request(view) for view, _ in law.heard[5::12]]
+        found += [Request(view) for view, _ in law.pairs[5::12]]
     return found
 
 

@@ -43,7 +43,7 @@ def datasheet(store: Store) -> Datasheet:
         for example in store.examples(part, split):
             counter.update(_aspects(example))
         splits[split] = counter
-    moves = {}
+    transitions = {}
     for split in manifest.parts.get("transitions", {}):
         counter = Counter()
         for t in store.transitions(split):
@@ -51,8 +51,8 @@ def datasheet(store: Store) -> Datasheet:
             counter["stratum", "eventful" if t.events else "ordinary"] += 1
             counter.update(("event", event) for event in t.events)
             counter["mode", mode(decode_view(bytes(t.view)), t.decision).value] += 1
-        moves[split] = counter
-    return Datasheet(splits, moves, manifest.settings)
+        transitions[split] = counter
+    return Datasheet(splits, transitions, manifest.settings)
 
 
 def _aspects(example: Example) -> Iterator[tuple[str, str]]:

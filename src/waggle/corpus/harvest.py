@@ -1,34 +1,33 @@
 """Harvest: very many labelled views at once, played, labelled and ordered in one go.
 
-A large corpus for a free teacher needs no files between its steps: a worker plays an episode (or
-makes bundles), asks the expert about every view the moment a node sees it, and hands out (view,
-decision) pairs. Episodes are steered by several laws, among them the expert with some of its
-choices replaced, so that the teacher is asked about states it would not itself reach. Made views
-come beside them: situations, close calls, spatial tasks under a disguise, and tasks on graphs.
+A large corpus of a free teacher needs no files between its steps. A worker plays an episode, or
+makes views up, asks the expert about every view, and returns (view, decision) pairs. Episodes are
+steered by several laws, among them the expert with some of its choices replaced, so that the
+teacher is also asked about states it would not itself reach.
 
-Invariant: jobs are a pure function of the settings and of one another independent, so the harvest
-is the same however many workers share it. Only training seeds, never a transfer task.
+Invariant: jobs are a pure function of the settings and independent of one another, so the harvest
+is the same whatever the number of workers. Only training seeds, never a transfer task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from waggle import plugins
+from waggle.core import prompt
 from waggle.core.admit import violations
-from waggle.core.canon import check_view
+from waggle.core.canon import check_view, encode_decision
 from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
-from waggle.core.schema import Decision, View
+from waggle.core.schema import Contract, Decision, View
 from waggle.core.seeds import Split, derive, mix, require
 from waggle.corpus.settings import HarvestSettings
-from waggle.corpus.views import disguised as disguise
-from waggle.corpus.views import made
+from waggle.corpus.views import disguised, graph_kinds, situations
 from waggle.corpus.views.frames import Shape, made_up_contract, made_up_frame, native_frame
-from waggle.corpus.views.native import open_case, training_tasks
+from waggle.corpus.views.native import TRAINING, open_case, training_tasks
 from waggle.corpus.views.rng import Draw
 from waggle.runtime.sync import Engine
 
@@ -40,63 +39,54 @@ PORTS = "silo"
 """The substrate that has a regime in which a node writes on every port."""
 CAPS = (512, 4096)
 """Bytes of a frame in that regime."""
-BUNDLES = 60
-"""Bundles of one job."""
-LINKED = 300
-"""Linked views of one job."""
 SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
+BUNDLES = 60
+"""Bundles of situations in one job."""
+GRAPH_VIEWS = 300
+"""Views of tasks on graphs in one job."""
 FRAMES = 40
-"""Native views that the bundles of one job take their task side from."""
-KINDS = (
-    "native", "synthetic", "disguised", "linked", "close", "ports", "crowded", "poised", "eased",
-    "relays", "agreed",
-)  # fmt: skip
-"""What a harvest is made of, as its settings name it."""
+"""Native views that the situations of one job take their task side from."""
+MADE_UP = ("synthetic", "disguised", "linked", "close", "ports", "crowded", "poised", "eased",
+           "relays", "agreed")  # fmt: skip
+"""Kinds of views after native ones, in the order of their jobs: a new kind comes last, so that the
+jobs of the others stay the same."""
 NOISE = 12
-"""Of a hundred choices of `noisy-expert`, how many are any legal decision instead."""
+"""Percent of the choices of `noisy-expert` that are replaced by any legal decision."""
 
 Pair = tuple[View, Decision]
-Kind: TypeAlias = Literal[
-    "episode", "bundles", "disguised", "linked", "close", "crowded", "poised", "eased", "relays",
-    "agreed",
-]  # fmt: skip
 
 
 class Job(NamedTuple):
-    """One piece of work; `law` is empty where no episode is listened to."""
+    """One unit of work; `law` is empty where views are made up."""
 
     case: Case
     law: str
     salt: int
-    kind: Kind = "episode"
-    veiled: int = 0
+    kind: str = "episode"
+    """`episode`, or the kind of made-up views."""
+    disguised: int = 0
     """Percent of the views of an episode that are shown again under a disguise."""
 
 
 def plan(settings: HarvestSettings, split: str) -> list[Job]:
-    """Return the jobs of a split, families and kinds apart, in a fixed order."""
+    """Return the jobs of a split, by family and kind, in a fixed order."""
     tasks = training_tasks(settings.tasks)
     families = list(dict.fromkeys(task.substrate for task in tasks))
-    wanted = {name: getattr(settings, name) for name in KINDS}
+    wanted = {name: getattr(settings, name) for name in ("native", *MADE_UP)}
     if split != "train":
         wanted = {name: settings.held_out * bool(count) for name, count in wanted.items()}
     quota = wanted["native"] // len(families)
     played = wanted["disguised"] // 2 if quota and SPATIAL in families else 0
+    wanted["disguised"] -= played
     jobs: list[Job] = []
     for family in families:
         own = [task for task in tasks if task.substrate == family]
-        veiled = min(100, -(-100 * played // quota)) if family == SPATIAL and played else 0
-        jobs += (job._replace(veiled=veiled) for job in _episodes(settings, split, own, quota))
-    jobs += _bundles(settings, split, tasks, wanted["synthetic"], "bundles")
-    jobs += _bundles(settings, split, tasks, wanted["disguised"] - played, "disguised")
-    jobs += _bundles(settings, split, tasks, wanted["linked"], "linked")
-    jobs += _bundles(settings, split, tasks, wanted["close"], "close")
-    jobs += _ports(settings, split, tasks, wanted["ports"])
-    jobs += _bundles(settings, split, tasks, wanted["crowded"], "crowded")
-    later: tuple[Kind, ...] = ("poised", "eased", "relays", "agreed")
-    for kind in later:
-        jobs += _bundles(settings, split, tasks, wanted[kind], kind)
+        share = min(100, -(-100 * played // quota)) if family == SPATIAL and played else 0
+        jobs += (job._replace(disguised=share) for job in _episodes(settings, split, own, quota))
+    for kind in MADE_UP:
+        deal = _ports if kind == "ports" else _made_up
+        jobs += deal(settings, split, tasks, wanted[kind], kind)
     return jobs
 
 
@@ -104,7 +94,7 @@ def _episodes(
     settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int,
     purpose: str = "harvest",
 ) -> Iterator[Job]:  # fmt: skip
-    """Deal episodes until their updates add up; every size gets about the same share of them."""
+    """Plan episodes until their updates add up; every size gets about the same share of them."""
     sizes = [n for n in settings.n for _ in range(max(settings.n) // n)]
     root = derive(settings.seed, purpose, split, tasks[0].substrate)
     planned = number = 0
@@ -121,27 +111,26 @@ def _episodes(
 
 
 def _ports(
-    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int
+    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int, _kind: str
 ) -> Iterator[Job]:
-    """Deal episodes of the regime `ports`, with small and with large frames in turn."""
+    """Plan episodes of the regime `ports`, with small and with large frames in turn."""
     own = [task for task in tasks if task.substrate == PORTS]
-    dealt = _episodes(settings, split, own, quota, "harvest ports") if own else ()
-    for number, job in enumerate(dealt):
+    planned = _episodes(settings, split, own, quota, "harvest ports") if own else ()
+    for number, job in enumerate(planned):
         # Tasks take turns as well, so a cap stays for a whole turn of them.
         options = {"regime": "ports", "cap": CAPS[number // len(own) % len(CAPS)]}
         yield job._replace(case=msgspec.structs.replace(job.case, options=options))
 
 
-def _bundles(
-    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], count: int, kind: Kind
+def _made_up(
+    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], count: int, kind: str
 ) -> Iterator[Job]:
-    """Deal jobs that make views; bundles take native frames from a small episode of one task."""
-    root = derive(
-        settings.seed, "harvest bundles" if kind == "bundles" else f"harvest {kind}", split
-    )
-    sizes = dict.fromkeys(made.ON_GRAPHS, LINKED)
-    sizes["close"] = BUNDLES * sum(made.CLOSE.values())
-    size = sizes.get(kind, BUNDLES * made.BUNDLE // 100)
+    """Plan jobs that make views up; situations take native frames from a small episode."""
+    purpose = "harvest bundles" if kind == "synthetic" else f"harvest {kind}"
+    root = derive(settings.seed, purpose, split)
+    size = GRAPH_VIEWS if kind in graph_kinds.KINDS else BUNDLES * situations.BUNDLE // 100
+    if kind == "close":
+        size = BUNDLES * sum(situations.CLOSE.values())
     for number in range(-(-count // size)):
         draw = Draw(root, "job", number)
         task = draw.choice(tasks)
@@ -154,15 +143,19 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
     """Do one job: return its views in a canon order, each with the expert's decision on it."""
     expert = plugins.get_law("expert")
     if job.kind == "episode":
-        pairs = _listen(job, expert, order)
-        return [*pairs, *_labelled(_veiled(job, pairs), order, expert)]
-    makers = {"bundles": _bundled, "disguised": _disguised, "close": _close}
-    make = makers.get(job.kind, _on_graphs)
-    return list(_labelled(make(job, settings, expert), order, expert))
+        pairs = _played(job, expert, order)
+        return [*pairs, *_labelled(_disguised(job, pairs), order, expert)]
+    if job.kind in graph_kinds.KINDS:
+        views = graph_kinds.views(job.kind, job.salt, GRAPH_VIEWS)
+    elif job.kind == "disguised":
+        views = disguised.bundles(job.salt, BUNDLES)
+    else:
+        views = _situations(job, settings, expert)
+    return list(_labelled(views, order, expert))
 
 
 def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair]:
-    """Ask the expert about made views, and leave out what it cannot answer admissibly."""
+    """Ask the expert about made-up views; a view without an admissible answer is left out."""
     for plain in views:
         check_view(plain)
         view = canonical(plain)[0] if order == "canonical" else plain
@@ -171,32 +164,46 @@ def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair
             yield view, decode.output
 
 
-def _veiled(job: Job, pairs: Sequence[Pair]) -> Iterator[View]:
+def _disguised(job: Job, pairs: Sequence[Pair]) -> Iterator[View]:
     """Show some views of a spatial episode again under a disguise, eventful ones more often."""
-    if not job.veiled or not pairs:
-        return
     shown = 0
-    for number, (view, _) in enumerate(pairs):
+    for number, (view, _) in enumerate(pairs if job.disguised else ()):
         draw = Draw(job.salt, "disguise", number)
         eventful = bool(view.traces or view.private.evidence or view.private.claims)
-        if draw.chance(job.veiled * 3 // 2 if eventful else job.veiled // 2):
-            if shown % made.ALIKE == 0:
-                look = disguise.look(Draw(job.salt, "look", shown), view.contract)
+        if draw.chance(job.disguised * 3 // 2 if eventful else job.disguised // 2):
+            if shown % graph_kinds.PER_TASK == 0:
+                disguise = disguised.make_disguise(Draw(job.salt, "look", shown), view.contract)
             shown += 1
-            yield disguise.disguise(view, look, draw)
+            yield disguised.apply(view, disguise, draw)
 
 
-def _listen(job: Job, expert: Law, order: Order) -> list[Pair]:
+def _situations(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]:
+    """Make situations or close calls in made-up frames, or in native frames of an episode."""
+    native = [view for view, _ in _played(job._replace(law="expert"), expert, "shuffled")]
+    sample = native[:: max(1, len(native) // FRAMES)]
+    shape: Shape = "spatial" if job.case.substrate == SPATIAL else "ports"
+
+    def frames(task: Draw) -> situations.FrameOf:
+        if sample and not task.chance(settings.made_up):
+            return lambda draw: native_frame(draw.choice(sample), draw)
+        contract = made_up_contract(task, shape, wild=task.chance(50))
+        return lambda draw: made_up_frame(draw, shape, contract)
+
+    make = situations.close_calls if job.kind == "close" else situations.bundles
+    return make(job.salt, BUNDLES, frames)
+
+
+def _played(job: Job, expert: Law, order: Order) -> list[Pair]:
     case, world = open_case(job.case)
-    pupil = Steered(expert, job.law, job.salt)
-    Engine(world, pupil, case, order=order, salt=job.salt % 2**31).play()
-    return pupil.pairs
+    listener = Listener(expert, job.law, job.salt)
+    Engine(world, listener, case, order=order, salt=job.salt % 2**31).play()
+    return listener.pairs
 
 
-class Steered:
-    """Lets one law steer an episode while the expert labels every view of it."""
+class Listener:
+    """Lets a law steer an episode while the expert labels every view of it."""
 
-    def __init__(self, expert: Law, law: str, salt: int) -> None:
+    def __init__(self, expert: Law, law: str = "expert", salt: int = 0) -> None:
         self.name = law
         self.pairs: list[Pair] = []
         self._expert = expert
@@ -207,7 +214,7 @@ class Steered:
         self._count = 0
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Label the views and answer with what the steering law decides."""
+        """Label the views and return what the steering law decides."""
         labels = self._expert.decide(requests)
         for request, decode in zip(requests, labels, strict=True):
             decision = decode.output
@@ -228,36 +235,50 @@ class Steered:
         return other
 
 
-def _bundled(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]:
-    """Make bundles of the eight classes, some with made-up vocabularies."""
-    return made.situations(job.salt, BUNDLES, _frames(job, settings, expert))
+TEXT_SEED = 3
+"""Training seed of the episodes in `tokenizer_texts`."""
+TEXT_ROUNDS = {"swarmbench": 60}
+"""Shorter episodes where the task's own would crowd out the others."""
+CONTRACT_WEIGHT = 60
+"""How often the text of a training contract counts; it is in every prompt of its task."""
+TEXT_BUNDLES = 15
+"""Bundles with made-up vocabularies."""
 
 
-def _close(job: Job, settings: HarvestSettings, expert: Law) -> Iterator[View]:
-    """Make close calls, some with made-up vocabularies."""
-    return made.close(job.salt, BUNDLES, _frames(job, settings, expert))
+def tokenizer_texts() -> Iterator[str]:
+    """Yield prompts and records as a law meets them, for the tokenizer of `nano`.
+
+    They come from short training episodes under the expert and from situations with made-up
+    vocabularies, so that the JSON skeleton becomes few tokens while names stay spelled out.
+    """
+    seen: set[Contract] = set()
+    for pairs in (_text_episodes(), _text_situations()):
+        for view, decision in pairs:
+            if view.contract not in seen:
+                seen.add(view.contract)
+                known = view.contract.task.startswith(TRAINING)
+                yield from [prompt.prefix(view.contract)] * (CONTRACT_WEIGHT if known else 1)
+            yield prompt.tail(view)
+            yield encode_decision(decision).decode()
 
 
-def _frames(job: Job, settings: HarvestSettings, expert: Law) -> Callable[[Draw], made.FrameOf]:
-    """Return what makes up a task, or takes the task side from native views of an episode."""
-    native = [view for view, _ in _listen(job._replace(law="expert"), expert, "shuffled")]
-    sample = native[:: max(1, len(native) // FRAMES)]
-    shape: Shape = "spatial" if job.case.substrate == SPATIAL else "ports"
-
-    def frames(task: Draw) -> made.FrameOf:
-        if sample and not task.chance(settings.made_up):
-            return lambda draw: native_frame(draw.choice(sample), draw)
-        contract = made_up_contract(task, shape, wild=task.chance(50))
-        return lambda draw: made_up_frame(draw, shape, contract)
-
-    return frames
+def _text_episodes() -> Iterator[Pair]:
+    for number, task in enumerate(training_tasks(TRAINING)):
+        for shock in (False, True):
+            # Most episodes in canonical order; some in the paper's, with its own names.
+            order: Order = "shuffled" if shock and number % 3 == 2 else "canonical"
+            rounds = TEXT_ROUNDS.get(task.substrate)
+            case = Case(task.substrate, task.task, 8, TEXT_SEED + shock, rounds, shock)
+            case, world = open_case(case)
+            listener = Listener(plugins.get_law("expert"))
+            Engine(world, listener, case, order=order).play()
+            yield from listener.pairs
 
 
-def _disguised(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
-    """Make bundles in disguised spatial frames."""
-    return made.disguised(job.salt, BUNDLES)
-
-
-def _on_graphs(job: Job, _settings: HarvestSettings, _expert: Law) -> Iterator[View]:
-    """Make views of tasks on graphs, of the kind that the job names."""
-    return made.on_graphs(job.kind, job.salt, LINKED)
+def _text_situations() -> Iterator[Pair]:
+    expert = plugins.get_law("expert")
+    for bundle in range(TEXT_BUNDLES):
+        for name in situations.SITUATIONS:
+            draw = Draw(TEXT_SEED, "specimen", bundle, name)
+            frame = made_up_frame(draw, "spatial" if bundle % 2 else "ports")
+            yield from _labelled([situations.make(name, frame, draw)], "canonical", expert)

@@ -19,7 +19,7 @@ from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 _LATER = frozenset(("close", "ports", "crowded", "poised", "eased", "relays", "agreed"))
-"""Kinds of harvested views that earlier token corpora knew nothing of."""
+"""Kinds of harvested views that were added after the first token corpora."""
 
 
 class CorpusSettings(BaseModel):
@@ -28,7 +28,7 @@ class CorpusSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     seed: int = 0
-    """Names every draw of the corpus."""
+    """Seed of every draw of the corpus."""
     tasks: tuple[str, ...] = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
     scale: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -63,11 +63,11 @@ class HarvestSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     seed: int = 0
-    """Names every draw of the harvest."""
+    """Seed of every draw of the harvest."""
     tasks: tuple[str, ...] = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
     native: Count = 0
-    """Views that the planned episodes show, as many per substrate; doubles are then left out."""
+    """Views of the planned episodes, as many per substrate; duplicates are then left out."""
     synthetic: Count = 0
     """Synthetic views, in bundles of the eight situation classes."""
     disguised: Count = 0
@@ -75,19 +75,19 @@ class HarvestSettings(BaseModel):
     linked: Count = 0
     """Views of made-up tasks on graphs, in which contacts state their answers."""
     close: Count = 0
-    """Close calls: situations in which rows compete and the strongest are often about to die."""
+    """Close calls: situations in which rows compete and the strongest are often dying."""
     ports: Count = 0
-    """Views that the planned episodes of Silo's regime `ports` show, a frame on every port."""
+    """Views of the planned episodes of Silo's regime `ports`, a frame on every port."""
     crowded: Count = 0
     """Views of made-up tasks on graphs with many traces of the same claims, of every age."""
     poised: Count = 0
-    """Crowded views with more facts, in which the answer hangs on what one contact says."""
+    """Pivotal views of tasks on graphs: the stance of one contact decides the answer."""
     eased: Count = 0
-    """Poised views with little to read, on which the comparison is learned first."""
+    """Simple pivotal views with few contacts and facts, where comparing is learned first."""
     relays: Count = 0
-    """Views late in a task in which claims carry stances: the first one was told by many."""
+    """Late views of tasks on graphs, in which several traces of one claim can be relayed."""
     agreed: Count = 0
-    """Views of tasks in which all should answer alike, and of goals that nearly say so."""
+    """Views of tasks on graphs whose goal asks all nodes to answer alike, and near misses."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
@@ -100,16 +100,13 @@ class HarvestSettings(BaseModel):
     rounds: int | None = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
     orders: tuple[Order, ...] = ()
-    """Canon orders written down besides the recipe's, for other recipes (`--harvest`)."""
+    """Canon orders that are written in addition to the recipe's (`--harvest`)."""
 
     @model_serializer(mode="wrap")
-    def _told(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out kinds of a later day that are not asked for.
-
-        A token corpus is known by these settings: one harvested without them keeps its name.
-        """
-        told: dict[str, Any] = plain(self)
-        return {name: value for name, value in told.items() if value or name not in _LATER}
+    def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out later kinds that are 0: a token corpus without them keeps its identity."""
+        fields: dict[str, Any] = plain(self)
+        return {name: value for name, value in fields.items() if value or name not in _LATER}
 
 
 class TransitionSettings(BaseModel):
@@ -118,7 +115,7 @@ class TransitionSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     seed: int = 0
-    """Names every draw of the collection."""
+    """Seed of every draw of the collection."""
     tasks: tuple[str, ...] = TRAINING
     """Training tasks; a substrate alone stands for all its tasks."""
     law: str = "warm-start"
@@ -138,15 +135,15 @@ class TransitionSettings(BaseModel):
     rounds: int | None = None
     """Rounds of an episode; by default the task's own horizon."""
     episodes: Annotated[int, Field(ge=1, le=10_000)] = 400
-    """At most so many episodes per split; the collection ends earlier when it is full."""
+    """Episodes per split, at most; the collection ends earlier when it is full."""
     spread: Annotated[int, Field(ge=1, le=1_000)] = 24
-    """Episodes that a split is drawn from at least: no episode gives more than its share."""
+    """Episodes that a split is drawn from, at least: no episode gives more than its share."""
     together: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Episodes played side by side, for laws that decide in batches."""
 
 
 def one_line(error: ValidationError, where: str) -> ConfigError:
-    """Return the first mistake of a settings model as one line."""
+    """Return the first mistake in a settings model as a one-line error."""
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"])
     got: Any = first.get("input")

@@ -2,9 +2,9 @@
 
     store = Store(Path("corpus")); store.write("decisions", "train", rows)
 
-Shards are named by content and take their names when they are whole; the manifest is replaced in
-one step after them. So a kill at any moment, or a disk that fills, leaves the corpus as it was
-before. Reading distrusts everything: hashes, lines, views and decisions are checked.
+Shards are named by content and get their names when they are complete; the manifest is replaced
+in one step after them. So a kill at any moment, or a full disk, leaves the corpus as it was before.
+Nothing that is read is trusted: hashes, lines, views and decisions are checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,17 +34,17 @@ MANIFEST = "manifest.json"
 
 
 class CorpusError(WaggleError):
-    """A corpus that is missing, cut, foreign or holds what it must not hold."""
+    """A corpus that is missing, cut, of another format or invalid."""
 
 
 class Example(msgspec.Struct, frozen=True, omit_defaults=True):
     """One view of the decision corpus, with its label once it has one."""
 
     key: str
-    """Names the example in this corpus; seeds of its orbit transforms derive from it."""
+    """Identifies the example; seeds of its orbit transforms derive from it."""
     family: str
     source: str
-    """`synthetic` or `native`."""
+    """`synthetic`, `native`, `disguised` or `linked`."""
     view: msgspec.Raw
     """Canonical JSON of the view, contract included."""
     situation: str | None = None
@@ -89,9 +88,6 @@ class Manifest(msgspec.Struct, frozen=True):
     settings: Mapping[str, Mapping[str, Any]] = {}
 
 
-_MAKERS = {"views": "build", "decisions": "label", "transitions": "transitions"}
-
-
 class Store:
     """One corpus folder."""
 
@@ -128,7 +124,7 @@ class Store:
         self, part: str, rows: Mapping[str, Iterable[Row]], settings: Mapping[str, Any]
     ) -> Manifest:
         """Write all splits of a part and put them in the manifest, or change nothing."""
-        with _clear_errors(self.path):
+        try:
             self.path.mkdir(parents=True, exist_ok=True)
             shards = {split: self._shards(part, split, some) for split, some in rows.items()}
             old = self.manifest() if self.exists() else Manifest()
@@ -136,6 +132,11 @@ class Store:
                 FORMAT, {**old.parts, part: shards}, {**old.settings, part: dict(settings)}
             )
             _replace(self.path / MANIFEST, msgspec.json.format(msgspec.json.encode(new)))
+        except OSError as error:
+            raise CorpusError(
+                f"cannot write the corpus in {self.path} ({error.strerror or error}); "
+                "free some space or choose another folder, then run it again"
+            ) from None
         self._sweep(new)
         return new
 
@@ -151,7 +152,7 @@ class Store:
         return tuple(shards)
 
     def _sweep(self, manifest: Manifest) -> None:
-        """Remove shards that no manifest names any more, and what a kill left half-written."""
+        """Remove shards that the manifest no longer names, and incomplete files after a kill."""
         kept = {s.file for part in manifest.parts.values() for some in part.values() for s in some}
         for path in self.path.glob("*.jsonl.gz*"):
             if path.name not in kept:
@@ -165,9 +166,12 @@ class Store:
         """
         found = self.manifest().parts.get(part)
         if not found:
-            maker = _MAKERS[part]
-            raise CorpusError(f"{self.path} has no {part}; run `waggle corpus {maker} {self.path}`")
+            raise CorpusError(f"{self.path} has no {part}; run `{self._maker(part)}`")
         return found
+
+    def _maker(self, part: str) -> str:
+        command = {"views": "build", "decisions": "label"}.get(part, part)
+        return f"waggle corpus {command} {self.path}"
 
     def examples(self, part: str, split: str) -> Iterator[Example]:
         """Read a split of `views` or `decisions`, checking every record."""
@@ -183,10 +187,9 @@ class Store:
         shards = self.splits(part)
         if not shards.get(split):
             there = ", ".join(name for name, some in shards.items() if some) or "none"
-            maker = _MAKERS[part]
             raise CorpusError(
                 f"{self.path} has no {split!r} split of {part} (there: {there}); "
-                f"run `waggle corpus {maker} {self.path}` again"
+                f"run `{self._maker(part)}` again"
             )
         decoder = msgspec.json.Decoder(kind)
         for shard in shards[split]:
@@ -256,14 +259,3 @@ def _replace(path: Path, data: bytes) -> None:
     except OSError:
         partial.unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CorpusError(
-            f"cannot write the corpus in {path} ({error.strerror or error}); "
-            "free some space or choose another folder, then run it again"
-        ) from None

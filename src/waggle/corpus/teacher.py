@@ -1,18 +1,16 @@
 """Teachers: the free `expert` and any OpenAI-compatible endpoint (`chat`), one view at a time.
 
 Only records that parse and are admissible on their view enter the corpus ("Only canonical JSON
-records that pass batch-level schema validation ..."); the others are counted and asked again when
-the labelling is resumed. Answers of `chat` are kept as they arrive, so that no call is repeated.
+records that pass batch-level schema validation ..."); the others are counted and asked for again
+when the labelling is resumed. Answers are kept as they arrive, so that no call is repeated.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +23,7 @@ from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import Decision
 from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.store import CorpusError, Example, Store
-from waggle.crew import crew
+from waggle.crew import Run, mapped
 
 TEMPERATURE = 0.2
 """Sampling temperature of a chat teacher."""
@@ -34,11 +32,11 @@ BATCH = 64
 
 
 class Labelled(NamedTuple):
-    """What a labelling came to."""
+    """The result of a labelling."""
 
     kept: int
     refused: int
-    """Answers that were no admissible record; their views stay without a label and are left out."""
+    """Answers that were no admissible record; their views are left out."""
 
 
 def make_teacher(name: str, options: Mapping[str, Any]) -> Law:
@@ -57,57 +55,54 @@ def label(
     Args:
         store: a corpus with the part `views`.
         teacher: any law; it sees exactly one view per request.
-        progress: told how far it is.
-        fresh: ask again for what the kept answers already hold.
+        progress: called with how far it is.
+        fresh: forget kept answers and ask again.
         workers: processes that share the work; the labels are the same whatever their number.
         again: makes the teacher anew in a worker process; by default it is made by its name.
     """
-    splits = store.splits("views")
-    kept = _Answers(store.path / f"answers-{teacher.name}.jsonl")
-    if fresh:
-        kept.forget()
+    name = teacher.name
+    kept = _Answers(store.path / f"answers-{name}.jsonl", fresh)
     rows: dict[str, list[Example]] = {}
     refused = 0
-    with asking(teacher, workers, again or partial(make_teacher, teacher.name, {})) as ask:
-        for split in splits:
+    make = again or partial(make_teacher, name, {})
+    with mapped(workers, make if workers > 1 else lambda: teacher) as run:
+        for split in store.splits("views"):
             views = list(store.examples("views", split))
-            rows[split] = list(_labelled(views, teacher.name, ask, kept, split, progress))
+            decisions = _decisions(views, run, kept, partial(progress, f"label {split}"))
+            rows[split] = [
+                msgspec.structs.replace(example, decision=decision, teacher=name)
+                for example, decision in zip(views, decisions, strict=True)
+                if decision is not None
+            ]
             refused += len(views) - len(rows[split])
             if views and not rows[split]:
                 raise CorpusError(
-                    f"teacher {teacher.name!r} gave no admissible record for {split!r}; "
+                    f"teacher {name!r} gave no admissible record for {split!r}; "
                     "check it with `waggle check law`, or label with the expert"
                 )
-    settings = {"teacher": teacher.name, "refused": refused}
-    store.write("decisions", rows, settings)
-    kept.close()
+    store.write("decisions", rows, {"teacher": name, "refused": refused})
+    if name == "expert":  # which is free: the corpus itself holds its answers now
+        kept.forget()
     return Labelled(sum(map(len, rows.values())), refused)
 
 
-Ask: TypeAlias = Callable[[Iterable[list[Example]]], Iterator[list[Decision | None]]]
-"""Asks a teacher about batches of views; the answers come in the order of the batches."""
-
-
-@contextmanager
-def asking(teacher: Law, workers: int, again: Callable[[], Law]) -> Iterator[Ask]:
-    """Yield what asks the teacher: here, or in processes that each make one of their own."""
-    if workers <= 1:
-        yield partial(map, partial(_answers, teacher))
-        return
-    with crew(workers, _open, again) as pool:
-        yield partial(pool.map, _answered)
-
-
-_TEACHER: list[Law] = []
-"""The teacher of a worker process."""
-
-
-def _open(again: Callable[[], Law]) -> None:
-    _TEACHER[:] = [again()]
-
-
-def _answered(batch: list[Example]) -> list[Decision | None]:
-    return _answers(_TEACHER[0], batch)
+def _decisions(
+    views: list[Example], run: Run, kept: _Answers, tell: Callable[[int, int], None]
+) -> Iterator[Decision | None]:
+    """Yield the teacher's decision on every view, asking only where none is kept."""
+    batches = [views[start : start + BATCH] for start in range(0, len(views), BATCH)]
+    known = [[kept.get(example) for example in batch] for batch in batches]
+    missing = [
+        [example for example, decision in zip(batch, found, strict=True) if decision is None]
+        for batch, found in zip(batches, known, strict=True)
+    ]
+    done = 0
+    for found, asked, answers in zip(known, missing, run(_answers, missing), strict=True):
+        kept.add(asked, answers)
+        new = iter(answers)
+        yield from (next(new) if decision is None else decision for decision in found)
+        done += len(found)
+        tell(done, len(views))
 
 
 def _answers(teacher: Law, batch: list[Example]) -> list[Decision | None]:
@@ -119,31 +114,6 @@ def _answers(teacher: Law, batch: list[Example]) -> list[Decision | None]:
         _admissible(example, _decided(decode))
         for example, decode in zip(batch, decodes, strict=True)
     ]
-
-
-def _labelled(
-    views: list[Example], name: str, ask: Ask, kept: _Answers, split: str, progress: Progress
-) -> Iterator[Example]:
-    """Yield the views with an admissible decision, asking only where none is kept."""
-    batches = [views[start : start + BATCH] for start in range(0, len(views), BATCH)]
-    known = [[_admissible(e, kept.get(e.key)) for e in batch] for batch in batches]
-    missing = [
-        [example for example, decision in zip(batch, found, strict=True) if decision is None]
-        for batch, found in zip(batches, known, strict=True)
-    ]
-    done = 0
-    for batch, found, asked, answers in zip(batches, known, missing, ask(missing), strict=True):
-        for example, decision in zip(asked, answers, strict=True):
-            kept.put(example.key, decision)
-        if asked:
-            kept.flush()
-        told = iter(answers)
-        for example, decision in zip(batch, found, strict=True):
-            final = next(told) if decision is None else decision
-            if final is not None:
-                yield msgspec.structs.replace(example, decision=final, teacher=name)
-        done += len(batch)
-        progress(f"label {split}", done, len(views))
 
 
 def _decided(decode: Decode) -> Decision | None:
@@ -161,46 +131,38 @@ def _admissible(example: Example, decision: Decision | None) -> Decision | None:
 class _Answers:
     """Answers kept beside the corpus while it is being labelled; a cut last line is ignored."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fresh: bool) -> None:
         self._path = path
-        self._known = dict(self._read())
-        self._new: list[bytes] = []
-
-    def _read(self) -> Iterable[tuple[str, Decision]]:
-        if not self._path.exists():
-            return
-        for line in self._path.read_bytes().splitlines():
+        self._known: dict[str, Decision] = {}
+        if fresh:
+            self.forget()
+        for line in path.read_bytes().splitlines() if path.exists() else ():
             key, _, data = line.partition(b"\t")
             try:
-                yield key.decode(), to_decision(data)
+                self._known[key.decode()] = to_decision(data)
             except (ContractError, UnicodeDecodeError):
                 continue
 
-    def get(self, key: str) -> Decision | None:
-        return self._known.get(key)
+    def get(self, example: Example) -> Decision | None:
+        """Return the kept answer to a view, if it is admissible."""
+        return _admissible(example, self._known.get(example.key))
 
-    def put(self, key: str, decision: Decision | None) -> None:
-        if decision is not None:
-            self._known[key] = decision
-            self._new.append(key.encode() + b"\t" + encode_decision(decision) + b"\n")
-
-    def flush(self) -> None:
-        """Append the new answers in one write."""
+    def add(self, asked: list[Example], answers: list[Decision | None]) -> None:
+        """Keep new answers, in one write."""
+        pairs = zip(asked, answers, strict=True)
+        new = {e.key: decision for e, decision in pairs if decision is not None}
+        if not new:
+            return
+        lines = [k.encode() + b"\t" + encode_decision(d) + b"\n" for k, d in new.items()]
         try:
             with open(self._path, "ab") as file:
-                file.write(b"".join(self._new))
+                file.write(b"".join(lines))
         except OSError as error:
             raise CorpusError(
                 f"cannot keep answers in {self._path} ({error.strerror}); free some space, "
                 "then label again: kept answers are not asked for twice"
             ) from None
-        self._new.clear()
 
     def forget(self) -> None:
+        """Remove the kept answers."""
         self._path.unlink(missing_ok=True)
-        self._known.clear()
-
-    def close(self) -> None:
-        """Drop the file once the corpus itself holds the answers of a teacher that is free."""
-        if os.path.exists(self._path) and self._path.name == "answers-expert.jsonl":
-            self._path.unlink()

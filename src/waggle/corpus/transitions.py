@@ -2,14 +2,12 @@
 
 "Sequential transition collection": complete training-seed episodes of the warm start through the
 fixed runtime; terminal records without a next view are masked; two strata, ordinary and eventful
-(verified conflict, challenge, commitment, reopening, expiry). Episodes belong to one split.
+(verified conflict, challenge, commitment, reopening, expiry). An episode belongs to one split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
@@ -20,13 +18,14 @@ from waggle.core.canon import decode_view
 from waggle.core.modes import Mode
 from waggle.core.protocols import Case, Law
 from waggle.core.record import EpisodeRecord, UpdateRecord
+from waggle.core.relations import refuted, relay_ttl
 from waggle.core.schema import View
 from waggle.core.seeds import Split, derive, require
 from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import CorpusError, Store, Transition
 from waggle.corpus.views.native import open_case, training_tasks, view_head, whole_view
-from waggle.crew import crew
+from waggle.crew import Run, mapped
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 
@@ -39,16 +38,18 @@ WIDTH = 4096
 """Requests that one batch of episodes played together may hold."""
 EVENTS = ("conflict", "challenge", "commitment", "reopening", "expiry")
 
+_Strata: TypeAlias = dict[bool, list[Transition]]
+"""Eventful transitions under True, ordinary ones under False."""
+
 
 def events(view: View, update: UpdateRecord) -> tuple[str, ...]:
-    """Name what makes an update eventful; empty for an ordinary one."""
-    decision = update.decision
+    """Return what makes an update eventful; empty for an ordinary one."""
     found = {
-        "conflict": any(e.conflict > 0 for e in view.private.evidence),
+        "conflict": bool(refuted(view)),
         "challenge": update.mode == Mode.CHALLENGE,
-        "commitment": decision.commit is not None,
+        "commitment": update.decision.commit is not None,
         "reopening": update.reopened is not None,
-        "expiry": any(t.ttl == 1 for t in view.traces),
+        "expiry": not all(map(relay_ttl, view.traces)),
     }
     return tuple(name for name in EVENTS if found[name])
 
@@ -78,91 +79,49 @@ def collect(
 ) -> dict[str, list[Transition]]:  # fmt: skip
     """Play episodes until every split has its share of both strata.
 
-    Families take turns; within a family so do its tasks. Processes play waves of episodes ahead;
-    episodes count in their order, so the result is the same whatever their number.
+    Families take turns; within a family so do its tasks. Episodes count in their order, so the
+    result is the same whatever the number of processes.
 
     Args:
         settings: how much of what.
         law: who plays.
         order: how views list their records.
-        progress: told how far it is.
+        progress: called with how far it is.
         workers: processes that play.
         again: makes the law anew in a worker process; by default it is made by its name.
     """
     sizes = {name: getattr(settings, name) for name in SEEDS}
-    splits = [_Split(settings, split, size) for split, size in sizes.items() if size]
-    again = again or partial(plugins.get_law, law.name)
-    with _playing(law, order, workers, again) as play:
-        return {split.name: split.fill(play, workers, progress) for split in splits}
-
-
-Play: TypeAlias = "Callable[[_Split, Sequence[int]], Future[list[_Kept]]]"
-"""Plays a wave of episodes of a split, now or in a process of its own."""
-
-
-@contextmanager
-def _playing(law: Law, order: str, workers: int, again: Callable[[], Law]) -> Iterator[Play]:
-    if workers <= 1:
-        yield partial(_now, law, order)
-        return
-    with crew(workers, _open, again, order) as pool:
-        yield lambda split, episodes: pool.submit(_wave, split, episodes)
-        pool.shutdown(cancel_futures=True)
-
-
-def _now(law: Law, order: str, split: _Split, episodes: Sequence[int]) -> Future[list[_Kept]]:
-    done: Future[list[_Kept]] = Future()
-    done.set_result(split.play(law, order, episodes))
-    return done
-
-
-_PLAYER: list[tuple[Law, str]] = []
-"""The law of a worker process and the order it plays in."""
-
-
-def _open(again: Callable[[], Law], order: str) -> None:
-    _PLAYER[:] = [(again(), order)]
-
-
-def _wave(split: _Split, episodes: Sequence[int]) -> list[_Kept]:
-    law, order = _PLAYER[0]
-    return split.play(law, order, episodes)
-
-
-_Kept: TypeAlias = dict[bool, list[Transition]]
-"""What an episode gives to each stratum."""
+    splits = [_Split(settings, name, size, order) for name, size in sizes.items() if size]
+    make = again or partial(plugins.get_law, law.name)
+    with mapped(workers, make if workers > 1 else lambda: law) as run:
+        return {split.name: split.fill(run, progress) for split in splits}
 
 
 class _Split:
-    """One split being filled."""
+    """One split, and how its episodes are played."""
 
-    def __init__(self, settings: TransitionSettings, split: str, size: int) -> None:
-        self._settings, self.name, self._size = settings, split, size
-        self._root = derive(settings.seed, "transitions", split)
+    def __init__(self, settings: TransitionSettings, name: str, size: int, order: str) -> None:
+        self._settings, self.name, self._size, self._order = settings, name, size, order
+        self._root = derive(settings.seed, "transitions", name)
         tasks = training_tasks(settings.tasks)
         families = list(dict.fromkeys(task.substrate for task in tasks))
         self._by_family = {f: [t for t in tasks if t.substrate == f] for f in families}
         eventful = round(size * settings.eventful)
         self._room = {True: eventful, False: size - eventful}
 
-    def fill(self, play: Play, ahead: int, progress: Progress) -> list[Transition]:
+    def fill(self, run: Run, progress: Progress) -> list[Transition]:
         """Play waves of episodes until both strata are full."""
-        found: _Kept = {True: [], False: []}
+        found: _Strata = {True: [], False: []}
         wave, episodes = self._settings.together, self._settings.episodes
         waves = [range(i, min(i + wave, episodes)) for i in range(0, episodes, wave)]
-        playing: list[Future[list[_Kept]]] = []
-        for number in range(len(waves)):
-            if all(len(found[k]) >= room for k, room in self._room.items()):
-                break
-            while len(playing) < min(number + ahead, len(waves)):
-                playing.append(play(self, waves[len(playing)]))
-            for kept in playing[number].result():
+        for played in run(self.play, waves):
+            for kept in played:
                 for stratum, some in kept.items():
                     found[stratum] += some
-            done = sum(min(len(found[k]), self._room[k]) for k in self._room)
-            progress(f"transitions {self.name}", done, self._size)
-        for late in playing:
-            late.cancel()
+            done = {stratum: min(len(found[stratum]), room) for stratum, room in self._room.items()}
+            progress(f"transitions {self.name}", sum(done.values()), self._size)
+            if done == self._room:
+                break
         chosen = [t for stratum, room in self._room.items() for t in found[stratum][:room]]
         if not chosen:
             raise CorpusError(
@@ -171,13 +130,14 @@ class _Split:
             )
         return sorted(chosen, key=lambda t: derive(self._root, "order", t.key))
 
-    def play(self, law: Law, order: str, episodes: Sequence[int]) -> list[_Kept]:
-        """Play some episodes side by side; they come in their order, whichever ends first."""
+    def play(self, law: Law, episodes: Sequence[int]) -> list[_Strata]:
+        """Play some episodes side by side; results come in the order of the episodes."""
         engines, memories = [], []
         for episode in episodes:
             case, world = open_case(self._case(episode))
             memories.append(Memory())
-            engines.append(Engine(world, law, case, order=order, sinks=[memories[-1]]))  # type: ignore[arg-type]
+            engine = Engine(world, law, case, order=self._order, sinks=[memories[-1]])  # type: ignore[arg-type]
+            engines.append(engine)
         for _ in play_together(engines, law, width=WIDTH):
             pass
         return [self._keep(memory.record()) for memory in memories]
@@ -192,13 +152,13 @@ class _Split:
         n = s.n[derive(self._root, "n", episode) % len(s.n)]
         return Case(task.substrate, task.task, n, seed, s.rounds, shock=episode % 4 >= 2)
 
-    def _keep(self, record: EpisodeRecord) -> _Kept:
-        """Keep a bounded draw of each stratum of an episode, so that many episodes count."""
+    def _keep(self, record: EpisodeRecord) -> _Strata:
+        """Keep a bounded draw of each stratum, so that many episodes count."""
         found = sorted(adjacent(record), key=lambda t: derive(self._root, "pick", t.key))
-        kept: _Kept = {}
-        for stratum in (True, False):
+        kept: _Strata = {}
+        for stratum, room in self._room.items():
             some = [t for t in found if bool(t.events) == stratum]
-            kept[stratum] = some[: max(16, self._room[stratum] // self._settings.spread)]
+            kept[stratum] = some[: max(16, room // self._settings.spread)]
         return kept
 
 

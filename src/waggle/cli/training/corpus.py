@@ -195,10 +195,10 @@ def tokenizer(out: Path, /) -> None:
     """
     from json import dumps, loads
 
-    from waggle.corpus.specimens import specimens
+    from waggle.corpus.harvest import tokenizer_texts
     from waggle.models.nano import train_nano_tokenizer
 
-    made = loads(train_nano_tokenizer(specimens()))
+    made = loads(train_nano_tokenizer(tokenizer_texts()))
     text = dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n"
     try:
         out.write_text(text, encoding="utf-8")

@@ -1,16 +1,16 @@
-"""Disguises: spatial views whose task the teacher has no special rule for, under made-up words.
+"""Disguised views: spatial views under a made-up contract, for which the teacher has no own rule.
 
 A law that knows two spatial tasks by heart must still act well in a third. So views of the training
 tasks, and situations in spatial frames, get another contract: another name and goal, renamed or
-further actions, other observation keys, symbols and kinds of claims. The contract says what the
-intents mean, hence the expert plays them by its rule for spatial tasks it has no rule for, and the
-label follows from the new view alone. Invariant: references, bins, lots and the proposal's place in
-the action list are the view's own; no word of a transfer task is used.
+further actions, other observation keys, symbols and kinds of claims. The contract explains the
+execution intents, so the expert plays it by its general rule for spatial tasks, and the label
+follows from the new view alone. Invariant: references, bins, lots and the proposal's position in
+the action list stay as they are; no word of a transfer task is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,7 +26,7 @@ from waggle.core.schema import (
     Port,
     View,
 )
-from waggle.corpus.views import words as vocabulary
+from waggle.corpus.views import situations, words
 from waggle.corpus.views.frames import Frame
 from waggle.corpus.views.rng import Draw
 
@@ -40,59 +40,58 @@ _EXPLAINED = (
     "FIELD: go by the claim. PRIVATE: go by your own eyes.",
 )
 _SHARED = 3
-"""Sentences at the end of a spatial training contract that say nothing of its goal."""
+"""Sentences at the end of a spatial training contract that do not state its goal."""
 _SYMBOLS = "CDEGHIJKLMOQRSTUVXZ#+%=o"
 
 
-class Look(NamedTuple):
-    """A made-up spatial task: its contract, and what it calls the moves of another one."""
+class Disguise(NamedTuple):
+    """A made-up spatial task: its contract, and its names for the moves of another task."""
 
     contract: Contract
-    called: Mapping[str, str]
+    renamed: Mapping[str, str]
 
 
-def look(draw: Draw, known: Contract | None = None) -> Look:
+def make_disguise(draw: Draw, known: Contract | None = None) -> Disguise:
     """Make up a spatial task.
 
     Args:
         draw: names every choice.
-        known: a training task, whose moves are called something else or kept, as may be what its
-            goal has in common with others.
+        known: a training task, whose moves are renamed or kept; so may be the part of its goal that
+            spatial tasks share.
     """
     moves = _MOVES if known is None else tuple(a for a in known.actions if a != WAIT)
     if known is None and draw.chance(30):
-        moves = tuple(vocabulary.actions(draw, draw.between(1, 8)))
+        moves = tuple(words.actions(draw, draw.between(1, 8)))
     kept = draw.chance(45)
-    style = str.upper if kept else vocabulary.case(draw)
-    called = list(moves) if kept else vocabulary.actions(draw, len(moves), style)
-    further = vocabulary.actions(draw, draw.choice((0, 0, 1, 1, 2, 3)), style)
-    listed = called if kept or draw.chance(60) else draw.some(called, len(called))
-    listed = list(listed)
-    for word in (*(a for a in further if a not in called), WAIT):
-        listed.insert(len(listed) if draw.chance(60) else draw.below(len(listed) + 1), word)
-    task = vocabulary.task(draw)
+    style = str.upper if kept else words.case(draw)
+    names = list(moves) if kept else words.actions(draw, len(moves), style)
+    further = words.actions(draw, draw.choice((0, 0, 1, 1, 2, 3)), style)
+    listed = list(names if kept or draw.chance(60) else draw.some(names, len(names)))
+    for action in (*(a for a in further if a not in names), WAIT):
+        listed.insert(len(listed) if draw.chance(60) else draw.below(len(listed) + 1), action)
+    task = words.task(draw)
     if draw.chance(40):
         task = f"swarmbench/{task.partition('/')[2]}"[:MAX_FACT]
-    goal = f"{vocabulary.goal(draw)} {_explanation(draw, known)}"
+    goal = f"{words.goal(draw)} {_explanation(draw, known)}"
     contract = Contract(task, goal, tuple(listed), broadcast=True)
-    return Look(contract, dict(zip(moves, called, strict=True)))
+    return Disguise(contract, dict(zip(moves, names, strict=True)))
 
 
 def _explanation(draw: Draw, known: Contract | None) -> str:
     """Say what the intents mean, as the training tasks do or in other words."""
     if known is None or draw.chance(40):
-        told = draw.choice(_EXPLAINED)
-        return told if draw.chance(60) else f"{told} {vocabulary.sentence(draw)}"
+        text = draw.choice(_EXPLAINED)
+        return text if draw.chance(60) else f"{text} {words.sentence(draw)}"
     return ". ".join(known.goal.split(". ")[-_SHARED:])
 
 
-def disguise(view: View, look: Look, draw: Draw) -> View:
+def apply(view: View, disguise: Disguise, draw: Draw) -> View:
     """Return a spatial view as another task would show it."""
-    contract = look.contract
-    action = look.called.get(view.proposal.action, WAIT)
+    contract = disguise.contract
+    action = disguise.renamed.get(view.proposal.action, WAIT)
     if action != WAIT and draw.chance(20):
         action = draw.choice([a for a in contract.actions if a != WAIT])
-    rows = Rows(draw)
+    rows = _Rows(draw)
     private = msgspec.structs.replace(
         view.private,
         observation=_observation(view.private.observation, draw),
@@ -109,8 +108,8 @@ def disguise(view: View, look: Look, draw: Draw) -> View:
     )
 
 
-class Rows:
-    """One way of rewriting the tables of a view; the same for all its rows."""
+class _Rows:
+    """One way of rewriting the tables of a view, the same for all its rows."""
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
@@ -118,8 +117,8 @@ class Rows:
         self._pointed = not draw.chance(30)
         self._sourced = self._pointed and not draw.chance(15)
         aged = draw.below(5)
-        self._aged = ("", "", "", "age")[aged] if aged < 4 else vocabulary.key(draw)
-        self._port_key = vocabulary.key(draw) if draw.chance(33) else ""
+        self._aged = ("", "", "", "age")[aged] if aged < 4 else words.key(draw)
+        self._port_key = words.key(draw) if draw.chance(33) else ""
         self._kinds: dict[Fact, str] = {}
 
     def record(self, row: Any) -> Any:
@@ -137,7 +136,7 @@ class Rows:
         facts: dict[str, Fact] = {}
         for key, value in row.facts.items():
             if key == "kind":
-                facts["kind"] = self._kinds.setdefault(value, vocabulary.name(self._draw)[:40])
+                facts["kind"] = self._kinds.setdefault(value, words.name(self._draw)[:40])
             elif key == "age":
                 facts |= {self._aged: value} if self._aged else {}
             elif key == "way":
@@ -148,19 +147,19 @@ class Rows:
 
 
 def _observation(seen: Mapping[str, Json], draw: Draw) -> dict[str, Json]:
-    """Rewrite private content: other symbols in the window, other things beside it."""
+    """Rewrite private content: other symbols in the window, other keys and values."""
     made: dict[str, Json] = {}
     window = seen.get("window")
     if isinstance(window, list | tuple) and not draw.chance(8):
-        name = "window" if draw.chance(65) else vocabulary.key(draw)
+        name = "window" if draw.chance(65) else words.key(draw)
         made[name] = _window([str(line) for line in window], draw)
     for _ in range(draw.choice((0, 0, 1, 1, 2))):
-        made[vocabulary.key(draw)] = _value(draw)
+        made[words.key(draw)] = _value(draw)
     return made
 
 
 def _window(lines: list[str], draw: Draw) -> list[Json]:
-    """Rewrite the symbols that belong to a task; bodies, walls and the outside stay."""
+    """Rewrite the symbols of a task; bodies, walls and the outside stay."""
     swap = {letter: draw.choice(_SYMBOLS) if draw.chance(70) else "." for letter in "PFN"}
     if draw.chance(30):
         swap |= {"A": "a"} if draw.chance(50) else {"A": "a", "a": "A"}
@@ -178,26 +177,26 @@ def _value(draw: Draw) -> Json:
         return draw.below(draw.choice((5, 20, 1000)))
     if kind == 3:
         return [draw.below(20) for _ in range(draw.between(1, 5))]
-    return vocabulary.name(draw)
+    return words.name(draw)
 
 
-def frame(draw: Draw, look: Look) -> Frame:
+def make_frame(draw: Draw, disguise: Disguise) -> Frame:
     """Make up a spatial frame under a disguise, for situations of every class."""
-    contract = look.contract
+    contract = disguise.contract
     free = [a for a in contract.actions if a != WAIT]
     pointed = draw.chance(65)
-    kinds = [vocabulary.name(draw)[:40] for _ in range(draw.between(1, 3))]
+    kinds = [words.name(draw)[:40] for _ in range(draw.between(1, 3))]
     sourced = pointed and draw.chance(85)
-    port_key = vocabulary.key(draw) if draw.chance(33) else ""
+    port_key = words.key(draw) if draw.chance(33) else ""
     observation: dict[str, Json] = {}
     if draw.chance(75):
-        observation["window" if draw.chance(65) else vocabulary.key(draw)] = _view_of(draw)
+        observation["window" if draw.chance(65) else words.key(draw)] = _made_up_window(draw)
     for _ in range(draw.choice((0, 1, 1, 2))):
-        observation[vocabulary.key(draw)] = _value(draw)
+        observation[words.key(draw)] = _value(draw)
     return Frame(
         contract,
         observation,
-        draw.choice(list(look.called.values()) if draw.chance(60) else free),
+        draw.choice(list(disguise.renamed.values()) if draw.chance(60) else free),
         None,
         False,
         pointed,
@@ -207,7 +206,7 @@ def frame(draw: Draw, look: Look) -> Frame:
 
 
 def _facts(draw: Draw, kinds: list[str], pointed: bool, sourced: bool) -> dict[str, Fact]:
-    """Make up what a claim row says: its kind, whether it was seen or told, and where it lies."""
+    """Make up the facts of a claim: its kind, whether it was seen or told, and its direction."""
     facts: dict[str, Fact] = {"kind": draw.choice(kinds)}
     if sourced and not draw.chance(15):
         facts["source"] = draw.choice(("told", "seen"))
@@ -216,11 +215,11 @@ def _facts(draw: Draw, kinds: list[str], pointed: bool, sourced: bool) -> dict[s
     return facts
 
 
-def _view_of(draw: Draw) -> list[Json]:
+def _made_up_window(draw: Draw) -> list[Json]:
     """Make up a window: five by five cells, mostly empty, the node itself in the middle."""
-    few = "." * draw.between(10, 40) + draw.choice(("A", "Aa", "a", "")) + draw.choice(_SYMBOLS)
+    cells = "." * draw.between(10, 40) + draw.choice(("A", "Aa", "a", "")) + draw.choice(_SYMBOLS)
     wall = draw.below(12)
-    lines = [["." if draw.chance(60) else draw.choice(few) for _ in range(5)] for _ in range(5)]
+    lines = [["." if draw.chance(60) else draw.choice(cells) for _ in range(5)] for _ in range(5)]
     if wall < 2:
         lines[wall] = ["W"] * 5
     elif wall < 4:
@@ -228,3 +227,13 @@ def _view_of(draw: Draw) -> list[Json]:
             line[wall] = "W"
     lines[2][2] = "Y"
     return ["".join(line) for line in lines]
+
+
+def bundles(salt: int, count: int) -> Iterator[View]:
+    """Make so many bundles of situations in disguised spatial frames."""
+
+    def frames(task: Draw) -> situations.FrameOf:
+        disguise = make_disguise(task)
+        return lambda draw: make_frame(draw, disguise)
+
+    return situations.bundles(salt, count, frames, crowded=35)

@@ -1,9 +1,11 @@
-"""Frames: the task side of a situation (contract, private content, proposal, facts).
+"""Frames, the task side of a view, and scenes, which fill a frame with social content.
 
-A frame is either cut from a native view of a training task, or made up: random task and action
-vocabularies, so that a law learns to read the list it is given. Transfer tasks never give one
-(architecture, section 5). Two shapes exist, as in the two training substrates: `spatial` (native
-actions, directions, readiness required) and `ports` (an answering action, coverage, port facts).
+A frame (contract, private content, proposal, facts) is either cut from a native view of a training
+task, or made up with random task and action vocabularies, so that a law learns to read the list it
+is given. No frame comes from a transfer task. Two shapes exist, as in the two training substrates:
+`spatial` (native actions, directions, readiness required) and `ports` (an answering action,
+coverage, port facts). Situations put ports, claims, evidence, traces and a commitment into a scene,
+which draws names and row orders last, so that they carry no information.
 """
 
 from __future__ import annotations
@@ -11,17 +13,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from waggle.core import keys
+import msgspec
+
+from waggle.core import keys, orbit
 from waggle.core.schema import (
     CHANNEL_ARGUMENT,
+    DIRECTIONS,
+    MAX_BIN,
+    MAX_LOT,
+    MAX_TRACES,
+    MAX_TTL,
     WAIT,
+    ClaimRow,
+    Commitment,
     Contract,
+    Evidence,
     Fact,
     Json,
+    Port,
+    Private,
+    Proposal,
+    Trace,
     View,
     action_argument,
+    plain_actions,
 )
-from waggle.corpus.views import words as vocabulary
+from waggle.corpus.views import words
 from waggle.corpus.views.rng import Draw
 
 Shape: TypeAlias = Literal["spatial", "ports"]
@@ -64,10 +81,9 @@ class Frame(NamedTuple):
 
 
 def native_frame(view: View, draw: Draw) -> Frame | None:
-    """Cut the frame out of a native view; None where it offers nothing to do but wait."""
+    """Cut the frame out of a native view; None where waiting is the only plain action."""
     contract = view.contract
-    free = [a for a in contract.actions if a not in (WAIT, contract.response)]
-    plain = [a for a in free if not a.endswith(CHANNEL_ARGUMENT)]
+    plain = [a for a in plain_actions(contract) if a != contract.response]
     action = view.proposal.action
     _, argument = action_argument(action)
     if action == WAIT or action == contract.response or argument is not None:
@@ -92,21 +108,21 @@ def native_frame(view: View, draw: Draw) -> Frame | None:
 
 
 def word(draw: Draw) -> str:
-    """Make up a word: of syllables, or of any letters, so that every spelling is met."""
+    """Make up a word of syllables or of any letters, so that every spelling occurs."""
     if draw.chance(40):
         return "".join(draw.choice(_LETTERS) for _ in range(draw.between(2, 7)))
     return "".join(draw.choice(_SYLLABLES) for _ in range(draw.between(2, 3)))
 
 
 def _key(draw: Draw) -> str:
-    """Make up a key; a word that spells something a view must not hold is drawn again."""
+    """Make up a key; a word that no view may have as a key is drawn again."""
     while keys.forbidden(made := word(draw)):
         pass
     return made
 
 
 def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
-    """Make up a list of legal actions: plain words, arguments, sometimes one that takes a port."""
+    """Make up a list of legal actions: words, a numbered row, sometimes one that takes a port."""
     style = draw.choice((str.upper, str.upper, str.upper, str.lower, str.capitalize))
     names = dict.fromkeys(style(word(draw)) for _ in range(draw.between(1, 7)))
     actions = [name for name in names if name != WAIT]
@@ -121,13 +137,13 @@ def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
 
 def _wild_actions(draw: Draw) -> tuple[str, ...]:
     """Make up a list of legal actions of every spelling."""
-    actions = vocabulary.actions(draw, draw.between(1, 9))
+    actions = words.actions(draw, draw.between(1, 9))
     place = len(actions) if draw.chance(50) else draw.below(len(actions) + 1)
     return (*actions[:place], WAIT, *actions[place:])
 
 
 def _observation(draw: Draw) -> dict[str, Json]:
-    """Make up private content: numbers, words, small lists, one table."""
+    """Make up private content: numbers, words, small lists, small tables."""
     made: dict[str, Json] = {}
     for key in draw.some(_KEYS, draw.between(1, 4)):
         kind = draw.below(4)
@@ -151,13 +167,13 @@ def made_up_contract(draw: Draw, shape: Shape, *, wild: bool = False) -> Contrac
     actions = _wild_actions(draw) if wild else _actions(draw, shape)
     answer = None
     if shape == "ports" or draw.chance(10):
-        answer = draw.choice(vocabulary.actions(draw, 1)) if wild else word(draw).upper()
+        answer = draw.choice(words.actions(draw, 1)) if wild else word(draw).upper()
         if answer not in actions:
             place = draw.below(len(actions) + 1) if wild else len(actions)
             actions = (*actions[:place], answer, *actions[place:])
-    goal = vocabulary.goal(draw) if wild else draw.choice(_GOALS).format(a=word(draw), b=word(draw))
+    goal = words.goal(draw) if wild else draw.choice(_GOALS).format(a=word(draw), b=word(draw))
     deposits = 1 if draw.chance(75) else draw.between(2, 4)
-    task = vocabulary.task(draw) if wild else f"{word(draw)}/{word(draw)}"
+    task = words.task(draw) if wild else f"{word(draw)}/{word(draw)}"
     return Contract(task, goal, actions, deposits, draw.chance(15), answer)
 
 
@@ -165,8 +181,7 @@ def made_up_frame(draw: Draw, shape: Shape, contract: Contract | None = None) ->
     """Make up a frame of one shape, with a contract of its own where none is given."""
     contract = contract or made_up_contract(draw, shape)
     answer = contract.response
-    listed = contract.actions
-    plain = [a for a in listed if a not in (WAIT, answer) and not a.endswith(CHANNEL_ARGUMENT)]
+    plain = [a for a in plain_actions(contract) if a != answer]
     port_names = draw.some(_PORT_FACTS, draw.between(0, 3))
     claim_names = draw.some(_CLAIM_FACTS, draw.between(1, 2)) if draw.chance(40) else []
     return Frame(
@@ -188,3 +203,121 @@ def _answer(draw: Draw) -> str:
     if kind == 1:
         return word(draw)
     return "[" + ",".join(str(draw.below(90)) for _ in range(draw.between(1, 6))) + "]"
+
+
+class Scene:
+    """One view under construction; claims are z1, z2 and so on, handles h0, h1 and so on."""
+
+    def __init__(self, frame: Frame, draw: Draw, ports: int) -> None:
+        self.frame = frame
+        self.draw = draw
+        # A few lots are shared on purpose: ties are part of the curriculum.
+        top = 3 if draw.chance(12) else MAX_LOT
+        self.ports = [
+            Port(f"h{i}", draw.between(0, top), draw.choice(frame.ports)) for i in range(ports)
+        ]
+        self.evidence: list[Evidence] = []
+        self.traces: list[Trace] = []
+        self.ready: list[str] = []
+        self.coverage: int | None = 0 if frame.provisional else None
+        self.commitment: Commitment | None = None
+        self.proposed: str | None = None
+        self.proposal = frame.action
+        self.response: str | None = None
+        self.budget = draw.between(1, MAX_BIN)
+        self._claims = 0
+        self._point = draw.choice(DIRECTIONS[:8])
+
+    def claim(self) -> str:
+        """Add a claim."""
+        self._claims += 1
+        return f"z{self._claims}"
+
+    def direction(self, *, stray: int = 20) -> str | None:
+        """Return the scene's direction, or in so many of a hundred draws another one."""
+        if not self.frame.pointed:
+            return None
+        return self.draw.choice(DIRECTIONS) if self.draw.chance(stray) else self._point
+
+    def own(self, claim: str, novelty: int, support: int, conflict: int = 0) -> None:
+        """Add private evidence."""
+        direction = self.direction() if conflict == 0 else None
+        self.evidence.append(Evidence(claim, novelty, support, conflict, direction))
+
+    def heard(
+        self, claim: str, port: int, novelty: int, support: int, conflict: int, ttl: int
+    ) -> None:
+        """Add an incident trace: one per port and claim, at most twelve in a view."""
+        channel = self.ports[port % len(self.ports)].channel
+        known = any(t.channel == channel and t.claim == claim for t in self.traces)
+        if known or len(self.traces) == MAX_TRACES:
+            return
+        direction = self.direction()
+        self.traces.append(Trace(channel, claim, novelty, support, conflict, ttl, direction))
+
+    def port(self) -> int:
+        """Draw a port."""
+        return self.draw.below(len(self.ports))
+
+    def distract(self, most: int, ttl: int = MAX_TTL, support: int = 1, novelty: int = 1) -> None:
+        """Add up to so many weak traces on claims of their own."""
+        draw = self.draw
+        for _ in range(draw.between(0, most) if self.ports else 0):
+            claim, port = self.claim(), self.port()
+            bins = draw.between(0, novelty), draw.between(0, support), 0, draw.between(1, ttl)
+            self.heard(claim, port, *bins)
+
+    def echo(self, most: int) -> None:
+        """Repeat traces on other ports, a little weaker or shorter; dying traces stay dying."""
+        for _ in range(most if self.traces else 0):
+            trace = self.draw.choice(self.traces)
+            port = self.port()
+            novelty = max(0, trace.novelty - self.draw.below(2))
+            support = max(0, trace.support - self.draw.below(2))
+            ttl = max(min(2, trace.ttl), trace.ttl - self.draw.below(3))
+            self.heard(trace.claim, port, novelty, support, trace.conflict, ttl)
+
+    def fade(self, percent: int) -> None:
+        """Bring so many of a hundred traces to the end of their life, whatever their strength."""
+        self.traces = [
+            msgspec.structs.replace(trace, ttl=self.draw.choice((1, 1, 2)))
+            if self.draw.chance(percent)
+            else trace
+            for trace in self.traces
+        ]
+
+    def propose(self, claim: str, *, answer: bool) -> None:
+        """Let the private proposal be a claim, as an answer where the contract has one."""
+        self.proposed = claim
+        if self.frame.contract.response is None:
+            return
+        self.response = self.frame.response
+        if answer:
+            self.proposal = self.frame.contract.response
+
+    def view(self) -> View:
+        """Return the view under fresh names and row orders."""
+        facts = self.frame.claims
+        rows = tuple(
+            ClaimRow(f"z{i + 1}", self.draw.choice(facts))
+            for i in range(self._claims)
+            if facts and self.draw.chance(80)
+        )
+        private = Private(
+            self.frame.observation,
+            tuple(self.evidence),
+            tuple(self.ready),
+            self.coverage,
+            tuple(self.ports),
+            rows,
+        )
+        response = None if self.proposal == WAIT else self.response
+        plain = View(
+            self.frame.contract,
+            private,
+            Proposal(self.proposal, response, self.proposed),
+            tuple(self.traces),
+            self.commitment,
+            self.budget,
+        )
+        return orbit.sample(plain, self.draw.bits()).view(plain)

@@ -1,7 +1,7 @@
 """Native views: what nodes really see in training-seed episodes of the training tasks.
 
 Episodes are played by several laws, so that the teacher is also asked about states that it would
-not itself reach. Invariant: only training seeds, never a transfer task (architecture, section 5).
+not itself reach. Invariant: only training seeds, never a transfer task.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ TRAINING = ("swarmbench/pursuit", "swarmbench/foraging", "silo")
 class Sight(NamedTuple):
     """One view as a node saw it."""
 
-    task: str
     data: bytes
     """Canonical JSON, contract included."""
     key: str
@@ -55,23 +54,19 @@ def training_tasks(names: Iterable[str]) -> list[plugins.Task]:
     return found
 
 
-def play(task: plugins.Task, law: Law, n: int, seed: int, *, order: str = "shuffled",
-         rounds: int | None = None, shock: bool = False) -> EpisodeRecord:  # fmt: skip
-    """Play one training-seed episode and return its record.
+def play(
+    task: plugins.Task, law: Law, n: int, seed: int, *, rounds: int | None = None,
+    shock: bool = False, split: Split = Split.TRAIN,
+) -> EpisodeRecord:  # fmt: skip
+    """Play one episode and return its record; only diagnostics may name another split.
 
     Raises:
-        SeedError: for any seed outside the training range.
+        SeedError: for any seed outside the split.
     """
-    require(seed, Split.TRAIN)
-    return play_any(task, law, n, seed, order=order, rounds=rounds, shock=shock)
-
-
-def play_any(task: plugins.Task, law: Law, n: int, seed: int, *, order: str = "shuffled",
-             rounds: int | None = None, shock: bool = False) -> EpisodeRecord:  # fmt: skip
-    """Play one episode on any seed; only diagnostics may call this with held-out seeds."""
+    require(seed, split)
     case, world = open_case(Case(task.substrate, task.task, n, seed, rounds=rounds, shock=shock))
     memory = Memory()
-    Engine(world, law, case, order=order, sinks=[memory]).play()  # type: ignore[arg-type]
+    Engine(world, law, case, sinks=[memory]).play()
     return memory.record()
 
 
@@ -104,19 +99,13 @@ def sights(record: EpisodeRecord) -> Iterator[Sight]:
     for entry in record.rounds:
         for update in entry.updates:
             key = f"{name}:{case.n}:{case.seed}:{record.header.law}:{entry.round}:{update.node}"
-            yield Sight(name, whole_view(head, update.view), key)
+            yield Sight(whole_view(head, update.view), key)
 
 
 def gather(
-    task: plugins.Task,
-    count: int,
-    *,
-    root: int,
-    seeds: Sequence[int],
-    laws: Sequence[str],
-    n: Sequence[int],
-    rounds: int | None = None,
-) -> list[Sight]:
+    task: plugins.Task, count: int, *, root: int, seeds: Sequence[int], laws: Sequence[str],
+    n: Sequence[int], rounds: int | None = None,
+) -> list[Sight]:  # fmt: skip
     """Collect so many different views of a task, spread over episodes, laws, sizes and rounds."""
     found: dict[bytes, Sight] = {}
     share = max(1, -(-count // len(seeds)))

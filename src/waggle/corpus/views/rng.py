@@ -1,7 +1,8 @@
-"""A named stream of small draws, for generators that need many (architecture, "Randomness").
+"""A named stream of small draws, for generators that need many of them.
 
-Draws are a pure function of the name and of how many were taken before; nothing is global. Every
-kind of draw takes one step of the stream, written out because generators spend their time here.
+A draw is a pure function of the stream's name and of how many draws were taken before; nothing is
+global. Every draw takes one step of the stream, written out because generators spend their time
+here.
 """
 
 from __future__ import annotations

@@ -1,31 +1,41 @@
 """The eight local-situation classes of the curriculum ("Decision loss, corpus, and split ...").
 
-Each class has a generator, full of ties and near-ties of every threshold (bins next to each other,
-TTL 1 and 2, coverage 0 and 1, support at the gate), and a test that says whether a view is of the
-class. Classes describe inputs; they are not the six derived modes, and no label is made here.
+Each class has a generator that fills a scene, full of ties and near-ties of every threshold
+(adjacent bins, TTL 1 and 2, coverage 0 and 1, support at the gate), and a predicate that recognises
+its views. Classes describe inputs; they are not the six derived modes, and no label is made here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from waggle.core.relations import is_verified
+from waggle.core.relations import is_verified, refuted, relay_ttl
 from waggle.core.schema import MAX_BIN, MAX_TTL, WAIT, Commitment, View
-from waggle.corpus.views.frames import Frame
+from waggle.corpus.views.frames import Frame, Scene
 from waggle.corpus.views.rng import Draw
-from waggle.corpus.views.scene import Scene
 
-Fill: TypeAlias = Callable[[Scene], None]
-Test: TypeAlias = Callable[[View], bool]
+EASY = {"private-only": 40, "unresolved": 40, "wait": 40}
+"""Situations that a law learns at once, with the percent of bundles that hold one."""
+PER_TASK = 2
+"""Bundles in a row of one task: a shared prompt is tokenised once."""
+CROWD = 20
+"""Contacts of a crowded view, at most."""
+CLOSE = {"fresh-evidence": 1, "relay": 2, "precommit-conflict": 1, "synthesis": 2}
+"""Situations in which rows compete, with how many views of each a bundle of close calls holds."""
+_DYING = (0, 30, 60)
+"""Percent of dying traces in a close call: the best one often cannot be relayed."""
+
+FrameOf: TypeAlias = Callable[[Draw], Frame | None]
+"""Draws a frame of one task."""
 
 
 class Situation(NamedTuple):
-    """A class: how to fill a scene, how to recognise one, and how few ports it needs."""
+    """A class: how to fill a scene, how to recognise its views, and how few ports it needs."""
 
-    fill: Fill
-    holds: Test
+    fill: Callable[[Scene], None]
+    holds: Callable[[View], bool]
     ports: int = 1
 
 
@@ -37,7 +47,7 @@ def make(name: str, frame: Frame, draw: Draw, *, crowd: int = 0, fading: int = 0
         frame: the task side.
         draw: names every choice.
         crowd: so many contacts instead of a few.
-        fading: percent of traces that are about to die besides those of the class.
+        fading: percent of traces that are brought to the end of their life.
     """
     situation = SITUATIONS[name]
     ports = crowd or draw.between(situation.ports, draw.choice((3, 3, 4, 6)))
@@ -55,9 +65,14 @@ def _near(draw: Draw, bin: int) -> int:
     return min(MAX_BIN, max(0, bin + draw.between(-1, 1)))
 
 
+def _all_dying(view: View) -> bool:
+    """Whether no trace can be relayed."""
+    return not any(map(relay_ttl, view.traces))
+
+
 def _private_only(scene: Scene) -> None:
-    """Nothing usable: no evidence, no commitment event; at most dying or empty traces."""
-    scene.distract(3, ttl=1, support=1, novelty=1)
+    """Nothing usable: no evidence, no commitment event; at most dying traces."""
+    scene.distract(3, ttl=1)
 
 
 def _is_private_only(view: View) -> bool:
@@ -66,7 +81,7 @@ def _is_private_only(view: View) -> bool:
         and not view.private.evidence
         and not view.private.ready
         and view.commitment is None
-        and all(t.ttl == 1 for t in view.traces)
+        and _all_dying(view)
     )
 
 
@@ -75,34 +90,23 @@ def _unresolved(scene: Scene) -> None:
     draw = scene.draw
     claims = [scene.claim() for _ in range(draw.between(1, 3))]
     for _ in range(draw.between(1, 6)):
-        scene.told(
-            draw.choice(claims),
-            draw.below(len(scene.ports)),
-            novelty=0,
-            support=draw.between(0, 2),
-            conflict=draw.choice((0, 0, 0, 1, 2)),
-            ttl=1,
-        )
+        claim, port = draw.choice(claims), scene.port()
+        scene.heard(claim, port, 0, draw.between(0, 2), draw.choice((0, 0, 0, 1, 2)), 1)
     if draw.chance(25):
         scene.commitment = Commitment(draw.choice(claims), draw.between(1, MAX_BIN))
 
 
 def _is_unresolved(view: View) -> bool:
-    return (
-        bool(view.traces)
-        and not view.private.ready
-        and all(t.ttl == 1 for t in view.traces)
-        and not any(e.conflict for e in view.private.evidence)
-    )
+    return bool(view.traces) and not view.private.ready and _all_dying(view) and not refuted(view)
 
 
 def _fresh(scene: Scene) -> None:
-    """Own evidence that no neighbour has told, with older traces beside it."""
+    """Own evidence that no trace mentions, with older traces."""
     draw = scene.draw
     for _ in range(draw.choice((1, 1, 2, 3))):
         claim = scene.claim()
         novelty = MAX_BIN if draw.chance(70) else draw.between(1, 3)
-        scene.own(claim, novelty=novelty, support=draw.between(1, MAX_BIN))
+        scene.own(claim, novelty, draw.between(1, MAX_BIN))
     if scene.frame.provisional:
         scene.coverage = draw.between(0, 3)
         if draw.chance(60):
@@ -113,63 +117,56 @@ def _fresh(scene: Scene) -> None:
 
 
 def _is_fresh_evidence(view: View) -> bool:
-    told = {t.claim for t in view.traces}
-    return any(
-        e.claim not in told and e.conflict == 0 and e.novelty > 0 for e in view.private.evidence
-    ) and not any(e.conflict for e in view.private.evidence)
+    heard = {t.claim for t in view.traces}
+    fresh = any(e.novelty > 0 and e.claim not in heard for e in view.private.evidence)
+    return fresh and not refuted(view)
 
 
 def _relay(scene: Scene) -> None:
-    """Useful living traces, alike or almost alike, one or two of them the best."""
+    """Useful traces, equal or nearly so, one or two of them the best."""
     draw = scene.draw
     support, novelty = draw.between(1, MAX_BIN), draw.between(1, MAX_BIN)
     for _ in range(draw.choice((1, 2, 2, 3, 5))):
-        scene.told(
-            scene.claim(),
-            draw.below(len(scene.ports)),
-            novelty=_near(draw, novelty),
-            support=_near(draw, support),
-            ttl=draw.choice((2, 2, 3, 5, MAX_TTL)),
-        )
+        claim, port = scene.claim(), scene.port()
+        bins = _near(draw, novelty), _near(draw, support), 0, draw.choice((2, 2, 3, 5, MAX_TTL))
+        scene.heard(claim, port, *bins)
     scene.distract(draw.choice((0, 2, 5)), ttl=2)
     if scene.frame.provisional:
         scene.coverage = draw.choice((0, 0, 1, 2))
     if draw.chance(30):
-        scene.own(scene.claim(), novelty=draw.between(0, 1), support=draw.between(0, 1))
+        scene.own(scene.claim(), draw.between(0, 1), draw.between(0, 1))
     if draw.chance(15):
         scene.commitment = Commitment(scene.traces[0].claim, draw.between(0, MAX_BIN))
 
 
 def _is_relay_situation(view: View) -> bool:
     return (
-        any(t.ttl > 1 and t.conflict == 0 for t in view.traces)
+        any(relay_ttl(t) and t.conflict == 0 for t in view.traces)
         and len(view.private.channels) > 1
-        and not any(e.conflict for e in view.private.evidence)
+        and not refuted(view)
         and not view.private.ready
     )
 
 
 def _precommit_conflict(scene: Scene) -> None:
-    """Own counterevidence to a candidate that neighbours support and nobody here holds."""
+    """Own counterevidence to a candidate that neighbours support and the node does not hold."""
     draw = scene.draw
     wrong = scene.claim()
     for port in range(draw.between(1, len(scene.ports))):
-        scene.told(
-            wrong, port, novelty=draw.between(0, 4), support=draw.between(1, 4),
-            ttl=draw.between(1, MAX_TTL),
-        )  # fmt: skip
-    scene.own(wrong, novelty=draw.between(2, 4), support=0, conflict=draw.between(1, MAX_BIN))
+        bins = draw.between(0, 4), draw.between(1, 4), 0, draw.between(1, MAX_TTL)
+        scene.heard(wrong, port, *bins)
+    scene.own(wrong, draw.between(2, 4), 0, draw.between(1, MAX_BIN))
     _alternative(scene)
     scene.distract(draw.choice((0, 2, 4)))
 
 
 def _alternative(scene: Scene) -> None:
-    """Let own evidence support another claim, in two of three draws; sometimes it is ready."""
+    """Let own evidence support another claim in two of three draws; sometimes it is ready."""
     draw = scene.draw
     if not draw.chance(66):
         return
     right = scene.claim()
-    scene.own(right, novelty=MAX_BIN, support=draw.between(1, MAX_BIN))
+    scene.own(right, MAX_BIN, draw.between(1, MAX_BIN))
     if draw.chance(40):
         scene.ready.append(right)
     if scene.frame.provisional:
@@ -178,24 +175,19 @@ def _alternative(scene: Scene) -> None:
 
 
 def _is_precommit_conflict(view: View) -> bool:
-    told = {t.claim for t in view.traces}
-    held = None if view.commitment is None else view.commitment.claim
-    return any(
-        e.conflict and e.claim in told and e.claim != held for e in view.private.evidence
-    ) and not (held is not None and is_verified(view, held))
+    heard = {t.claim for t in view.traces}
+    return bool(refuted(view) & heard) and not _is_reopening(view)
 
 
 def _reopening(scene: Scene) -> None:
-    """Own counterevidence to the claim that is held."""
+    """Own counterevidence to the held claim."""
     draw = scene.draw
     held = scene.claim()
     scene.commitment = Commitment(held, draw.between(0, MAX_BIN))
-    scene.own(held, novelty=draw.between(1, 4), support=0, conflict=draw.between(1, MAX_BIN))
+    scene.own(held, draw.between(1, 4), 0, draw.between(1, MAX_BIN))
     for port in range(draw.between(0, len(scene.ports))):
-        scene.told(
-            held, port, novelty=draw.between(0, 3), support=draw.between(0, 4),
-            conflict=draw.choice((0, 0, 1, 3)), ttl=draw.between(1, MAX_TTL),
-        )  # fmt: skip
+        strength = draw.between(0, 3), draw.between(0, 4), draw.choice((0, 0, 1, 3))
+        scene.heard(held, port, *strength, draw.between(1, MAX_TTL))
     _alternative(scene)
     scene.distract(draw.choice((0, 2, 4)))
 
@@ -205,18 +197,16 @@ def _is_reopening(view: View) -> bool:
 
 
 def _synthesis(scene: Scene) -> None:
-    """A claim is ready (sometimes two, almost alike) and nothing contradicts it."""
+    """A claim is ready, sometimes two that are nearly equal, and nothing contradicts it."""
     draw = scene.draw
     ready = [scene.claim() for _ in range(draw.choice((1, 1, 1, 2)))]
     support = draw.between(2, MAX_BIN)
     for claim in ready:
         for port in range(draw.between(1, len(scene.ports))):
-            scene.told(
-                claim, port, novelty=draw.between(0, 3), support=_near(draw, support),
-                ttl=draw.between(1, MAX_TTL),
-            )  # fmt: skip
+            bins = draw.between(0, 3), _near(draw, support), 0, draw.between(1, MAX_TTL)
+            scene.heard(claim, port, *bins)
         if draw.chance(50):
-            scene.own(claim, novelty=draw.between(0, 4), support=_near(draw, support))
+            scene.own(claim, draw.between(0, 4), _near(draw, support))
     scene.ready += ready
     if scene.frame.provisional:
         scene.coverage = MAX_BIN
@@ -229,21 +219,19 @@ def _synthesis(scene: Scene) -> None:
 
 
 def _is_synthesis(view: View) -> bool:
-    return bool(view.private.ready) and not any(e.conflict for e in view.private.evidence)
+    return bool(view.private.ready) and not refuted(view)
 
 
 def _wait(scene: Scene) -> None:
     """Nothing is warranted, or the private proposal itself is to wait."""
     draw = scene.draw
     scene.proposal = WAIT
-    scene.distract(draw.choice((0, 0, 3)), ttl=1, support=1)
+    scene.distract(draw.choice((0, 0, 3)), ttl=1)
     if draw.chance(50):
         held = scene.claim()
         scene.commitment = Commitment(held, draw.between(2, MAX_BIN))
         if scene.ports:
-            scene.told(
-                held, draw.below(len(scene.ports)), novelty=0, support=draw.between(0, 2), ttl=1
-            )
+            scene.heard(held, scene.port(), 0, draw.between(0, 2), 0, 1)
     scene.budget = draw.between(0, MAX_BIN)
 
 
@@ -252,7 +240,7 @@ def _is_wait(view: View) -> bool:
         view.proposal.action == WAIT
         and not view.private.evidence
         and not view.private.ready
-        and all(t.ttl == 1 for t in view.traces)
+        and _all_dying(view)
     )
 
 
@@ -269,3 +257,50 @@ SITUATIONS: Mapping[str, Situation] = MappingProxyType(
     }
 )
 """The classes by name, in the paper's order; a bundle holds one view of each."""
+BUNDLE = sum(EASY.get(name, 100) for name in SITUATIONS)
+"""A hundred times the mean number of views in a bundle of `bundles`."""
+
+
+def bundles(
+    salt: int, count: int, frames: Callable[[Draw], FrameOf], crowded: int = 0
+) -> Iterator[View]:
+    """Make views of every class, fewer of the easy ones.
+
+    Args:
+        salt: names every draw.
+        count: how many bundles.
+        frames: makes up a task and returns what draws its frames.
+        crowded: percent of views with many contacts.
+    """
+    for bundle in range(count):
+        if bundle % PER_TASK == 0:
+            frame_of = frames(Draw(salt, "task", bundle))
+        for name, situation in SITUATIONS.items():
+            draw = Draw(salt, "bundle", bundle, name)
+            frame = frame_of(draw) if draw.chance(EASY.get(name, 100)) else None
+            if frame is None:
+                continue
+            crowd = draw.between(6, CROWD) if draw.chance(crowded) else 0
+            view = make(name, frame, draw, crowd=crowd)
+            if situation.holds(view):
+                yield view
+
+
+def close_calls(salt: int, count: int, frames: Callable[[Draw], FrameOf]) -> Iterator[View]:
+    """Make so many bundles of situations in which the best-looking row is not the right one.
+
+    A law that reads one trace's strength and another's lifetime writes an inadmissible relay; views
+    in which the strongest trace dies are rare among plain situations.
+    """
+    names = [name for name, repeats in CLOSE.items() for _ in range(repeats)]
+    for bundle in range(count):
+        if bundle % PER_TASK == 0:
+            frame_of = frames(Draw(salt, "task", bundle))
+        for place, name in enumerate(names):
+            draw = Draw(salt, "close", bundle, place)
+            frame = frame_of(draw)
+            if frame is None:
+                continue
+            view = make(name, frame, draw, fading=draw.choice(_DYING))
+            if SITUATIONS[name].holds(view):
+                yield view

@@ -1,9 +1,9 @@
-"""Made-up words, names and sentences, of every spelling that a task may come with.
+"""Made-up words, names and sentences, of every spelling that a task may use.
 
-A law must copy words that it never saw, so harvested tasks draw theirs from everything a tokenizer
-can spell: syllables, any letters, digits, hyphens and all cases; sentences come from common English
-words or from made-up ones. Invariant: no word of a transfer task's own is in the lists (a test
-compares them with those contracts).
+A law must copy words that it has never seen, so harvested tasks draw theirs from everything a
+tokenizer can spell: syllables, any letters, digits, hyphens and all cases. Sentences are made of
+common English words or of made-up ones. Invariant: no word peculiar to a transfer task is in the
+lists; a test compares them with those contracts.
 """
 
 from __future__ import annotations
@@ -71,20 +71,20 @@ def word(draw: Draw) -> str:
 
 
 def key(draw: Draw, *, common: bool = False) -> str:
-    """Make up a key that a view may hold, or choose a common word for one."""
+    """Make up a key that a view may have, or choose a common word for one."""
     while True:
         if common:
             made = word(draw)
         else:
             made = stem(draw) if draw.chance(85) else f"{stem(draw)}_{stem(draw)}"
-        if not keys.forbidden(made) and made not in RESERVED and made != "n":
+        if keys.leak((made,)) is None and made not in RESERVED:
             return made
 
 
 def actions(
     draw: Draw, count: int, style: Callable[[str], str] | None = None, *, common: bool = False
 ) -> list[str]:
-    """Make up so many different actions: words of one case, sometimes a numbered row of them."""
+    """Make up so many different actions: words of one case, or a numbered row of one word."""
     style = style or case(draw)
     if count > 1 and draw.chance(30):
         verb, join, start = name(draw, style), draw.choice(("_", " ", "-", "")), draw.below(3)
@@ -101,7 +101,7 @@ def actions(
 
 
 def sentence(draw: Draw) -> str:
-    """Make up one sentence of a goal: common words, or words that mean nothing."""
+    """Make up one sentence of a goal, of common or of made-up words."""
     if draw.chance(25):
         words = [stem(draw) for _ in range(draw.between(2, 7))]
         return " ".join(words).capitalize() + draw.choice((".", ".", ".", "!"))
@@ -112,12 +112,12 @@ def sentence(draw: Draw) -> str:
 
 
 def goal(draw: Draw) -> str:
-    """Make up a goal of a few sentences, seldom of many."""
+    """Make up a goal of one to six sentences."""
     return " ".join(sentence(draw) for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 6))))
 
 
 def task(draw: Draw) -> str:
-    """Make up the name of a task, with its substrate."""
+    """Make up the name of a task and its substrate."""
     return f"{stem(draw)}/{name(draw)}"[:MAX_FACT]
 
 

@@ -19,8 +19,8 @@ from waggle.core.modes import Mode, mode
 from waggle.core.order import Order
 from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import Decision
-from waggle.core.seeds import Split, derive, require
-from waggle.corpus.views.native import play_any, sights, training_tasks
+from waggle.core.seeds import Split, derive
+from waggle.corpus.views.native import play, sights, training_tasks
 from waggle.scd import losses
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.records import Labelled, in_order
@@ -120,7 +120,7 @@ def evaluation_views(
     chosen = training_tasks(tasks)
     share = max(1, -(-count // len(chosen)))
     for i, task in enumerate(chosen):
-        record = play_any(task, teacher, n, require(seed + i % 5, Split.EVALUATION))
+        record = play(task, teacher, n, seed + i % 5, split=Split.EVALUATION)
         seen = {s.data: s for s in sights(record)}
         drawn = sorted(seen.values(), key=lambda s: derive(seed, "native test", s.key))[:share]
         views = [decode_view(s.data) for s in drawn]

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
 
 import pytest
 
 from waggle.core.admit import violations
-from waggle.core.canon import check_view
+from waggle.core.canon import check_view, encode_view
 from waggle.core.modes import Mode, mode
 from waggle.core.orbit import stabiliser_trivial
 from waggle.core.protocols import Case
-from waggle.core.schema import MAX_TRACES, View
-from waggle.corpus.views.frames import made_up_frame, native_frame
+from waggle.core.relations import relay_ttl
+from waggle.core.schema import MAX_TRACES, MAX_TTL, View
+from waggle.corpus.views.frames import Shape, made_up_contract, made_up_frame, native_frame
 from waggle.corpus.views.rng import Draw
-from waggle.corpus.views.situations import SITUATIONS, make
+from waggle.corpus.views.situations import (
+    CLOSE,
+    SITUATIONS,
+    FrameOf,
+    bundles,
+    close_calls,
+    make,
+)
+from waggle.laws import moves
 from waggle.laws.expert.generic import decide
 from waggle.laws.expert.law import rules
 from waggle.plugins import get_law
@@ -23,7 +31,7 @@ from waggle.runtime.replay import view_of
 from waggle.substrates.silo.adapter import Silo
 from waggle.testing.episodes import play
 
-SHAPES: tuple[Literal["spatial", "ports"], ...] = ("spatial", "ports")
+SHAPES: tuple[Shape, ...] = ("spatial", "ports")
 
 
 def some(name: str, count: int = 60) -> list[View]:
@@ -136,3 +144,33 @@ def test_a_frame_keeps_the_task_content_of_a_native_view() -> None:
     frame = native_frame(view, Draw(0, "frame"))
     assert frame is not None
     assert frame.contract == view.contract and frame.observation == view.private.observation
+
+
+def frames_of(task: Draw) -> FrameOf:
+    shape: Shape = task.choice(("spatial", "ports"))
+    contract = made_up_contract(task, shape)
+    return lambda draw: made_up_frame(draw, shape, contract)
+
+
+def relays_a_weaker_one(view: View) -> bool:
+    """Whether the strongest trace dies here and another one is relayed."""
+    if not view.traces or relay_ttl(max(view.traces, key=moves.trace_rank)):
+        return False
+    deposits = rules(view.contract.task)(view).deposits
+    return any(d.ttl < MAX_TTL and not d.conflict for d in deposits)
+
+
+def test_close_calls_are_bounded_of_their_class_and_the_same_every_time() -> None:
+    views = list(close_calls(7, 20, frames_of))
+    assert len(views) > 100
+    assert [*map(encode_view, views)] == [*map(encode_view, close_calls(7, 20, frames_of))]
+    for view in views:
+        check_view(view)
+        assert any(SITUATIONS[name].holds(view) for name in CLOSE)
+        assert violations(view, rules(view.contract.task)(view)) == ()
+
+
+def test_the_strongest_trace_dies_far_more_often_than_in_plain_situations() -> None:
+    close, plain = list(close_calls(7, 60, frames_of)), list(bundles(7, 60, frames_of))
+    shares = [sum(map(relays_a_weaker_one, some)) / len(some) for some in (close, plain)]
+    assert shares[0] > 4 * shares[1] > 0

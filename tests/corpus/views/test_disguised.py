@@ -1,0 +1,100 @@
+"""Disguised views: bounded, reproducible, free of transfer words, labelled by shape."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from waggle import plugins
+from waggle.core import orbit
+from waggle.core.admit import violations
+from waggle.core.canon import check_view, encode_view
+from waggle.core.protocols import Case, Request
+from waggle.core.schema import WAIT, Decision, View
+from waggle.corpus import harvest
+from waggle.corpus.settings import HarvestSettings
+from waggle.corpus.views import disguised, graph_kinds, words
+from waggle.corpus.views.native import TRAINING, TRANSFER, open_case
+from waggle.corpus.views.rng import Draw
+from waggle.laws.expert import generic
+
+COMMON = frozenset(("that", "your", "with", "must", "then", "first", "only", "each", "every"))
+"""Words of every English text; they belong to no task."""
+SETTINGS = HarvestSettings(tasks=("swarmbench/pursuit",), native=200, n=(8,), rounds=20)
+
+
+def contracts(names: Iterator[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        substrate, _, task = name.partition("/")
+        tasks = [task] if task else plugins.get_substrate(substrate).tasks
+        for each in tasks:
+            _, world = open_case(Case(substrate, each, 8, 0))
+            yield world.contract.goal, " ".join(world.contract.actions)
+
+
+def long_words(text: str) -> set[str]:
+    return {word for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 3}
+
+
+def decide(view: View) -> Decision:
+    (decode,) = plugins.get_law("expert").decide([Request(view)])
+    assert isinstance(decode.output, Decision)
+    return decode.output
+
+
+def some_views() -> list[View]:
+    return [*islice(disguised.bundles(5, 12), 60), *graph_kinds.views("linked", 6, 60)]
+
+
+def test_no_word_of_a_transfer_task_is_in_the_lists() -> None:
+    trained = set().union(*(long_words(" ".join(c)) for c in contracts(iter(TRAINING))))
+    foreign = set().union(*(long_words(" ".join(c)) for c in contracts(iter(sorted(TRANSFER)))))
+    lists = [getattr(words, name) for name in dir(words) if re.fullmatch("_[A-Z]+", name)]
+    texts = " ".join(str(text) for some in lists for text in some if isinstance(text, str))
+    ours = long_words(texts + " " + " ".join(disguised._EXPLAINED))
+    assert sorted((foreign - trained - COMMON) & ours) == []
+
+
+def test_made_up_views_are_bounded_admissible_and_the_same_at_every_call() -> None:
+    views = some_views()
+    assert [encode_view(v) for v in views] == [encode_view(v) for v in some_views()]
+    for view in views:
+        check_view(view)
+        assert not violations(view, decide(view))
+        assert not view.contract.task.endswith(("/pursuit", "/foraging"))
+
+
+def test_the_teacher_reads_neither_names_nor_positions_of_made_up_views() -> None:
+    for number, view in enumerate(some_views()):
+        g = orbit.sample(view, number)
+        assert decide(g.view(view)) == g.decision(decide(view))
+
+
+def test_disguised_views_state_the_intent_that_their_claims_call_for() -> None:
+    intents = Counter[str | None]()
+    for view in disguised.bundles(7, 30):
+        sources = {row.facts.get("source") for row in view.private.claims}
+        wanted = "FIELD" if "told" in sources and "seen" not in sources else "PRIVATE"
+        intent = decide(view).execution_intent
+        assert intent == (None if view.proposal.action == WAIT else wanted)
+        intents[intent] += 1
+    assert min(intents["FIELD"], intents["PRIVATE"]) > 5
+
+
+def test_a_disguise_keeps_what_is_compared_and_renames_what_is_read() -> None:
+    job = harvest.plan(SETTINGS, "train")[0]
+    played = [view for view, _ in harvest.gather(job._replace(disguised=0), SETTINGS, "shuffled")]
+    changed = 0
+    for number, view in enumerate(played):
+        disguise = disguised.make_disguise(Draw(1, "look", number), view.contract)
+        shown = disguised.apply(view, disguise, Draw(1, "view", number))
+        assert [p.lot for p in shown.private.channels] == [p.lot for p in view.private.channels]
+        assert [(t.channel, t.claim, t.ttl) for t in shown.traces] == [
+            (t.channel, t.claim, t.ttl) for t in view.traces
+        ]
+        assert shown.proposal.action in shown.contract.actions
+        assert shown.contract.broadcast and generic.explains_intents(shown.contract)
+        changed += shown.proposal.action != view.proposal.action
+    assert changed > len(played) / 4

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from tests.report import sheets
-from waggle.core.errors import ConfigError
+from tests.report.sheets import SILO, SWARM
 from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import Row
-from waggle.report import catalog, held_out, reading, tables
+from waggle.report import catalog, tables
 from waggle.report.model_card import run_results
+from waggle.report.provenance import counted
 from waggle.report.tables import Table
 
-SILO = {"tasks": ["silo/I-01", "silo/II-11", "silo/III-26"], "n": [16, 32]}
-SWARM = {"tasks": ["swarmbench/pursuit", "swarmbench/foraging"], "n": [16, 32]}
 SCORES = sheets.by_method(teacher=1.0, quiet=0.25, learned=0.5)
 
 
@@ -192,7 +188,7 @@ def test_only_whole_seeds_count_and_the_rest_is_said() -> None:
     rows = sheets.played(recipe, SCORES)
     cut = [r for r in rows if not (r.method == "learned" and r.seed == 20_001 and r.task == "I-01")]
     cut = [r for r in cut if r.method != "quiet"]
-    kept = reading.whole([*cut, msgspec.structs.replace(rows[0], cell="f" * 16)], recipe)
+    kept = counted([*cut, msgspec.structs.replace(rows[0], cell="f" * 16)], recipe)
     counts = [(r.method, r.seed) for r in kept.rows]
     assert counts.count(("learned", 20_000)) == 3 and ("learned", 20_001) not in counts
     assert "Ours: 3 of 6 planned episodes, 1 seeds, 2 of unfinished seeds left out" in kept.notes
@@ -205,7 +201,7 @@ def test_what_failed_counts_only_where_the_plan_asks_for_it() -> None:
     first, *others = sheets.played(recipe, SCORES)
     broken = msgspec.structs.replace(first, error="no such model")
     elsewhere = msgspec.structs.replace(broken, cell="f" * 16)
-    kept = reading.whole([broken, elsewhere, *others], recipe)
+    kept = counted([broken, elsewhere, *others], recipe)
     assert kept.failed == [broken] and kept.foreign == 1
     assert not any(row.error for row in kept.rows)
     assert run_results(recipe, [broken, elsewhere, *others], "waggle eval")["failed"] == 1
@@ -229,50 +225,16 @@ def test_spans_and_groups_in_all_faces() -> None:
     assert "SwarmBench normalized: N=16" in tables.markdown(table)
 
 
-def test_held_out_reads_diagnoses(tmp_path: Path) -> None:
-    folder = tmp_path / held_out.FOLDER
-    folder.mkdir()
-    result = {"order": "canonical", "synthetic views": 800, "synthetic json_valid": 1.0,
-              "synthetic schema_valid": 1.0, "synthetic executable": 0.9975,
-              "synthetic mode_f1": 0.98, "synthetic exact": 0.7475,
-              "equivariance canonical summary": 1.0}  # fmt: skip
-    (folder / "nano.json").write_text(json.dumps(result))
-    decisions, structure = held_out.tables(tmp_path)
-    assert decisions.rows == (
-        ("nano", "synthetic", "canonical", "800", "100.00", "100.00", "99.75", "98.00", "74.75"),
-    )
-    assert structure.rows == (("equivariance canonical summary", "1.0000"),)
-    assert "nano: the file does not say what was measured" in decisions.notes
-    for broken in ("{", "[1]", "\xff"):
-        (folder / "bad.json").write_text(broken, encoding="latin-1")
-        with pytest.raises(ConfigError, match="waggle diagnose"):
-            held_out.tables(tmp_path)
-
-
-def test_held_out_takes_what_diagnose_writes(tmp_path: Path) -> None:
-    """Undefined measures are NaN; a value and a name for every view make a file of megabytes."""
-    folder = tmp_path / held_out.FOLDER
-    folder.mkdir()
-    result = {"synthetic views": 800, "synthetic mode_f1": float("nan"), "train head field": 1e309,
-              "probe all": 0.5, "teacher": "expert", "backbone": "nano",
-              "command": "waggle diagnose nano --out x.json",
-              "unit names": {"transitions": [f"unit {k}" for k in range(90_000)]}}  # fmt: skip
-    path = folder / "nano.json"
-    path.write_text(json.dumps(result))
-    assert path.stat().st_size > 1 << 20
-    decisions, structure = held_out.tables(tmp_path)
-    assert decisions.rows[0][3:] == ("800", "—", "—", "—", "—", "—")
-    assert structure.rows == (("train head field", "—"), ("probe all", "0.5000"))
-    told = "nano: teacher expert, backbone nano, command waggle diagnose nano --out x.json"
-    assert told in decisions.notes and told in structure.notes
-
-
-def test_figures_repeat_and_name_what_they_show() -> None:
-    recipe = sheets.recipe(SWARM, SILO)
+def test_figures_repeat_byte_by_byte() -> None:
+    recipe = sheets.recipe({**SWARM, "n": [16]})
     rows = sheets.played(recipe, SCORES)
     one, two = (catalog.figure("tradeoff")(rows, recipe) for _ in range(2))
-    assert one == two and b"<svg" in one.svg
+    assert one == two and b"<svg" in one.svg and one.pdf.startswith(b"%PDF")
     assert "teacher expert" in one.caption and "N = 32" not in one.caption
+
+
+@pytest.mark.usefixtures("rough_figures")
+def test_the_figure_of_the_horizon_names_its_rounds() -> None:
     horizon = sheets.recipe({**SILO, "n": [64], "rounds": [3, 9]})
     drawn = catalog.figure("horizon")(sheets.played(horizon, SCORES), horizon)
     assert "R = 3, 9" in drawn.caption

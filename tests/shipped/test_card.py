@@ -14,8 +14,7 @@ from waggle import shipped
 from waggle.evaluate import plan
 from waggle.laws.digest import of_manifest
 from waggle.laws.shipped import of_folder
-from waggle.report.model_card import card
-from waggle.report.shortfalls import failures
+from waggle.report.model_card import card, failures
 from waggle.shipped.pack import pack
 
 __all__ = ["waggle"]

@@ -1,1 +1,11 @@
-"""Reports: tables and figures from the rows of a run, and one self-contained page of them."""
+"""Reports: tables and figures from the rows of a run, and the pages that hold them.
+
+Read in this order:
+
+* `rows` reads rows and says what may be compared; `provenance` says where numbers come from.
+* `tables` and `figure` are one table and one figure in all their forms; `layout` is what most
+  tables share.
+* `catalog` names all tables and figures: `primary`, `scale`, `generic`, `agentsnet`, `ceilings`,
+  `factorial`, `diagnoses`, `curves`, and the folder `reorganization`.
+* `page` writes the report of a run, `model_card` the card of a law.
+"""

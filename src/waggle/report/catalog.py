@@ -1,35 +1,35 @@
-"""Tables and figures a recipe may ask for, by name; nothing is imported before it is asked for.
+"""All tables and figures by name; nothing is imported before it is asked for.
 
-A table is a function of (rows, recipe) that returns a `Table`; a figure is one that returns a
-`Figure`. A new one is one line here.
+A table that a recipe asks for is a function of (rows, recipe) that returns a `Table`; a figure is
+one that returns a `Figure`. A new one is one line here. Tables of arms, diagnoses and searches are
+made where a run directory holds their files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from waggle.core.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
     from waggle.evaluate.plan import Recipe
-    from waggle.evaluate.rows import Row
     from waggle.report.figure import Figure
+    from waggle.report.rows import Rows
     from waggle.report.tables import Table
 
-    MakeTable: TypeAlias = Callable[[Sequence[Row], Recipe], Table]
-    MakeFigure: TypeAlias = Callable[[Sequence[Row], Recipe], Figure]
+    MakeTable: TypeAlias = Callable[[Rows, Recipe], Table]
+    MakeFigure: TypeAlias = Callable[[Rows, Recipe], Figure]
 
 TABLES: Mapping[str, str] = {
-    "scores": "waggle.report.matrix:scores",
-    "contrasts": "waggle.report.matrix:contrasts",
+    "scores": "waggle.report.generic:scores",
+    "contrasts": "waggle.report.generic:contrasts",
     "ceilings": "waggle.report.ceilings:ceilings",
-    "ranks": "waggle.report.matrix:ranks",
-    "mechanism": "waggle.report.matrix:mechanism",
-    "recovery": "waggle.report.matrix:recovery",
-    "inference": "waggle.report.sources:inference",
-    "stages": "waggle.report.stages:stages",
+    "mechanism": "waggle.report.generic:mechanism",
+    "inference": "waggle.report.generic:inference",
+    "stages": "waggle.report.generic:stages",
     "primary": "waggle.report.primary:primary",
     "paired-scaling": "waggle.report.primary:paired_scaling",
     "silo-levels": "waggle.report.primary:silo_levels",
@@ -40,12 +40,12 @@ TABLES: Mapping[str, str] = {
     "silo-anchor": "waggle.report.scale:silo_anchor",
     "horizon": "waggle.report.scale:horizon",
     "extension": "waggle.report.scale:extension",
-    "same-runtime": "waggle.report.sources:same_runtime",
-    "accounting": "waggle.report.sources:accounting",
-    "agentsnet": "waggle.report.transfer:agentsnet",
-    "agentsnet-paired": "waggle.report.transfer:agentsnet_paired",
-    "agentsnet-priority": "waggle.report.transfer:agentsnet_priority",
-    "agentsnet-protocols": "waggle.report.transfer:agentsnet_protocols",
+    "same-runtime": "waggle.report.primary:same_runtime",
+    "accounting": "waggle.report.primary:accounting",
+    "agentsnet": "waggle.report.agentsnet:agentsnet",
+    "agentsnet-paired": "waggle.report.agentsnet:agentsnet_paired",
+    "agentsnet-priority": "waggle.report.agentsnet:agentsnet_priority",
+    "agentsnet-protocols": "waggle.report.agentsnet:agentsnet_protocols",
     "reorganization": "waggle.report.reorganization.tables:cells",
     "reorganization-misses": "waggle.report.reorganization.tables:misses",
     "reorganization-process": "waggle.report.reorganization.tables:process",
@@ -64,10 +64,10 @@ FIGURES: Mapping[str, str] = {
     "reorganization-course": "waggle.report.reorganization.figures:course",
     "reorganization-activity": "waggle.report.reorganization.figures:activity",
     "trajectory": "waggle.report.reorganization.figures:trajectory",
-    "attribution-sources": "waggle.report.reorganization.bars:sources",
-    "attribution-components": "waggle.report.reorganization.bars:components",
-    "perturbations": "waggle.report.reorganization.bars:perturbations",
-    "sensitivity": "waggle.report.reorganization.bars:sensitivity",
+    "attribution-sources": "waggle.report.reorganization.figures:sources",
+    "attribution-components": "waggle.report.reorganization.figures:components",
+    "perturbations": "waggle.report.reorganization.figures:perturbations",
+    "sensitivity": "waggle.report.reorganization.figures:sensitivity",
 }
 """Figure name -> module:function."""
 
@@ -92,8 +92,18 @@ def figure(name: str) -> MakeFigure:
     return made
 
 
+def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
+    """Return all tables of a run directory: of arms, of the recipe, of diagnoses, of a search."""
+    from waggle.report import diagnoses, factorial
+
+    arms = factorial.tables(folder, rows, recipe)
+    asked = [table(name)(rows, recipe) for name in recipe.tables] if rows else []
+    search = diagnoses.search(folder) if arms else []
+    return [*arms, *asked, *diagnoses.held_out(folder), *search]
+
+
 def check(recipe: Recipe) -> None:
-    """See that there is everything a recipe asks for; nothing is imported.
+    """Check that everything a recipe asks for exists; nothing is imported.
 
     Raises:
         ConfigError: for an unknown name.

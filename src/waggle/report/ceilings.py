@@ -1,111 +1,135 @@
 """Score and ceiling side by side, on the very cases of a run: Silo and SwarmBench Foraging.
 
-The ceilings are computed again from the cases in the rows, so they cannot drift from them. Ideal
-schedules bound the Silo regime `directed`, except flooding, which bounds both; shortest ways bound
-what walkers bring home in Foraging.
+Ideal schedules bound the Silo regime `directed`, except flooding, which bounds both regimes;
+shortest paths bound what agents bring home in Foraging. Ceilings depend on cases alone. Those of
+the archives in `results/` take a minute to compute and are frozen in a file beside this one; all
+others are computed when they are asked for. The file is written by
+
+    python -m waggle.report.ceilings results/*
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from statistics import fmean
+from typing import Any
+
+import msgspec
 
 from waggle.core.protocols import Case
-from waggle.evaluate.plan import Recipe
-from waggle.evaluate.rows import Row
-from waggle.report import reading
-from waggle.report.matching import shown, unit
-from waggle.report.reading import mean, metric
+from waggle.core.seeds import derive
+from waggle.evaluate.plan import Recipe, load
+from waggle.evaluate.rows import Row, read_rows
+from waggle.report.layout import groups_of
+from waggle.report.provenance import counted, provenance
+from waggle.report.rows import Rows, grouped, mean, metric, of, shown, silo, swarmbench, unit
 from waggle.report.tables import Group, Table, number, percent
 
-_SHOWN = ("flooding", "edge-coloured", "oracle-greedy", "round-robin")
+FROZEN = Path(__file__).with_name("ceilings.json")
+SCHEDULES = ("flooding", "edge-coloured", "oracle-greedy", "round-robin")
 """Schedules of `waggle bound silo` that a report prints, from the most to the least they allow."""
-_NONE = "—"
+_SILO = ("Silo: mean S (%); schedules have unlimited payload and answer with the gold of what "
+         "arrived")  # fmt: skip
+_FORAGING = ("Foraging: pieces of food brought home in T rounds; shortest ways: every agent knows "
+             "the map and walks as if it were alone, so crowding is not counted, nor being pushed "
+             "along by others")  # fmt: skip
 
 
-def ceilings(rows: Sequence[Row], recipe: Recipe) -> Table:
+def ceilings(rows: Rows, recipe: Recipe) -> Table:
     """Mean S on Silo and pieces brought home in Foraging, of every method and of ceilings."""
-    calm = [row for row in rows if not row.shock and not row.error]
-    silo = [row for row in calm if row.substrate == "silo"]
-    food = [row for row in calm if (row.substrate, row.task) == ("swarmbench", "foraging")]
-    both = [*silo, *food]
+    of_silo, of_food = _settings(silo(rows)), _settings(swarmbench(rows, tasks=["foraging"]))
+    both = [row for own in (*of_silo.values(), *of_food.values()) for row in own]
     called = shown(both, recipe)
-    names = list(called)
-    body = [(text, *_scores(silo, food, name)) for name, text in called.items()]
-    if silo:
-        body += [(f"Schedule {name}", *_reached(name, silo, food)) for name in _SHOWN]
-    if food:
-        body.append(("Shortest ways", *(_NONE for _ in _exchanges(silo)), *_walked(food)))
-    groups = reading.groups_of(names, recipe)
-    if both:
-        groups = (*groups, Group(len(names), "Ceilings of the same cases"))
+    body = []
+    for name, text in called.items():
+        shares = (percent(mean(of(own, name), metric("score"))) for own in of_silo.values())
+        pieces = (number(mean(of(own, name), metric("score")), 1) for own in of_food.values())
+        body.append((text, *shares, *pieces))
+    none = number(None)
+    for schedule in SCHEDULES if of_silo else ():
+        shares = (percent(schedule_success(schedule, own)) for own in of_silo.values())
+        body.append((f"Schedule {schedule}", *shares, *(none for _ in of_food)))
+    if of_food:
+        pieces = (number(shortest_paths(own), 1) for own in of_food.values())
+        body.append(("Shortest ways", *(none for _ in of_silo), *pieces))
+    groups = groups_of(list(called), recipe)
     head = (
         "method or ceiling",
-        *(f"Silo N={n} R={rounds}" for n, rounds in _exchanges(silo)),
-        *(f"Foraging N={n} T={rounds}" for n, rounds in _lengths(food)),
+        *(f"Silo N={n} R={rounds - 1}" for n, rounds in of_silo),  # the last round only answers
+        *(f"Foraging N={n} T={rounds}" for n, rounds in of_food),
     )
-    notes = (*_notes(silo, food), *reading.provenance(both, recipe))
-    return Table("Scores and ceilings", head, tuple(body), notes, groups=groups)
+    notes = [*([_SILO] if of_silo else []), *([_FORAGING] if of_food else [])]
+    return Table(
+        "Scores and ceilings", head, tuple(body), (*notes, *provenance(both, recipe)),
+        groups=(*groups, Group(len(called), "Ceilings of the same cases")) if both else groups,
+    )  # fmt: skip
 
 
-def _notes(silo: Sequence[Row], food: Sequence[Row]) -> list[str]:
-    found = []
-    if silo:
-        found.append("Silo: mean S (%); schedules have unlimited payload and answer with the gold "
-                     "of what arrived")  # fmt: skip
-    if food:
-        found.append("Foraging: pieces of food brought home in T rounds; shortest ways: every "
-                     "agent knows the map and walks as if it were alone, so crowding is not "
-                     "counted, nor being pushed along by others")  # fmt: skip
-    return found
+def _settings(rows: Rows) -> dict[tuple[int, int], list[Row]]:
+    """Return rows by population and horizon, in order."""
+    found = grouped(rows, lambda row: (row.n, row.rounds))
+    return {key: found[key] for key in sorted(found)}
 
 
-def _exchanges(silo: Sequence[Row]) -> list[tuple[int, int]]:
-    """Populations and rounds of exchange; the last round of an episode only answers."""
-    return sorted({(row.n, row.rounds - 1) for row in silo})
-
-
-def _lengths(food: Sequence[Row]) -> list[tuple[int, int]]:
-    return sorted({(row.n, row.rounds) for row in food})
-
-
-def _scores(silo: Sequence[Row], food: Sequence[Row], method: str) -> list[str]:
-    shares = [
-        percent(mean([r for r in _at(silo, n, rounds + 1) if r.method == method], metric("score")))
-        for n, rounds in _exchanges(silo)
-    ]
-    pieces = [
-        number(mean([r for r in _at(food, *key) if r.method == method], metric("score")), 1)
-        for key in _lengths(food)
-    ]
-    return shares + pieces
-
-
-def _at(rows: Sequence[Row], n: int, rounds: int) -> list[Row]:
-    return [row for row in rows if (row.n, row.rounds) == (n, rounds)]
-
-
-def _reached(schedule: str, silo: Sequence[Row], food: Sequence[Row]) -> list[str]:
+def schedule_success(schedule: str, rows: Rows) -> float:
+    """Return mean S of an ideal schedule on the Silo cases of rows that share N and horizon."""
     from waggle.substrates.silo.ceilings import ceiling_row
 
-    found = []
-    for n, rounds in _exchanges(silo):
-        here = _at(silo, n, rounds + 1)
-        tasks = list(dict.fromkeys(row.task for row in here))
-        seeds = sorted({row.seed for row in here})
-        found.append(percent(ceiling_row(schedule, tasks, n, seeds, rounds).success))
-    return [*found, *(_NONE for _ in _lengths(food))]
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    seeds = sorted({row.seed for row in rows})
+    n, rounds = rows[0].n, rows[0].rounds - 1
+    return _frozen_or(
+        f"silo {schedule} N={n} R={rounds}",
+        [sorted(tasks), seeds],
+        lambda: ceiling_row(schedule, tasks, n, seeds, rounds).success,
+    )
 
 
-def _walked(food: Sequence[Row]) -> list[str]:
+def shortest_paths(rows: Rows) -> float:
+    """Return what agents bring home on the Foraging cases of some rows if each walks alone."""
     from waggle.substrates.swarmbench.ceilings import walked
 
-    found = []
-    for key in _lengths(food):
-        cases = {unit(row): row for row in _at(food, *key)}.values()
-        most = (
-            walked(Case("swarmbench", "foraging", r.n, r.seed, r.rounds, options=r.options))
-            for r in cases
-        )
-        found.append(number(fmean(most), 1))
+    cases = [
+        Case("swarmbench", "foraging", r.n, r.seed, r.rounds, options=r.options)
+        for r in {unit(row): row for row in rows}.values()
+    ]
+    return _frozen_or(
+        f"foraging shortest paths N={rows[0].n} T={rows[0].rounds}",
+        sorted(msgspec.json.encode(case, order="sorted").decode() for case in cases),
+        lambda: fmean(map(walked, cases)),
+    )
+
+
+def _frozen_or(name: str, cases: Any, compute: Callable[[], float]) -> float:
+    """Return a frozen ceiling of exactly these cases, else compute it."""
+    digest = derive(0, "ceiling", msgspec.json.encode(cases).decode())
+    key = f"{name} cases {digest:016x}"
+    found = frozen().get(key)
+    if found is None:
+        found = compute()
+        frozen()[key] = found  # computed once in a process
     return found
+
+
+@cache
+def frozen() -> dict[str, float]:
+    """Return the frozen ceilings, and those that were computed since."""
+    return msgspec.json.decode(FROZEN.read_bytes(), type=dict[str, float])
+
+
+def freeze(folders: Iterator[Path]) -> None:
+    """Compute the ceilings of archives anew and write the file."""
+    frozen().clear()
+    for folder in folders:
+        recipe = load(folder / "recipe.json") if folder.is_dir() else None
+        if recipe is not None and "ceilings" in recipe.tables:
+            ceilings(counted(read_rows(folder), recipe).rows, recipe)
+    found = msgspec.json.encode(frozen(), order="sorted")
+    FROZEN.write_bytes(msgspec.json.format(found, indent=1) + b"\n")
+
+
+if __name__ == "__main__":
+    freeze(map(Path, sys.argv[1:]))

@@ -2,26 +2,36 @@
 
 The paper's "Cross-method population scaling", "Communication efficiency" and "Quality-communication
 trade-off". Bars are 95 % bootstrap intervals over seeds within tasks. Learned laws are drawn
-strong, the teacher black and dashed, controls thin, and what has fewer episodes than others (its
-mean is of other cases) dotted and faint.
+strong, the teacher black and dashed, controls thin. A method that has fewer episodes than others is
+dotted and faint, since its mean is over other cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
-from waggle.report import reading
 from waggle.report.figure import Figure, canvas, finish, styled
-from waggle.report.matching import DAGGER, shown
-from waggle.report.reading import mean, metric
+from waggle.report.provenance import caption
+from waggle.report.rows import (
+    DAGGER,
+    Rows,
+    Value,
+    mean,
+    metric,
+    of,
+    shown,
+    silo,
+    sizes_of,
+    spread,
+    swarmbench,
+)
 
-Rows = Sequence[Row]
-Key = Callable[[Row], int]
 _LEARNED = ("#7fb2dd", "#0072b2", "#6a3db8", "#b8408f")
 _CONTROLS = ("#d55e00", "#009e73", "#b8860b", "#8a8f98", "#c06c84", "#5b7a8c", "#a3a33b", "#7f6a5a")
 _MARKERS = "sD^vPX<>p*h"
@@ -44,16 +54,18 @@ class Panel(NamedTuple):
     title: str
     axis: str
     rows: list[Row]
-    value: reading.Value
+    value: Value
     scale: float = 1.0
 
 
-def pens(recipe: Recipe, names: Sequence[str]) -> dict[str, Pen]:
+Point = tuple[float, Interval]
+
+
+def _pens(recipe: Recipe) -> dict[str, Pen]:
     """Give every method its colour and marker; the same recipe gives the same ones."""
     found: dict[str, Pen] = {}
     learned = controls = 0
-    for name in recipe.methods:
-        spec = recipe.methods[name]
+    for name, spec in recipe.methods.items():
         if not spec.ranked:
             found[name] = Pen("#111111", "o", "--", 1.3, 4)
         elif spec.teacher != "none":
@@ -63,30 +75,28 @@ def pens(recipe: Recipe, names: Sequence[str]) -> dict[str, Pen]:
             color = _CONTROLS[controls % len(_CONTROLS)]
             found[name] = Pen(color, _MARKERS[controls % len(_MARKERS)], "-", 1.0, 3)
             controls += 1
-    return {name: found[name] for name in names}
+    return found
+
+
+def _silo_panel(rows: Rows) -> Panel:
+    return Panel("Silo", "mean S (%)", silo(rows), metric("score"), 100.0)
 
 
 def _panels(rows: Rows) -> list[Panel]:
     """Return the panels that have rows: Silo success and SwarmBench normalized score."""
-    plain = [row for row in rows if not row.shock]
-    silo = [row for row in plain if row.substrate == "silo"]
-    swarm = reading.normalized(plain)
-    both = [
-        Panel("Silo", "mean S (%)", silo, metric("score"), 100.0),
-        Panel("SwarmBench", "normalized score", swarm, anchors.normalized),
-    ]
-    return [panel for panel in both if panel.rows]
+    swarm = Panel("SwarmBench", "normalized score", swarmbench(rows), anchors.normalized)
+    return [panel for panel in (_silo_panel(rows), swarm) if panel.rows]
 
 
 def _interval(rows: Rows, panel: Panel) -> Interval | None:
-    found = reading.spread(rows, panel.value)
+    found = spread(rows, panel.value)
     if found is None:
         return None
     middle, low, high = (panel.scale * part for part in (found.mean, found.low, found.high))
     return Interval(middle, low, high, found.units)
 
 
-def _draw(axis: Any, pen: Pen, label: str, points: Sequence[tuple[float, Interval]]) -> None:
+def _draw(axis: Any, pen: Pen, label: str, points: Sequence[Point]) -> None:
     """Draw one method as a line through its means with their intervals."""
     x = [place for place, _ in points]
     y = [found.mean for _, found in points]
@@ -112,72 +122,71 @@ def _legend(axes: Sequence[Any]) -> None:
     axes[0].figure.legend(handles.values(), handles.keys(), loc="outside right center")
 
 
-def _names(panels: Iterable[Panel], recipe: Recipe) -> list[str]:
-    return reading.methods_of([row for panel in panels for row in panel.rows], recipe)
+def _drawn(
+    panels: Sequence[Panel],
+    recipe: Recipe,
+    points: Callable[[Panel, str], list[Point]],
+    *,
+    log: bool = False,
+) -> tuple[list[Any], list[Row]]:
+    """Draw every method into every panel; return the axes and the rows that are shown."""
+    rows = [row for panel in panels for row in panel.rows]
+    pens, called = _pens(recipe), shown(rows, recipe)
+    axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
+    for axis, panel in zip(axes, panels, strict=False):
+        if log:
+            axis.set_xscale("log", base=2)
+        for name, text in called.items():
+            if found := points(panel, name):
+                _draw(axis, pens[name], text, found)
+        axis.set(title=panel.title, ylabel=panel.axis)
+        axis.set_ylim(bottom=0)
+    return axes, rows
 
 
-def _called(panels: Iterable[Panel], recipe: Recipe) -> dict[str, str]:
-    return shown([row for panel in panels for row in panel.rows], recipe)
+def _line(panel: Panel, name: str, key: Callable[[Row], int]) -> list[Point]:
+    """Return the points of one method, by a key of its rows."""
+    own = of(panel.rows, name)
+    places = sorted({key(row) for row in own})
+    found = ((place, _interval([r for r in own if key(r) == place], panel)) for place in places)
+    return [(float(place), each) for place, each in found if each is not None]
 
 
 @styled
 def scaling(rows: Rows, recipe: Recipe) -> Figure:
     """Score against population, by method."""
     panels = _panels(rows)
-    names = _names(panels, recipe)
-    called = _called(panels, recipe)
-    axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
+    by_size = partial(_line, key=lambda row: row.n)
+    axes, drawn = _drawn(panels, recipe, by_size, log=True)
     for axis, panel in zip(axes, panels, strict=False):
-        sizes = sorted({row.n for row in panel.rows})
-        axis.set_xscale("log", base=2)
-        for name, pen in pens(recipe, names).items():
-            points = _line(panel, name, lambda row: row.n)
-            if points:
-                _draw(axis, pen, called[name], points)
+        sizes = sizes_of(panel.rows)
         axis.set_xticks(sizes, [str(n) for n in sizes])
         axis.minorticks_off()
-        axis.set(title=panel.title, xlabel="population N", ylabel=panel.axis)
-        axis.set_ylim(bottom=0)
+        axis.set_xlabel("population N")
     _legend(axes)
-    shown = [row for panel in panels for row in panel.rows]
     text = "Score against population. Bars: 95 % bootstrap over seeds within tasks. "
-    text += anchors.describe()
-    return finish(axes, "scaling", "Population scaling", reading.caption(text, shown, recipe))
-
-
-def _line(panel: Panel, name: str, key: Key) -> list[tuple[float, Interval]]:
-    """Return the points of one method, by a key of its rows."""
-    own = [row for row in panel.rows if row.method == name]
-    points = []
-    for place in sorted({key(row) for row in own}):
-        found = _interval([row for row in own if key(row) == place], panel)
-        if found is not None:
-            points.append((float(place), found))
-    return points
+    told = caption(text + anchors.describe(), drawn, recipe)
+    return finish(axes, "scaling", "Population scaling", told)
 
 
 @styled
 def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     """Score against delivered messages per agent, at the largest population."""
-    panels = [_largest(panel) for panel in _panels(rows)]
-    names = _names(panels, recipe)
-    called = _called(panels, recipe)
-    axes = canvas(1, max(1, len(panels)), width=3.5, height=2.9)
-    for axis, panel in zip(axes, panels, strict=False):
-        for name, pen in pens(recipe, names).items():
-            own = [row for row in panel.rows if row.method == name]
-            found, traffic = _interval(own, panel), mean(own, metric("messages"))
-            if found is not None and traffic is not None:
-                _draw(axis, pen, called[name], [(traffic, found)])
-        axis.set(title=panel.title, xlabel="delivered messages per agent", ylabel=panel.axis)
-        axis.set_ylim(bottom=0)
+
+    def points(panel: Panel, name: str) -> list[Point]:
+        own = of(panel.rows, name)
+        found, traffic = _interval(own, panel), mean(own, metric("messages"))
+        return [] if found is None or traffic is None else [(traffic, found)]
+
+    axes, drawn = _drawn([_largest(panel) for panel in _panels(rows)], recipe, points)
+    for axis in axes:
+        axis.set_xlabel("delivered messages per agent")
         axis.margins(x=0.08)
     _legend(axes)
-    shown = [row for panel in panels for row in panel.rows]
     text = "Quality against communication at the largest population; up and left is better. "
     text += "Bars: 95 % bootstrap over seeds within tasks"
     title = "Quality against communication"
-    return finish(axes, "tradeoff", title, reading.caption(text, shown, recipe))
+    return finish(axes, "tradeoff", title, caption(text, drawn, recipe))
 
 
 def _largest(panel: Panel) -> Panel:
@@ -189,35 +198,34 @@ def _largest(panel: Panel) -> Panel:
 @styled
 def horizon(rows: Rows, recipe: Recipe) -> Figure:
     """Silo success against rounds of communication, and against delivered messages."""
-    silo = [row for row in rows if row.substrate == "silo" and not row.shock]
-    panel = Panel("Silo", "mean S (%)", silo, metric("score"), 100.0)
-    names, called = _names([panel], recipe), _called([panel], recipe)
+    panel = _silo_panel(rows)
+    pens, called = _pens(recipe), shown(panel.rows, recipe)
     left, right = axes = canvas(1, 2, width=3.5, height=2.9)
-    for name, pen in pens(recipe, names).items():
-        points = _line(panel, name, lambda row: row.rounds - 1)
-        traffic = [_traffic(silo, name, int(place)) for place, _ in points]
-        _draw(left, pen, called[name], points)
-        _draw(right, pen, called[name], [(t, p) for t, (_, p) in zip(traffic, points, strict=True)])
-        for axis, places in ((left, [place for place, _ in points]), (right, traffic)):
-            _outline(axis, pen, [(x, p) for x, (r, p) in zip(places, points, strict=True)
-                                 if r == _PRIMARY_ROUNDS])  # fmt: skip
-    rounds = sorted({row.rounds - 1 for row in silo})
+    for name, text in called.items():
+        by_rounds = _line(panel, name, lambda row: row.rounds - 1)
+        by_traffic = [(_traffic(panel.rows, name, int(r)), found) for r, found in by_rounds]
+        primary = [k for k, (r, _) in enumerate(by_rounds) if r == _PRIMARY_ROUNDS]
+        for axis, points in ((left, by_rounds), (right, by_traffic)):
+            _draw(axis, pens[name], text, points)
+            _outline(axis, pens[name], [points[k] for k in primary])
+    rounds = sorted({row.rounds - 1 for row in panel.rows})
     left.set_xticks(rounds, [str(r) for r in rounds])
     left.set(title="(a) by rounds", xlabel="communication rounds R", ylabel=panel.axis)
     right.set(title="(b) by traffic", xlabel="delivered messages per agent", ylabel=panel.axis)
     for axis in axes:
         axis.set_ylim(bottom=0)
     _legend(axes)
-    text = "Outlined: R = 9. Bars: 95 % bootstrap over seeds within tasks"
-    return finish(axes, "horizon", "Communication horizon", reading.caption(text, silo, recipe))
+    told = caption("Outlined: R = 9. Bars: 95 % bootstrap over seeds within tasks", panel.rows,
+                   recipe)  # fmt: skip
+    return finish(axes, "horizon", "Communication horizon", told)
 
 
 def _traffic(rows: Rows, name: str, rounds: int) -> float:
-    own = [row for row in rows if row.method == name and row.rounds - 1 == rounds]
+    own = [row for row in of(rows, name) if row.rounds - 1 == rounds]
     return mean(own, metric("messages")) or 0.0
 
 
-def _outline(axis: Any, pen: Pen, points: Sequence[tuple[float, Interval]]) -> None:
+def _outline(axis: Any, pen: Pen, points: Sequence[Point]) -> None:
     """Ring the points of the primary setting."""
     axis.plot(
         [x for x, _ in points], [found.mean for _, found in points], linestyle="none", marker="o",

@@ -5,20 +5,22 @@ The paper's four-arm table, paired-effects table and matched conventional qualit
 
     waggle eval recipes/reorganization/factorial.toml && waggle report runs/factorial --records
 
-Invariant: arms and rows that are not there leave gaps that the notes name, never an error.
+Closed-loop columns compare laws on settings that all of them have played. An arm of which fewer
+training seeds were measured or fewer episodes played than of others has a dagger and a line that
+says so. Absent arms and rows leave gaps that the notes name, never an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from waggle.evaluate.factorial import (
     ARMS,
+    TRAINING_NOTES,
     Effect,
     Trained,
     arm_of,
@@ -27,71 +29,92 @@ from waggle.evaluate.factorial import (
     read_arms,
     structural,
 )
-from waggle.evaluate.plan import Recipe
+from waggle.evaluate.plan import MethodSpec, Recipe
 from waggle.evaluate.rows import Row
-from waggle.report.conventional import conventional
-from waggle.report.factorial_laws import (
-    TITLES,
-    of_laws,
-    partial,
-    short,
-    titled,
-    told,
-    undiagnosed,
-    unmatched,
-    unplayed,
-    whole,
-)
-from waggle.report.matching import weighed
-from waggle.report.reading import metric, provenance
+from waggle.report.provenance import mixed_weights, provenance
 from waggle.report.reorganization import tables as reorganization
-from waggle.report.reorganization.settings import cell_of, macro
+from waggle.report.rows import (
+    DAGGER,
+    Rows,
+    Unit,
+    cell_of,
+    grouped,
+    macro,
+    mean_and_deviation,
+    metric,
+    unit,
+)
 from waggle.report.tables import Span, Table, number
 
-FEW = (
-    "only {} training seeds: to draw them again cannot show how other seeds would differ; "
-    "intervals are of these laws"
-)
-"""What is to be said of intervals over few training seeds."""
+Thing = TypeVar("Thing")
+TITLES = {
+    "decision": "Decision only",
+    "orbit": "+ Orbit",
+    "field": "+ Field",
+    "scd": "Waggle (SCD)",
+}
+"""What tables call the arms."""
 
 
-class Column(NamedTuple):
-    """A structural column of the four-arm table."""
+class Structure(NamedTuple):
+    """A structural measure of a trained law."""
 
     text: str
+    """Heading in the four-arm table."""
     key: str
+    """Its name in a result, with braces for the canon order."""
     scale: float = 1.0
     digits: int = 3
+    effect: str = ""
+    """Name in the table of effects; empty if it is not there."""
+    units: str = ""
+    """Name of its per-unit values."""
     relative: bool = False
     """Divided by Decision only of the same seed."""
 
 
-def _columns(order: str) -> tuple[Column, ...]:
-    return (
-        Column("NLL", "nll", digits=4),
-        Column("orbit-head acc. (%)", "train head orbit_accuracy", 100.0, 1),
-        Column("train-head loss, all", "train head field"),
-        Column("train-head loss, event", "train head field_eventful"),
-        Column("summary agree. (%)", f"equivariance {order} summary", 100.0, 1),
-        Column("exact, decoded (%)", f"equivariance {order} decoded", 100.0, 1),
-        Column("exact, admitted (%)", f"equivariance {order} admitted", 100.0, 1),
-        Column("probe, all (norm.)", "probe all", relative=True),
-        Column("probe, event (norm.)", "probe eventful", relative=True),
-    )
+class Behaviour(NamedTuple):
+    """A closed-loop measure."""
+
+    text: str
+    metric: str
+    scale: float = 1.0
+    digits: int = 3
+    substrate: str = ""
+    """The only substrate it is read on; all if empty."""
+
+    def rows(self, rows: Rows) -> list[Row]:
+        """Return the rows that it is read on."""
+        return [row for row in rows if self.substrate in ("", row.substrate)]
 
 
-_BEHAVIOUR: tuple[tuple[str, str, float, int, str], ...] = (
-    ("recovery (%)", "recovery", 100.0, 1, ""),
-    ("event recovery (%)", "event_recovery", 100.0, 1, ""),
-    ("outcome recovery (%)", "outcome_recovery", 100.0, 1, ""),
-    ("stale AUC", "stale_auc", 1.0, 3, ""),
-    ("post msg./agent", "post_messages", 1.0, 3, ""),
-    ("Silo msg./agent", "post_messages", 1.0, 3, "silo"),
+_STRUCTURE = (
+    Structure("NLL", "nll", 1.0, 4, "held-out NLL", "nll"),
+    Structure("orbit-head acc. (%)", "train head orbit_accuracy", 100.0, 1),
+    Structure("train-head loss, all", "train head field"),
+    Structure("train-head loss, event", "train head field_eventful"),
+    Structure("summary agree. (%)", "equivariance {} summary", 100.0, 1,
+              "summary agreement (pp)", "summary"),
+    Structure("exact, decoded (%)", "equivariance {} decoded", 100.0, 1,
+              "exact decoded equivariance (pp)", "decoded"),
+    Structure("exact, admitted (%)", "equivariance {} admitted", 100.0, 1,
+              "exact admitted equivariance (pp)", "admitted"),
+    Structure("probe, all (norm.)", "probe all", 1.0, 3, "frozen-probe loss, all", "probe all",
+              True),
+    Structure("probe, event (norm.)", "probe eventful", 1.0, 3, "frozen-probe loss, eventful",
+              "probe eventful", True),
+)  # fmt: skip
+_BEHAVIOUR = (
+    Behaviour("recovery (%)", "recovery", 100.0, 1),
+    Behaviour("event recovery (%)", "event_recovery", 100.0, 1),
+    Behaviour("outcome recovery (%)", "outcome_recovery", 100.0, 1),
+    Behaviour("stale AUC", "stale_auc"),
+    Behaviour("post msg./agent", "post_messages"),
+    Behaviour("Silo msg./agent", "post_messages", substrate="silo"),
 )
-"""Closed-loop columns: heading, metric, scale, digits, substrate."""
 
 
-def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
+def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
     """Return the factorial tables of a run directory; none where there are no arms."""
     found = read_arms(folder)
     rows = [row for row in rows if arm_of(row.method)]
@@ -99,75 +122,83 @@ def tables(folder: Path, rows: Sequence[Row], recipe: Recipe) -> list[Table]:
         return []
     late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
     pooled, one = by_arm(rows, recipe)
-    sources = [
-        (*weighed(own, recipe), *provenance([r for r in pooled if r.shock == shock], one))
-        for shock, own in ((True, late), (False, plain))
-    ]
-    said = (*told(found), *sources[0], *undiagnosed(found, recipe))
+    pooled_late, pooled_plain = ([r for r in pooled if r.shock == shock] for shock in (True, False))
+    said = (
+        *_training(found),
+        *mixed_weights(late, recipe),
+        *provenance(pooled_late, one),
+        *_not_diagnosed(found, recipe),
+    )
     first, second, third = arms(found, late), effects(found, late), conventional(plain)
     made = [
-        first._replace(notes=(*first.notes, *said, *unplayed(late, recipe))),
-        second._replace(notes=(*second.notes, *said, *unmatched(late, recipe))),
-        third._replace(notes=(*third.notes, *sources[1])),
+        first._replace(notes=(*first.notes, *said, *_not_compared(late, recipe))),
+        second._replace(notes=(*second.notes, *said, *_not_matched(late, recipe))),
+        third._replace(
+            notes=(*third.notes, *mixed_weights(plain, recipe), *provenance(pooled_plain, one))
+        ),
     ]
     if late:
-        made.append(_by_cell([row for row in pooled if row.shock], one, late, recipe))
+        made.append(_by_cell(pooled_late, one, late, recipe))
     return [table for table in made if table.rows]
 
 
-def _by_cell(pooled: Sequence[Row], one: Recipe, late: Sequence[Row], recipe: Recipe) -> Table:
+def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
+    """Give the laws of an arm one name: rows and recipe as if training seeds were cases.
+
+    Pooled rows name no weights: that the laws of an arm have different ones is no mistake.
+    """
+    specs: dict[str, MethodSpec] = {}
+    for name, spec in recipe.methods.items():
+        if (own := arm_of(name)) is not None:
+            specs.setdefault(own[0], spec.model_copy(update={"label": TITLES[own[0]]}))
+    pooled = [
+        msgspec.structs.replace(row, method=own[0], weights=msgspec.UNSET)
+        for row in rows
+        if (own := arm_of(row.method)) and own[0] in specs
+    ]
+    ordered = {arm: specs[arm] for arm in ARMS if arm in specs}
+    return pooled, recipe.model_copy(update={"methods": ordered})
+
+
+def _by_cell(pooled: Rows, one: Recipe, late: Rows, recipe: Recipe) -> Table:
     """Every cell of late counterevidence by arm; an arm with fewer episodes has a dagger."""
-    fewer, notes = short(late)
+    fewer, notes = _fewer_episodes(late)
     named = {
-        arm: spec.model_copy(update={"label": titled(arm, fewer)})
+        arm: spec.model_copy(update={"label": _titled(arm, fewer)})
         for arm, spec in one.methods.items()
     }
     cells = reorganization.cells(pooled, one.model_copy(update={"methods": named}))
     title = "Late counterevidence by arm and cell, seeds pooled"
-    return cells._replace(title=title, notes=(*weighed(late, recipe), *notes, *cells.notes))
+    return cells._replace(title=title, notes=(*mixed_weights(late, recipe), *notes, *cells.notes))
 
 
-def by_arm(rows: Sequence[Row], recipe: Recipe) -> tuple[list[Row], Recipe]:
-    """Give the laws of an arm one name: rows and recipe as if training seeds were cases.
-
-    Pooled rows do not say their weights: that the laws of an arm have different ones is no mistake.
-    """
-    named = {name: arm_of(name) for name in recipe.methods}
-    specs = {
-        arm: next(recipe.methods[name] for name, own in named.items() if own and own[0] == arm)
-        for arm in ARMS
-        if any(own and own[0] == arm for own in named.values())
-    }
-    labelled = {arm: spec.model_copy(update={"label": TITLES[arm]}) for arm, spec in specs.items()}
-    pooled = [
-        msgspec.structs.replace(row, method=own[0], weights=msgspec.UNSET)
-        for row in rows
-        if (own := arm_of(row.method)) and own[0] in labelled
-    ]
-    return pooled, recipe.model_copy(update={"methods": labelled})
+def _titled(arm: str, fewer: Collection[str]) -> str:
+    return f"{TITLES[arm]} {DAGGER}" if arm in fewer else TITLES[arm]
 
 
 def _order(found: Sequence[Trained]) -> str:
     return found[0].order if found else "shuffled"
 
 
-def arms(found: Sequence[Trained], late: Sequence[Row]) -> Table:
+def _structure_in(order: str) -> list[Structure]:
+    return [column._replace(key=column.key.format(order)) for column in _STRUCTURE]
+
+
+def arms(found: Sequence[Trained], late: Rows) -> Table:
     """The four arms: imitation, training heads, deployed structure, closed loop."""
-    columns = _columns(_order(found))
-    base, played_whole = of_arm(found, "decision"), whole(late)
-    fewer, lacking = partial(found, played_whole)
+    base, compared = of_arm(found, "decision"), _compared(late)
+    fewer, lacking = _fewer_seeds(found, compared)
+    columns = _structure_in(_order(found))
     body = []
     for arm in ARMS:
         own = of_arm(found, arm)
-        played = of_laws(played_whole, arm)
+        played = [rows for name, rows in sorted(compared.items()) if _arm(name) == arm]
         if own or played:
             cells = [_structure(column, own, base) for column in columns]
-            cells += [_behaviour(entry, played) for entry in _BEHAVIOUR]
-            counts = str(len(own)), str(sum(map(len, played)))
-            body.append((titled(arm, fewer), counts[0], *cells, counts[1]))
-    heads = (
-        "objective", "seeds", *(c.text for c in columns), *(e[0] for e in _BEHAVIOUR), "settings",
-    )  # fmt: skip
+            cells += [_behaviour(column, played) for column in _BEHAVIOUR]
+            settings = str(sum(map(len, played)))
+            body.append((_titled(arm, fewer), str(len(own)), *cells, settings))
+    heads = ("objective", "seeds", *(c.text for c in (*_STRUCTURE, *_BEHAVIOUR)), "settings")
     spans = (
         Span("", 2), Span("Imitation", 1), Span("Training objective", 3),
         Span("Deployed structure", 5), Span("Closed-loop reorganization", len(_BEHAVIOUR) + 1),
@@ -181,14 +212,7 @@ def arms(found: Sequence[Trained], late: Sequence[Row]) -> Table:
     return Table("Four-arm SCD factorial", heads, tuple(body), notes, spans)
 
 
-def _spread(values: Sequence[float], scale: float, digits: int) -> str:
-    if not values:
-        return number(None)
-    middle = number(scale * fmean(values), digits)
-    return f"{middle} ± {number(scale * stdev(values), digits)}" if len(values) > 1 else middle
-
-
-def _structure(column: Column, own: dict[int, Trained], base: dict[int, Trained]) -> str:
+def _structure(column: Structure, own: dict[int, Trained], base: dict[int, Trained]) -> str:
     found = []
     for seed, each in sorted(own.items()):
         value = each.values.get(column.key)
@@ -197,49 +221,45 @@ def _structure(column: Column, own: dict[int, Trained], base: dict[int, Trained]
             value = value / below if below else None
         if value is not None:
             found.append(value)
-    return _spread(found, column.scale, column.digits)
+    return _over_seeds(found, column.scale, column.digits)
 
 
-def _of(rows: Sequence[Row], substrate: str) -> list[Row]:
-    return [row for row in rows if substrate in ("", row.substrate)]
-
-
-def _behaviour(entry: tuple[str, str, float, int, str], played: Sequence[Sequence[Row]]) -> str:
+def _behaviour(column: Behaviour, played: Sequence[Rows]) -> str:
     """Return the spread of a metric over the laws of an arm."""
-    _, name, scale, digits, substrate = entry
-    means = [macro(_of(rows, substrate), metric(name)) for rows in played]
-    return _spread([m for m in means if m is not None], scale, digits)
+    means = (macro(column.rows(rows), metric(column.metric), cell_of) for rows in played)
+    found = [mean for mean in means if mean is not None]
+    return _over_seeds(found, column.scale, column.digits)
 
 
-_STRUCTURE = (
-    ("held-out NLL", "nll", "nll", 1.0, 4, False),
-    ("summary agreement (pp)", "equivariance {} summary", "summary", 100.0, 1, False),
-    ("exact decoded equivariance (pp)", "equivariance {} decoded", "decoded", 100.0, 1, False),
-    ("exact admitted equivariance (pp)", "equivariance {} admitted", "admitted", 100.0, 1, False),
-    ("frozen-probe loss, all", "probe all", "probe all", 1.0, 3, True),
-    ("frozen-probe loss, eventful", "probe eventful", "probe eventful", 1.0, 3, True),
-)
-"""Endpoint, key, units, scale, digits, relative to Decision only."""
+def _over_seeds(values: Sequence[float], scale: float, digits: int) -> str:
+    text = mean_and_deviation(values, digits, scale)
+    return text if len(values) > 1 else text.partition(" ±")[0]
 
 
-def effects(found: Sequence[Trained], late: Sequence[Row]) -> Table:
+def effects(found: Sequence[Trained], late: Rows) -> Table:
     """Paired effects of every arm against Decision only, complete SCD first."""
     body = []
     for arm in ("scd", "orbit", "field"):
-        for text, key, part, scale, digits, relative in _STRUCTURE:
-            made = structural(found, arm, key.format(_order(found)), part, relative)
-            body += _effect_row(arm, text, made, scale, digits)
-        for text, name, scale, digits, substrate in _BEHAVIOUR:
-            made = behavioural(_of(late, substrate), arm, metric(name), cell_of)
-            body += _effect_row(arm, text.replace("(%)", "(pp)"), made, scale, digits)
+        for column in _structure_in(_order(found)):
+            if column.effect:
+                made = structural(found, arm, column.key, column.units, column.relative)
+                body += _effect_row(arm, column.effect, made, column.scale, column.digits)
+        for item in _BEHAVIOUR:
+            made = behavioural(item.rows(late), arm, metric(item.metric), cell_of)
+            text = item.text.replace("(%)", "(pp)")
+            body += _effect_row(arm, text, made, item.scale, item.digits)
     seeds = max((int(line[7]) for line in body), default=0)
     columns = ("arm", "endpoint", "Decision only", "arm's value", "paired Δ", "paired 95 % CI",
                "excludes 0", "seeds", "pairs", "resampled")  # fmt: skip
+    few = (
+        f"only {seeds} training seeds: to draw them again cannot show how other seeds would "
+        "differ; intervals are of these laws"
+    )
     notes = (
         "Δ: arm minus Decision only; 10,000 hierarchical paired resamples: training seeds first, "
         "then matched views or transitions, or matched cases within task and population",
         "probe losses are divided by Decision only of the same seed",
-        *([FEW.format(seeds)] if 1 < seeds < 4 else []),
+        *([few] if 1 < seeds < 4 else []),
     )
     return Table("Paired effects of the SCD terms", columns, tuple(body), notes)
 
@@ -250,21 +270,153 @@ def _effect_row(
     if made is None:
         return []
     delta = made.delta
-    apart = "yes" if delta.low > 0 or delta.high < 0 else "no"
     span = f"[{scale * delta.low:+.{digits}f}, {scale * delta.high:+.{digits}f}]"
-    if delta.single:
-        apart = span = number(None)
+    apart = "yes" if delta.low > 0 or delta.high < 0 else "no"
+    if made.seeds > 1:
+        resampled = "seeds and units" if made.cases else "seeds only"
+    else:
+        resampled = "nothing" if delta.single else "units of one seed"
     return [
         (
             TITLES[arm], text, number(scale * made.base, digits), number(scale * made.arm, digits),
-            f"{scale * delta.mean:+.{digits}f}", span, apart, str(made.seeds),
-            str(made.delta.units), _resampled(made),
+            f"{scale * delta.mean:+.{digits}f}", number(None) if delta.single else span,
+            number(None) if delta.single else apart, str(made.seeds), str(delta.units), resampled,
         )
     ]  # fmt: skip
 
 
-def _resampled(made: Effect) -> str:
-    """Say over what the interval of an effect was drawn."""
-    if made.seeds > 1:
-        return "seeds and units" if made.cases else "seeds only"
-    return "nothing" if made.delta.single else "units of one seed"
+def conventional(plain: Rows) -> Table:
+    """Whether complete SCD costs anything where nothing is reorganized, on ordinary cases.
+
+    By benchmark, then by task and population, of Decision only and complete SCD of the same seeds.
+    """
+    scopes: dict[str, list[Row]] = {}
+    for substrate, own in sorted(grouped(plain, lambda row: row.substrate).items()):
+        scopes[substrate] = own
+        if substrate != "silo":
+            scopes |= sorted(grouped(own, cell_of).items())
+    body = []
+    for text, own in scopes.items():
+        made = behavioural(own, "scd", metric("score"), cell_of)
+        if made is not None:
+            delta = made.delta
+            low, high = (f"{delta.low:+.3f}", f"{delta.high:+.3f}")
+            if delta.single:
+                low = high = number(None)
+            ratio = number(made.arm / made.base if made.base else None)
+            body.append(
+                (text, number(made.base), number(made.arm), f"{delta.mean:+.3f}", low, high, ratio,
+                 str(made.seeds), str(delta.units))
+            )  # fmt: skip
+    columns = ("benchmark", "Decision only quality", "SCD quality", "Δ quality", "95 % lower bound",
+               "95 % upper bound", "SCD / Decision only", "seeds", "pairs")  # fmt: skip
+    notes = (
+        "Δ: SCD minus Decision only; 10,000 hierarchical paired resamples over training seeds, "
+        "then matched cases within task and population; cells weigh equally",
+    )
+    return Table("Matched conventional quality", columns, tuple(body), notes)
+
+
+def _training(found: Sequence[Trained]) -> list[str]:
+    """Say how the laws were trained: alike, or in which ways."""
+    lines = []
+    for key in TRAINING_NOTES:
+        texts = sorted({each.notes[key] for each in found if key in each.notes})
+        lines += [f"{key} {text}" for text in texts]
+    return lines
+
+
+def _arm(name: str) -> str:
+    return (arm_of(name) or ("", 0))[0]
+
+
+def _compared(late: Rows) -> dict[str, list[Row]]:
+    """Return the rows of the laws that are compared, on settings that all of them have.
+
+    Of what some law has played, the settings that give the most episodes, then the most laws; laws
+    without all of them are left out, so that an unfinished law cannot be read beside finished ones.
+    """
+    found = {name: {unit(row): row for row in own}
+             for name, own in grouped(late, lambda row: row.method).items()}  # fmt: skip
+
+    def laws(settings: Collection[Unit]) -> list[str]:
+        return [name for name, own in found.items() if own.keys() >= set(settings)]
+
+    played = sorted({tuple(sorted(own)) for own in found.values()})
+    best = max(played, key=lambda some: (len(some) * len(laws(some)), len(laws(some))), default=())
+    return {name: [found[name][key] for key in best] for name in laws(best)} if best else {}
+
+
+def _planned(recipe: Recipe) -> list[str]:
+    return [name for name in recipe.methods if arm_of(name)]
+
+
+def _not_diagnosed(found: Sequence[Trained], recipe: Recipe) -> list[str]:
+    known = {each.method for each in found}
+    gone = [name for name in _planned(recipe) if name not in known]
+    return [f"not diagnosed: {', '.join(gone)}"] if gone else []
+
+
+def _not_compared(late: Rows, recipe: Recipe) -> list[str]:
+    """Name the laws that were not played to their end, and say what the others share."""
+    compared, lines = _compared(late), []
+    if gone := [name for name in _planned(recipe) if name not in compared]:
+        lines.append(f"not in the closed-loop columns: {', '.join(gone)}")
+    played = sum(row.method in compared for row in late)
+    if played > sum(map(len, compared.values())):
+        shown = len(next(iter(compared.values())))
+        lines.append(f"closed-loop columns: the {shown} settings that all these laws have played")
+    return lines
+
+
+def _not_matched(late: Rows, recipe: Recipe) -> list[str]:
+    """Say of paired effects which laws have no closed-loop rows, or fewer than others."""
+    counts = {name: sum(row.method == name for row in late) for name in _planned(recipe)}
+    lines = []
+    if gone := [name for name, count in counts.items() if not count]:
+        lines.append(f"no closed-loop rows of {', '.join(gone)}")
+    if len({count for count in counts.values() if count}) > 1:
+        lines.append(
+            "laws have played different numbers of settings: closed-loop endpoints of an arm rest "
+            "on those that it and Decision only of the same seed have, counted under pairs, and so "
+            "does the value of Decision only beside it"
+        )
+    return lines
+
+
+def _fewer_seeds(
+    found: Sequence[Trained], compared: Mapping[str, Rows]
+) -> tuple[set[str], list[str]]:
+    """Return the arms whose means are over fewer training seeds than others', and say which."""
+    kinds = {
+        "structure": [(each.arm, each.seed) for each in found],
+        "closed loop": [own for name in compared if (own := arm_of(name)) is not None],
+    }
+    fewer: set[str] = set()
+    parts = []
+    for kind, laws in kinds.items():
+        for arm, seeds in _lacking(laws).items():
+            fewer.add(arm)
+            listed = ", ".join(map(str, sorted(seeds)))
+            parts.append(f"{TITLES[arm]} {kind}: seed{'s' if len(seeds) > 1 else ''} {listed}")
+    text = "over fewer training seeds than other arms, so not to be read beside their means"
+    lines = [f"{DAGGER} {text}: {'; '.join(parts)}; the paired effects compare the same seeds"]
+    return fewer, lines if parts else []
+
+
+def _fewer_episodes(late: Rows) -> tuple[set[str], list[str]]:
+    """Return the arms that lack episodes which others have, laws pooled, and say how many."""
+    played = [(own[0], (own[1], unit(row))) for row in late if (own := arm_of(row.method))]
+    every, fewer = {episode for _, episode in played}, _lacking(played)
+    counts = "; ".join(f"{TITLES[a]} {len(own):,} of {len(every):,}" for a, own in fewer.items())
+    text = "pooled over fewer episodes than other arms, so not to be read beside them"
+    return set(fewer), [f"{DAGGER} {text}: {counts}"] if fewer else []
+
+
+def _lacking(found: Iterable[tuple[str, Thing]]) -> dict[str, set[Thing]]:
+    """Return what those arms have that lack something which others have; not of absent arms."""
+    things: dict[str, set[Thing]] = {}
+    for arm, thing in found:
+        things.setdefault(arm, set()).add(thing)
+    every = set().union(*things.values())
+    return {arm: things[arm] for arm in ARMS if arm in things and things[arm] != every}

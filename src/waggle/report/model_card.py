@@ -1,78 +1,74 @@
 """The model card of a shipped law, from results alone.
 
-Every number comes from `law.json` and `results.json` (diagnosis, datasheet, rows of runs); the only
-words written by hand are the notes on failures, which are kept in the results as well. Invariant:
-the same two files give the same card, so a card that drifted from its law is seen.
+Every number comes from `law.json` and `results.json` (diagnosis, datasheet, rows of runs). The only
+words written by hand are the notes on failures, which are kept in the results as well. The same two
+files give the same card, so a card that no longer fits its law is found.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from waggle import shipped
 from waggle.core.record import STAGES
 from waggle.evaluate.plan import Recipe
-from waggle.evaluate.rows import Row
-from waggle.report import belonging
-from waggle.report.matrix import family
-from waggle.report.reading import whole
-from waggle.report.shortfalls import failures, misplaced, most, own, strangers
+from waggle.laws.digest import of_manifest
+from waggle.report.provenance import counted, of_other_weights, weights_of_shipped_laws
+from waggle.report.rows import Rows, family, grouped, mean, metric
 from waggle.report.tables import Table, markdown, number
-from waggle.shipped import Manifest
+from waggle.shipped import SOURCE, Manifest
+
+EXPERT, GOAL = "expert", 0.95
+"""The law to be measured against, and the share of its score below which a task is a failure."""
+Run: TypeAlias = Mapping[str, Any]
+"""What a card keeps of a run, as `run_results` makes it."""
 
 
-def run_results(recipe: Recipe, rows: Sequence[Row], command: str) -> dict[str, Any]:
+def run_results(recipe: Recipe, rows: Rows, command: str) -> dict[str, Any]:
     """Return what a card keeps of a run: means per method, task family and population.
 
     Of the rows that tables keep: those of the plan whose seed is finished on all tasks.
     """
-    counted = whole(rows, recipe)
-    good = counted.rows
-    cells: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
-    for row in good:
-        cells[family(row), row.n, row.method].append(row)
+    kept = counted(rows, recipe)
+    cells = grouped(kept.rows, lambda row: (family(row), row.n, row.method))
     return {
         "title": recipe.title,
         "command": command,
-        "seeds": sorted({row.seed for row in good}),
-        "failed": len(counted.failed),
+        "seeds": sorted({row.seed for row in kept.rows}),
+        "failed": len(kept.failed),
         "laws": {name: spec.law for name, spec in recipe.methods.items()},
-        "cells": [_cell(*key, some) for key, some in sorted(cells.items())],
-        "weights": belonging.counted(good, recipe),
+        "cells": [_cell(*key, cells[key]) for key in sorted(cells)],
+        "weights": weights_of_shipped_laws(kept.rows, recipe),
     }
 
 
-def _cell(task: str, n: int, method: str, rows: Sequence[Row]) -> dict[str, Any]:
-    def mean(name: str) -> float | None:
-        found = [v for row in rows if (v := row.metrics.get(name)) is not None]
-        return fmean(found) if found else None
-
+def _cell(task: str, n: int, method: str, rows: Rows) -> dict[str, Any]:
     updates = sum(row.counters.get("updates", 0) for row in rows)
     stages = {s: sum(row.counters.get(f"stage.{s}", 0) for row in rows) for s in STAGES}
     return {
         "task": task, "n": n, "method": method, "episodes": len(rows), "updates": updates,
-        "score": mean("score"), "messages": mean("messages"), "stages": stages,
+        "score": mean(rows, metric("score")), "messages": mean(rows, metric("messages")),
+        "stages": stages,
     }  # fmt: skip
 
 
 def card(law: Manifest, results: Mapping[str, Any]) -> str:
     """Return the model card as Markdown."""
-    parts = [
-        _front(law),
-        _about(law),
-        markdown(_facts(law)),
-        markdown(_settings(law)),
-        *(markdown(table) for table in _counted(results)),
-        *(markdown(table) for table in _ranks(results.get("ranks", ()))),
-        *(markdown(table) for table in _datasheet(results.get("corpus", {}))),
-        *(markdown(table) for table in _diagnoses(law, results)),
-        *(markdown(_run(law, run)) for run in results.get("runs", ())),
-        *(markdown(table) for table in _decoding(law, results.get("runs", ()))),
-        "### Known failures\n\n" + "\n".join(f"* {text}" for text in failures(law, results)) + "\n",
+    runs = results.get("runs", ())
+    tables = [
+        _facts(law),
+        _settings(law),
+        *_counts(results),
+        *_ranks(results.get("ranks", ())),
+        *_datasheet(results.get("corpus", {})),
+        *_diagnoses(law, results),
+        *(_run(law, run) for run in runs),
+        *_decoding(law, runs),
     ]
+    known = "\n".join(f"* {text}" for text in failures(law, results))
+    parts = [_front(law), _about(law), *map(markdown, tables), f"### Known failures\n\n{known}\n"]
     return "\n".join(parts)
 
 
@@ -96,20 +92,17 @@ def _about(law: Manifest) -> str:
 
 
 def _facts(law: Manifest) -> Table:
+    size = sum(s.bytes for name, s in law.files.items() if name.endswith(".safetensors"))
     rows = [
         ("teacher", law.teacher),
         ("backbone", law.backbone),
         ("canon order", law.order),
         ("weights", f"{law.parameters:,}"),
-        ("weight files, bytes", f"{_weight_bytes(law):,}"),
+        ("weight files, bytes", f"{size:,}"),
         *((f"seed: {name}", str(value)) for name, value in law.seeds.items()),
         *((name, _plain(value)) for name, value in _flat(law.training)),
     ]
     return Table("The law", ("", ""), tuple(dict(rows).items()))
-
-
-def _weight_bytes(law: Manifest) -> int:
-    return sum(s.bytes for name, s in law.files.items() if name.endswith(".safetensors"))
 
 
 def _settings(law: Manifest) -> Table:
@@ -122,7 +115,7 @@ def _settings(law: Manifest) -> Table:
     return Table("Training settings", ("setting", "value"), rows)
 
 
-def _counted(results: Mapping[str, Any]) -> Iterator[Table]:
+def _counts(results: Mapping[str, Any]) -> Iterator[Table]:
     """What training read, and how long its phases took."""
     tokens, phases = results.get("tokens", {}), results.get("phases", {})
     if tokens:
@@ -138,7 +131,7 @@ def _counted(results: Mapping[str, Any]) -> Iterator[Table]:
 def _ranks(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """What adapters of several ranks keep of what training changed."""
     if rows:
-        shown = tuple(
+        body = tuple(
             (
                 row["factors"], str(row["rank"] or "—"), number(row["bytes"] / 1e6, 1),
                 number(row["kept"], 4), f"{row['rounding']:.1e}", number(row["nll"], 5),
@@ -150,14 +143,14 @@ def _ranks(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
             "waggle law ranks; none: the backbone, whole: the trained matrices themselves",
             "fitted: best for the inputs of training records; plain: best in the matrices",
         )
-        yield Table("Size of the adapter", head, shown, notes)
+        yield Table("Size of the adapter", head, body, notes)
 
 
 def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:
-    """Counts of the corpus; the fine aspects stay with `waggle corpus stats`."""
-    told = {k: v for k, v in sheet.items() if k not in ("decisions", "transitions", "settings")}
-    if told:
-        yield Table("Corpus", ("", ""), tuple((k, _plain(v)) for k, v in _flat(told)))
+    """Counts of the corpus; `waggle corpus stats` has the finer aspects."""
+    facts = {k: v for k, v in sheet.items() if k not in ("decisions", "transitions", "settings")}
+    if facts:
+        yield Table("Corpus", ("", ""), tuple((k, _plain(v)) for k, v in _flat(facts)))
     for part in ("decisions", "transitions"):
         splits: Mapping[str, Mapping[str, Mapping[str, int]]] = sheet.get(part, {})
         keys = dict.fromkeys(
@@ -181,20 +174,19 @@ def _diagnoses(law: Manifest, results: Mapping[str, Any]) -> Iterator[Table]:
         names = dict.fromkeys(key for values in found.values() for key in values)
         rows = tuple((n, *(_plain(values.get(n)) for values in found.values())) for n in names)
         note = "waggle diagnose; free greedy decoding; equivariance in both canon orders"
-        yield Table(
-            "Held-out diagnosis", ("measure", *found), rows, (note, *misplaced(law, results))
-        )
+        notes = (note, *other_diagnoses(law, results))
+        yield Table("Held-out diagnosis", ("measure", *found), rows, notes)
 
 
-def _run(law: Manifest, run: Mapping[str, Any]) -> Table:
+def _run(law: Manifest, run: Run) -> Table:
     """Score and messages of every method, a line for each task family and population."""
     methods = [m for m in run["laws"] if any(c["method"] == m for c in run["cells"])]
     lines: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
-    every = most(run)
+    every = _most_episodes(run)
     for c in run["cells"]:
         fewer = f" ({c['episodes']})" if c["episodes"] < every[c["task"], c["n"]] else ""
-        shown = f"{number(c['score'])} / {number(c['messages'], 2)}{fewer}"
-        lines[c["task"], c["n"]][c["method"]] = shown
+        cell = f"{number(c['score'])} / {number(c['messages'], 2)}{fewer}"
+        lines[c["task"], c["n"]][c["method"]] = cell
     rows = tuple(
         (task, str(n), *(line.get(m, "—") for m in methods)) for (task, n), line in lines.items()
     )
@@ -204,26 +196,23 @@ def _run(law: Manifest, run: Mapping[str, Any]) -> Table:
         f"{run['command']}",
         f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)}), episodes that failed: {run['failed']}"
         if seeds else "no finished episode",
-        *strangers(law, run),
+        *other_episodes(law, run),
     )  # fmt: skip
     return Table(str(run["title"]), ("task", "N", *methods), rows, notes)
 
 
-def _decoding(law: Manifest, runs: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+def _decoding(law: Manifest, runs: Sequence[Run]) -> Iterator[Table]:
     """How this law's decodes became executable, run by run."""
     rows = []
     for run in runs:
-        for method in own(law, run):
+        for method in _methods_of(law, run):
             cells = [c for c in run["cells"] if c["method"] == method]
             total = sum(c["updates"] for c in cells)
-            counts = [sum(c["stages"][s] for c in cells) for s in STAGES]
-            rows.append((run["title"], method, f"{total:,}", *(_share(n, total) for n in counts)))
+            counts = (sum(c["stages"][s] for c in cells) for s in STAGES)
+            shares = (f"{count / total:.2%}" if total else "—" for count in counts)
+            rows.append((run["title"], method, f"{total:,}", *shares))
     if rows:
         yield Table("Decoding in closed loop", ("run", "method", "updates", *STAGES), tuple(rows))
-
-
-def _share(count: int, total: int) -> str:
-    return f"{count / total:.2%}" if total else "—"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -240,3 +229,108 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "—" if value is None or value == "" else str(value)
+
+
+def _methods_of(law: Manifest, run: Run) -> list[str]:
+    """Return the methods of a run that are this law."""
+    return [method for method, name in run["laws"].items() if name == law.name]
+
+
+def _most_episodes(run: Run) -> dict[tuple[str, int], int]:
+    """Return the episodes of the methods that have most of them, by task family and population."""
+    found: dict[tuple[str, int], int] = defaultdict(int)
+    for c in run["cells"]:
+        found[c["task"], c["n"]] = max(found[c["task"], c["n"]], c["episodes"])
+    return found
+
+
+def failures(law: Manifest, results: Mapping[str, Any]) -> list[str]:
+    """Return what is known to go wrong: measured shortfalls first, then notes in words."""
+    found = list(_diagnosed(results.get("diagnosis", {})))
+    for run in results.get("runs", ()):
+        found += [*_shortfalls(law, run), *_fewer_episodes(law, run)]
+    found += [str(note) for note in results.get("notes", ())]
+    return found or ["None measured yet: no diagnosis and no run is part of the results."]
+
+
+def _diagnosed(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Say where decodes are not executable, then where orbit pairs get different records."""
+    for name, values in found.items():
+        for kind in ("synthetic", "native"):
+            share = values.get(f"{kind} executable")
+            if isinstance(share, float) and share < 1:
+                views = values.get(f"{kind} views")
+                yield f"{name}: {1 - share:.2%} of {views} {kind} views get no executable record."
+    for name, values in found.items():
+        for order in ("canonical", "shuffled"):
+            share = values.get(f"equivariance {order} decoded")
+            if isinstance(share, float) and share < 1:
+                yield f"{name}: in {order} order, {share:.2%} of orbit pairs get one record."
+
+
+def _shortfalls(law: Manifest, run: Run) -> Iterator[str]:
+    """Name the tasks on which the law stays below the expert or below a simpler law.
+
+    A law is compared with others only on tasks of which both have all episodes.
+    """
+    scores: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+    every = _most_episodes(run)
+    for c in run["cells"]:
+        if c["score"] is not None and c["episodes"] == every[c["task"], c["n"]]:
+            scores[c["task"], c["n"]][c["method"]] = c["score"]
+    for (task, n), by_method in scores.items():
+        for name in (method for method in _methods_of(law, run) if method in by_method):
+            mine = by_method[name]
+            above = {
+                method: score
+                for method, score in by_method.items()
+                if method != name
+                and mine < (GOAL * score if run["laws"].get(method) == EXPERT else score)
+            }
+            if above:
+                digits = _digits(mine, above.values())
+                others = ", ".join(f"{m} {number(score, digits)}" for m, score in above.items())
+                where = f"{run['title']}, {task}, N = {n}"
+                yield f"{where}: {name} {number(mine, digits)}, below {others}."
+
+
+def _fewer_episodes(law: Manifest, run: Run) -> Iterator[str]:
+    """Say how much is not compared: a law that played little would look free of shortfalls."""
+    every = _most_episodes(run)
+    for name in _methods_of(law, run):
+        mine = {(c["task"], c["n"]): c["episodes"] for c in run["cells"] if c["method"] == name}
+        fewer = sum(mine.get(cell, 0) < episodes for cell, episodes in every.items())
+        if mine and fewer:
+            yield (
+                f"{run['title']}: {name} has fewer episodes than others in {fewer} of {len(every)} "
+                "tasks and sizes, where it is held against nobody here."
+            )
+
+
+def _digits(mine: float, others: Iterable[float]) -> int:
+    """Return how many digits show that a score is below others: three, or some more."""
+    nearest = min(others)
+    return next((d for d in (3, 4, 5) if number(mine, d) != number(nearest, d)), 6)
+
+
+def other_episodes(law: Manifest, run: Run) -> list[str]:
+    """Say which episodes of a run under this law's name are not known to be of its weights."""
+    now, counts = of_manifest(law), run.get("weights", {})
+    found = {name: of_other_weights(counts.get(name, {}), now) for name in _methods_of(law, run)}
+    return [f"{name}: {text}; this law has {now}" for name, text in found.items() if text]
+
+
+def other_diagnoses(law: Manifest, results: Mapping[str, Any]) -> list[str]:
+    """Say in one line which diagnoses are not known to be of this law's weights.
+
+    Nothing is said of results that were gathered before diagnoses named their weights.
+    """
+    now = of_manifest(law)
+    same = {now, results.get(SOURCE) or now}
+    parts = []
+    for name, values in results.get("diagnosis", {}).items():
+        if (weights := values.get("weights", now)) not in same:
+            kind = f"other weights ({weights})" if weights else "weights that it does not name"
+            parts.append(f"{name} by {kind}")
+    text = f"diagnoses not known to be of this law, which has {now}: {', '.join(parts)}"
+    return [text] if now and parts else []

@@ -1,6 +1,6 @@
-"""`waggle report DIR`: one self-contained HTML page, Markdown, LaTeX and figures beside it.
+"""`waggle report DIR`: one self-contained HTML page, with Markdown, LaTeX and figures beside it.
 
-Everything comes from the rows of the run and from diagnoses that lie beside them; no law is called.
+Everything comes from the rows of the run and from files that lie beside them; no law is called.
 Without matplotlib the tables are written all the same and the page says what is missing.
 """
 
@@ -13,19 +13,13 @@ from typing import NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
+from waggle.evaluate.factorial import read_arms
 from waggle.evaluate.plan import Recipe, cells
-from waggle.evaluate.rows import Row, has_rows, read_rows
-from waggle.report import (
-    belonging,
-    catalog,
-    factorial,
-    figure,
-    held_out,
-    reading,
-    searched,
-    tables,
-)
+from waggle.evaluate.rows import has_rows, read_rows
+from waggle.report import catalog, figure, tables
 from waggle.report.figure import Figure, MissingLibrary
+from waggle.report.provenance import Counted, counted, not_of_shipped_laws, seeds_of
+from waggle.report.rows import Rows, label
 from waggle.report.tables import Table
 
 STYLE = """
@@ -52,6 +46,17 @@ code{background:#eef0f4;padding:.1em .35em;border-radius:4px;font-size:.92em}
 """
 
 
+class Report(NamedTuple):
+    """What a run has to show."""
+
+    title: str
+    facts: list[str]
+    """Lines over the tables: episodes, seeds, what failed or is missing."""
+    tables: list[Table]
+    sessions: list[Table]
+    """What was played by which command; empty for early runs."""
+
+
 class Written(NamedTuple):
     """The files of a report."""
 
@@ -60,54 +65,49 @@ class Written(NamedTuple):
     latex: Path
 
 
-def build(recipe: Recipe, rows: Sequence[Row], *, needed: bool = True) -> list[Table]:
-    """Return the tables a recipe asks for; without rows none, or an error where rows are needed."""
-    if not rows and recipe.blocks and needed:
-        raise ConfigError(
-            "no finished episode to report: a seed of a setting counts once all its planned tasks "
-            "have ended; run `waggle eval` until some have"
-        )
-    return [catalog.table(name)(rows, recipe) for name in recipe.tables] if rows else []
+def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report, Counted]:
+    """Return the report of a run directory, and the rows that count.
 
+    Args:
+        recipe: the recipe of the run.
+        folder: the run directory, or an archive.
+        rows: rows that were measured from records, instead of the row file.
 
-def draw(recipe: Recipe, rows: Sequence[Row]) -> list[Figure]:
-    """Return the figures a recipe asks for."""
-    return [catalog.figure(name)(rows, recipe) for name in recipe.figures]
-
-
-def write(recipe: Recipe, folder: Path, rows: Sequence[Row] | None = None) -> Written:
-    """Write the report of a run directory, from its row file unless rows are given."""
-    measured = _measured(rows, folder, recipe)
+    Raises:
+        ConfigError: if there is nothing to report.
+    """
+    without_record = _without_record(rows, folder, recipe)
     if rows is None:
         rows = read_rows(folder) if recipe.blocks else []
-    counted = reading.whole(rows, recipe)
-    arms = factorial.tables(folder, counted.rows, recipe)
-    if rows and not counted.rows and not arms:
-        raise ConfigError(_nothing(len(rows), counted))
-    made = [*arms, *build(recipe, counted.rows, needed=not arms), *held_out.tables(folder)]
-    made += searched.tables(folder) if arms else []
-    notes = [*counted.notes, *belonging.foreign(counted.rows, recipe)]
-    meta = _meta(counted.rows, counted.failed, notes) + measured
-    played = _sessions(sessions.read(folder), recipe)
+    kept = counted(rows, recipe)
+    if recipe.blocks and not kept.rows and not read_arms(folder):
+        raise ConfigError(_nothing(len(rows), kept))
+    made = catalog.tables(folder, kept.rows, recipe)
     if not made:
         raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")
+    facts = [f"episodes: {len(kept.rows):,}, failed: {len(kept.failed)}"]
+    facts += [f"seeds: {seeds_of(kept.rows)}"] if kept.rows else []
+    facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe)]
+    facts += [f"failed: {row.method} {row.cell}: {row.error}" for row in kept.failed[:20]]
+    played = _sessions(sessions.read(folder), recipe)
+    return Report(recipe.title, facts + without_record, made, played), kept
+
+
+def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
+    """Write the report of a run directory, from its row file unless rows are given."""
+    report, kept = make(recipe, folder, rows)
     drawn: list[Figure] = []
     try:
-        drawn = draw(recipe, counted.rows)
+        drawn = [catalog.figure(name)(kept.rows, recipe) for name in recipe.figures]
     except MissingLibrary as error:
-        meta.append(f"figures left out: {error}")
-    return _write(recipe.title, folder, [*made, *played], drawn, meta)
-
-
-def _write(
-    title: str, folder: Path, made: Sequence[Table], drawn: Sequence[Figure], meta: Sequence[str]
-) -> Written:
-    paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
-    text = "\n".join([f"# {title}", "", *(f"- {line}" for line in meta), ""])
+        report.facts.append(f"figures left out: {error}")
+    made = [*report.tables, *report.sessions]
+    text = "\n".join([f"# {report.title}", "", *(f"- {line}" for line in report.facts), ""])
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
+    paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
     try:
-        paths.html.write_text(_page(title, made, drawn, meta), encoding="utf-8")
+        paths.html.write_text(_page(report, drawn), encoding="utf-8")
         paths.markdown.write_text(text, encoding="utf-8")
         paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
     except OSError as error:
@@ -117,40 +117,30 @@ def _write(
     return paths
 
 
-def _nothing(rows: int, counted: reading.Whole) -> str:
+def _nothing(rows: int, kept: Counted) -> str:
     """Say why none of the rows of a run counts."""
-    failed = len(counted.failed)
     return (
-        f"no finished episode to report: of {rows:,} rows {counted.foreign:,} are of another plan "
-        f"than the folder's recipe, {failed:,} failed, and a seed of a setting counts once all its "
-        "planned tasks have ended; run `waggle eval` until some have"
+        f"no finished episode to report: of {rows:,} rows {kept.foreign:,} are of another plan "
+        f"than the folder's recipe, {len(kept.failed):,} failed, and a seed of a setting counts "
+        "once all its planned tasks have ended; run `waggle eval` until some have"
     )
 
 
-def _measured(rows: Sequence[Row] | None, folder: Path, recipe: Recipe) -> list[str]:
+def _without_record(rows: Rows | None, folder: Path, recipe: Recipe) -> list[str]:
     """Say how many rows of the plan have no record, where a run is read from records."""
     if rows is None or not has_rows(folder):
         return []
-    there = {(row.method, row.cell) for row in rows}
-    missing = {(cell.method, cell.id) for cell in cells(recipe)} - there
-    gone = [r for r in read_rows(folder) if (r.method, r.cell) in missing and not r.error]
+    missing = {cell.key for cell in cells(recipe)} - {row.key for row in rows}
+    gone = [row for row in read_rows(folder) if row.key in missing and not row.error]
     names = ", ".join(dict.fromkeys(row.method for row in gone))
     return [f"no record is kept of {len(gone):,} rows, left out here: {names}"] if gone else []
-
-
-def _meta(rows: Sequence[Row], failed: Sequence[Row], notes: Sequence[str]) -> list[str]:
-    lines = [f"episodes: {len(rows):,}, failed: {len(failed)}"]
-    if rows:
-        lines.append(f"seeds: {reading.seeds_of(rows)}")
-    lines += notes
-    return lines + [f"failed: {row.method} {row.cell}: {row.error}" for row in failed[:20]]
 
 
 def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]:
     """Return the table of what was played by which command, where and how fast."""
     body = []
     for each in played:
-        names = (recipe.methods[m].label or m for m in each.methods if m in recipe.methods)
+        names = (label(recipe, name) for name in each.methods if name in recipe.methods)
         rate = each.updates / each.seconds if each.seconds else 0.0
         body.append(
             (", ".join(names) or each.law, f"{each.episodes:,}", f"{each.updates:,}",
@@ -164,13 +154,14 @@ def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]
     return [Table("What was played", columns, tuple(body), notes)] if body else []
 
 
-def _page(title: str, made: Sequence[Table], drawn: Sequence[Figure], meta: Sequence[str]) -> str:
-    head = "".join(f"<p class='meta'>{escape(line)}</p>" for line in meta)
-    body = "".join(tables.html(table) for table in made)
+def _page(report: Report, drawn: Sequence[Figure]) -> str:
+    head = "".join(f"<p class='meta'>{escape(line)}</p>" for line in report.facts)
+    body = "".join(tables.html(table) for table in (*report.tables, *report.sessions))
     pictures = "".join(figure.html(each) for each in drawn)
+    title = escape(report.title)
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
-        f"<body><main><h1>{escape(title)}</h1>{head}{pictures}{body}</main></body></html>\n"
+        f"<title>{title}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{title}</h1>{head}{pictures}{body}</main></body></html>\n"
     )

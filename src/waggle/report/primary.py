@@ -1,37 +1,41 @@
-"""The primary matrix in the paper's layout, its paired contrasts, and Silo by level.
+"""The primary matrix in the paper's layout, and tables of the same runs.
 
-Tables "Cross-substrate scaling", "Paired uncertainty for the primary scaling contrasts" and
-"success by population and Silo difficulty level". Silo success is mean S; strict S stands in the
-table by level.
+"Cross-substrate scaling", "Paired uncertainty for the primary scaling contrasts", "success by
+population and Silo difficulty level", "Same-Runtime Decision-Law Ablation" and the inference part
+of the primary matrix. Silo success is mean S; strict S stands in the table by level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.evaluate.stats import Interval, average_ranks
-from waggle.report import reading
-from waggle.report.matching import complete, label, matched, shown
-from waggle.report.reading import macro, mean, metric
+from waggle.report.layout import against_reference, by_method, signed
+from waggle.report.provenance import provenance
+from waggle.report.rows import (
+    Rows,
+    Value,
+    difference,
+    kilobytes,
+    label,
+    levels_of,
+    macro,
+    matched,
+    mean,
+    metric,
+    of,
+    ranks,
+    reference,
+    score,
+    shown,
+    silo,
+    sizes_of,
+    spread,
+    swarmbench,
+)
 from waggle.report.tables import SPLIT, Span, Table, bracketed, number, percent
 
-Rows = Sequence[Row]
-
-
-def _silo(rows: Rows, n: int | None = None) -> list[Row]:
-    return [r for r in rows if r.substrate == "silo" and not r.shock and n in (None, r.n)]
-
-
-def _swarm(rows: Rows, n: int | None = None, task: str | None = None) -> list[Row]:
-    chosen = reading.normalized(rows)
-    return [r for r in chosen if not r.shock and n in (None, r.n) and task in (None, r.task)]
-
-
-def _sizes(rows: Rows) -> list[int]:
-    return sorted({row.n for row in rows})
+PURSUIT_FORAGING = ("pursuit", "foraging")
 
 
 def _tasks(rows: Rows) -> list[str]:
@@ -39,56 +43,52 @@ def _tasks(rows: Rows) -> list[str]:
     return [task for task in anchors.NORMALIZED if task in present]
 
 
+def _level(rows: Rows, level: str) -> list[Row]:
+    return [row for row in rows if row.task.partition("-")[0] == level]
+
+
 def primary(rows: Rows, recipe: Recipe) -> Table:
     """Silo success and messages, SwarmBench raw and normalized scores, and the average rank."""
-    both = [*_silo(rows), *_swarm(rows)]
-    called = shown(both, recipe)
-    names = list(called)
-    silo, swarm = _sizes(_silo(rows)), _sizes(_swarm(rows))
-    tasks, levels = _tasks(_swarm(rows)), reading.levels_of(rows)
-    largest = silo[-1] if silo else 0
-    ranks = _ranks(rows, recipe, names)
-    body = []
-    for name in names:
-        own = [row for row in rows if row.method == name]
-        line = [called[name]]
-        line += [_success(_silo(own, n)) for n in silo]
-        line += [percent(mean(_level(own, largest, x), metric("score"))) for x in levels]
+    both = [*silo(rows), *swarmbench(rows)]
+    small, swarm = sizes_of(silo(rows)), sizes_of(swarmbench(rows))
+    tasks, levels = _tasks(swarmbench(rows)), levels_of(rows)
+    largest = small[-1] if small else 0
+    average = ranks(both, recipe, _endpoints)
+
+    def cells(name: str, own: Rows) -> list[str]:
+        line = [_success(silo(own, n)) for n in small]
+        here = silo(own, largest)
+        line += [percent(mean(_level(here, level), metric("score"))) for level in levels]
         line += [SPLIT.join(_raw(own, n, task) for task in tasks) for n in swarm]
-        line += [number(macro(_swarm(own, n), anchors.normalized)) for n in swarm]
-        body.append((*line, number(ranks.get(name), 2)))
-    sizes = tuple(f"N={n}" for n in silo), tuple(f"N={n}" for n in swarm)
+        line += [number(macro(swarmbench(own, n), anchors.normalized)) for n in swarm]
+        return [*line, number(average.get(name), 2)]
+
     raw = SPLIT.join(task.capitalize() for task in tasks)
     spans = [
-        Span("", 1),
-        Span("Silo: mean S (%) / messages per agent", len(silo)),
+        Span("Silo: mean S (%) / messages per agent", len(small)),
         Span(f"Silo N={largest}: mean S (%)", len(levels)),
         Span(f"SwarmBench raw: {raw}", len(swarm)),
         Span("SwarmBench normalized", len(swarm)),
         Span("", 1),
     ]
     rank_note = (
-        f"average rank over {len(_values(rows))} endpoints: Silo mean S and raw SwarmBench score "
-        "by task at each N, ties averaged, rows shown for reference left out"
+        f"average rank over {len(_endpoints(both))} endpoints: Silo mean S and raw SwarmBench "
+        "score by task at each N, ties averaged, rows shown for reference left out"
     )
-    notes = [anchors.describe(), rank_note] if swarm else [rank_note]
+    of_swarm = [f"N={n}" for n in swarm]
     higher = SPLIT.join(["higher"] * len(tasks))
-    return Table(
+    return by_method(
         "Primary matrix",
-        ("method", *sizes[0], *(f"Level {x}" for x in levels), *sizes[1], *sizes[1], "avg. rank"),
-        tuple(body),
-        (*notes, *reading.provenance(both, recipe)),
-        tuple(span for span in spans if span.columns),
-        reading.groups_of(names, recipe),
-        ("", *["higher"] * len(silo), *["higher"] * len(levels), *[higher] * len(swarm),
-         *["higher"] * len(swarm), "lower"),
-        reading.unranked(names, recipe, both),
+        both,
+        recipe,
+        [*(f"N={n}" for n in small), *(f"Level {x}" for x in levels), *of_swarm, *of_swarm,
+         "avg. rank"],
+        cells,
+        better=[*["higher"] * (len(small) + len(levels)), *[higher] * len(swarm),
+                *["higher"] * len(swarm), "lower"],
+        spans=[span for span in spans if span.columns],
+        notes=[anchors.describe(), rank_note] if swarm else [rank_note],
     )  # fmt: skip
-
-
-def _points(row: Row) -> float | None:
-    found = row.scores.get("score")
-    return None if found is None else 100.0 * found
 
 
 def _success(rows: Rows) -> str:
@@ -97,63 +97,51 @@ def _success(rows: Rows) -> str:
     return f"{percent(mean(rows, metric('score')))} / {number(mean(rows, metric('messages')), 2)}"
 
 
-def _level(rows: Rows, n: int, level: str) -> list[Row]:
-    return [row for row in _silo(rows, n) if row.task.partition("-")[0] == level]
-
-
 def _raw(rows: Rows, n: int, task: str) -> str:
-    return number(mean(_swarm(rows, n, task), metric("score")), 2)
+    return number(mean(swarmbench(rows, n, [task]), metric("score")), 2)
 
 
-def _values(rows: Rows) -> dict[tuple[str, int], float]:
-    """Return the endpoints of the average rank for one method."""
-    found = {("silo", n): mean(_silo(rows, n), metric("score")) for n in _sizes(_silo(rows))}
-    for n in _sizes(_swarm(rows)):
-        for task in _tasks(_swarm(rows, n)):
-            found[task, n] = mean(_swarm(rows, n, task), metric("score"))
+def _endpoints(rows: Rows) -> dict[tuple[str, int], float]:
+    """Return the endpoints of the average rank: Silo and every SwarmBench task, at each N."""
+    scopes = {("silo", n): silo(rows, n) for n in sizes_of(silo(rows))}
+    for n in sizes_of(swarmbench(rows)):
+        scopes |= {(task, n): swarmbench(rows, n, [task]) for task in _tasks(swarmbench(rows, n))}
+    found = {key: mean(own, metric("score")) for key, own in scopes.items()}
     return {key: value for key, value in found.items() if value is not None}
-
-
-def _ranks(rows: Rows, recipe: Recipe, names: Sequence[str]) -> dict[str, float]:
-    """Rank the methods that have every endpoint and lack no unit of it."""
-    both = [*_silo(rows), *_swarm(rows)]
-    keys = sorted(_values(rows))
-    found = {name: _values([r for r in rows if r.method == name]) for name in names}
-    able = [m for m in names if recipe.methods[m].ranked and sorted(found[m]) == keys]
-    table = {name: [found[name][key] for key in keys] for name in complete(both, able)}
-    return average_ranks(table) if len(table) > 1 else {}
 
 
 def paired_scaling(rows: Rows, recipe: Recipe) -> Table:
     """Paired differences of the reference from every other method, by endpoint and N."""
-    mine = reading.reference(rows, recipe)
-    own = [row for row in rows if row.method == mine]
-    sizes = _sizes([*_silo(rows), *_swarm(rows)])
-    endpoints: list[tuple[str, Callable[[Rows, int | None], list[Row]], reading.Value, int]] = [
-        ("Silo mean S (%)", _silo, _points, 1),
-        ("SwarmBench normalized", _swarm, anchors.normalized, 3),
-    ]
+    both = [*silo(rows), *swarmbench(rows)]
+    sizes = sizes_of(both)
     body = []
-    for title, pick, value, digits in endpoints:
-        for name in reading.methods_of(rows, recipe):
-            theirs = [row for row in rows if row.method == name]
-            cells = [_contrast(pick(own, n), pick(theirs, n), value, digits) for n in sizes]
-            if name != mine and any(cell != number(None) for cell in cells):
-                body.append((title, label(recipe, name), *cells))
+    for title, pick, value, digits in (
+        ("Silo mean S (%)", silo, _points, 1),
+        ("SwarmBench normalized", swarmbench, anchors.normalized, 3),
+    ):
+        for name, mine, theirs in against_reference(rows, recipe):
+            cells = [_contrast(pick(mine, n), pick(theirs, n), value, digits) for n in sizes]
+            if any(cell != number(None) for cell in cells):
+                body.append((title, name, *cells))
     notes = (
         "difference [95 % interval] (reference as a share of the other); paired bootstrap over "
         "matched seeds within tasks, tasks weighing the same, 10,000 resamples",
     )
     return Table(
-        f"Paired differences: {label(recipe, mine)} minus the other",
+        f"Paired differences: {label(recipe, reference(rows, recipe))} minus the other",
         ("endpoint", "against", *(f"N={n}" for n in sizes)),
         tuple(body),
-        (*notes, *reading.provenance([*_silo(rows), *_swarm(rows)], recipe)),
+        (*notes, *provenance(both, recipe)),
     )
 
 
-def _contrast(mine: Rows, theirs: Rows, value: reading.Value, digits: int) -> str:
-    found = reading.difference(mine, theirs, value)
+def _points(row: Row) -> float | None:
+    found = row.scores.get("score")
+    return None if found is None else 100.0 * found
+
+
+def _contrast(mine: Rows, theirs: Rows, value: Value, digits: int) -> str:
+    found = difference(mine, theirs, value)
     if found is None:
         return number(None)
     one = macro(matched(mine, theirs)[0], value)
@@ -161,34 +149,77 @@ def _contrast(mine: Rows, theirs: Rows, value: reading.Value, digits: int) -> st
     return signed(found, digits) + share
 
 
-def signed(found: Interval, digits: int) -> str:
-    """Format a difference with its interval."""
-    return bracketed(found, f"+.{digits}f")
-
-
 def silo_levels(rows: Rows, recipe: Recipe) -> Table:
     """Silo success by method, population and level; strict S, messages and bytes."""
-    levels = reading.levels_of(rows)
+    chosen, levels = silo(rows), levels_of(rows)
     body = []
-    for name, called in shown(_silo(rows), recipe).items():
-        for n in _sizes(_silo(rows)):
-            own = _silo([row for row in rows if row.method == name], n)
-            if own:
-                shares = [percent(mean(_level(own, n, x), metric("score"))) for x in levels]
-                body.append((called, str(n), *shares, *_overall(own)))
+    for name, called in shown(chosen, recipe).items():
+        for n in sizes_of(of(chosen, name)):
+            own = silo(of(chosen, name), n)
+            shares = [percent(mean(_level(own, level), metric("score"))) for level in levels]
+            shares += [percent(mean(own, score(kind))) for kind in ("score", "strict", "partial")]
+            traffic = [number(mean(own, metric(kind)), 2) for kind in ("messages", "attempted")]
+            volume = number(kilobytes(own), 1)
+            body.append((called, str(n), *shares, *traffic, volume, str(len(own))))
     columns = ("method", "N", *(f"Level {x}" for x in levels), "mean S", "strict S", "P",
                "delivered / agent", "sent / agent", "kB / episode", "episodes")  # fmt: skip
     notes = ("S and P in per cent; strict: all nodes right; P: official partial correctness; kB: "
              "delivered frames",)  # fmt: skip
     return Table(
-        "Silo by population and level", columns, tuple(body),
-        (*notes, *reading.provenance(_silo(rows), recipe)),
+        "Silo by population and level", columns, tuple(body), (*notes, *provenance(chosen, recipe))
+    )
+
+
+def same_runtime(rows: Rows, recipe: Recipe) -> Table:
+    """Quality, traffic and reorganization of every decision source, at the largest population."""
+    plain = [row for row in rows if not row.shock]
+    largest = max((row.n for row in plain), default=0)
+
+    def cells(name: str, own: Rows) -> list[str]:
+        small, swarm = silo(own, largest), swarmbench(own, largest, PURSUIT_FORAGING)
+        return [
+            bracketed(spread(small, metric("score")), ".3f"),
+            number(mean(small, metric("messages")), 2),
+            bracketed(spread(swarm, anchors.normalized), ".3f"),
+            *_reorganized([row for row in own if row.shock]),
+        ]
+
+    size = f", N={largest}" if plain else ""
+    return by_method(
+        "Decision sources under one runtime", rows, recipe,
+        [f"Silo mean S{size}", "Silo msg. / agent", f"P/F normalized{size}",
+         "late-conflict recovery", "re-synthesis latency"],
+        cells, better=["higher", "fewest", "higher", "", "lower"], first="decision source",
+        notes=["brackets: 95 % bootstrap over seeds within tasks; latency in round-equivalents "
+               "over recovered settings", anchors.describe()],
     )  # fmt: skip
 
 
-def _overall(rows: Rows) -> tuple[str, ...]:
-    shares = (percent(mean(rows, reading.score(name))) for name in ("score", "strict", "partial"))
-    traffic = (number(mean(rows, metric(name)), 2) for name in ("messages", "attempted"))
-    volume = mean(rows, metric("bytes"))
-    kilo = number(None if volume is None else volume / 1000.0, 1)
-    return (*shares, *traffic, kilo, str(len(rows)))
+def _reorganized(rows: Rows) -> tuple[str, str]:
+    if not rows:
+        return number(None), number(None)
+    hits = [row for row in rows if row.metrics.get("recovery") == 1.0]
+    share = f"{len(hits)}/{len(rows)} ({len(hits) / len(rows):.1%})"
+    return share, number(mean(hits, metric("resynthesis_latency")), 1)
+
+
+def accounting(rows: Rows, recipe: Recipe) -> Table:
+    """Calls, tokens and messages per episode on Silo at the largest population."""
+    largest = max(sizes_of(silo(rows)), default=0)
+
+    def cells(name: str, own: Rows) -> list[str]:
+        usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
+        return [
+            percent(mean(own, metric("score"))),
+            *(number(value, 0) if value else number(None) for value in usage),
+            *(number(mean(own, metric(m)), 2) for m in ("messages", "attempted")),
+        ]
+
+    return by_method(
+        f"Deployment inference and communication on Silo, N = {largest}",
+        silo(rows, largest), recipe,
+        ["mean S (%)", "model calls / episode", "input tokens / episode",
+         "output tokens / episode", "delivered / agent", "sent / agent"],
+        cells, better=["higher", "lower", "lower", "lower", "fewest", "fewest"],
+        notes=["no model is called by the rules; tokens are those of each law's own tokenizer"],
+    )  # fmt: skip

@@ -6,162 +6,121 @@ Layouts of the paper's "Flocking and Transport", "Lower-scale anchors", "communi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from statistics import stdev
-
 from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report import reading
-from waggle.report.matching import label, options_of, shown
-from waggle.report.reading import macro, mean, metric, per_episode
-from waggle.report.tables import Span, Table, bracketed, number, percent
+from waggle.report.layout import against_reference, by_method, points
+from waggle.report.primary import PURSUIT_FORAGING
+from waggle.report.provenance import provenance
+from waggle.report.rows import (
+    Rows,
+    counter,
+    difference,
+    kilobytes,
+    label,
+    macro,
+    mean,
+    mean_and_deviation,
+    metric,
+    options_of,
+    reference,
+    score,
+    silo,
+    sizes_of,
+    swarmbench,
+)
+from waggle.report.tables import Span, Table, number, percent
 
-Rows = Sequence[Row]
-Cells = Callable[[Rows], Sequence[str]]
-PURSUIT_FORAGING = ("pursuit", "foraging")
-
-
-def _silo(rows: Rows) -> list[Row]:
-    return [row for row in rows if row.substrate == "silo" and not row.shock]
-
-
-def _swarm(rows: Rows) -> list[Row]:
-    return [row for row in rows if row.substrate == "swarmbench" and not row.shock]
-
-
-def _by_method(
-    title: str,
-    rows: Rows,
-    recipe: Recipe,
-    columns: Sequence[str],
-    cells: Cells,
-    *,
-    better: Sequence[str],
-    spans: Sequence[Span] = (),
-    notes: Sequence[str] = (),
-) -> Table:
-    """Return a table with one line per method."""
-    called = shown(rows, recipe)
-    names = list(called)
-    body = tuple(
-        (text, *cells([row for row in rows if row.method == name])) for name, text in called.items()
-    )
-    return Table(
-        title,
-        ("method", *columns),
-        body,
-        (*notes, *reading.provenance(rows, recipe)),
-        (Span("", 1), *spans) if spans else (),
-        reading.groups_of(names, recipe),
-        ("", *better),
-        reading.unranked(names, recipe, rows),
-    )
+_DELIVERED = counter("messages.delivered")
 
 
 def flocking_transport(rows: Rows, recipe: Recipe) -> Table:
     """Raw scores of the two remaining SwarmBench tasks."""
-    chosen = [row for row in _swarm(rows) if row.task in ("flocking", "transport")]
+    chosen = swarmbench(rows, tasks=("flocking", "transport"))
     keys = sorted({(row.task, row.n) for row in chosen})
 
-    def cells(own: Rows) -> list[str]:
-        return [
-            number(mean([r for r in own if (r.task, r.n) == key], metric("score")), 2)
-            for key in keys
-        ]
+    def cells(name: str, own: Rows) -> list[str]:
+        here = ([row for row in own if (row.task, row.n) == key] for key in keys)
+        return [number(mean(some, metric("score")), 2) for some in here]
 
     tasks = list(dict.fromkeys(task for task, _ in keys))
-    spans = [Span(t.capitalize(), sum(task == t for task, _ in keys)) for t in tasks]
-    return _by_method(
+    return by_method(
         "Flocking and Transport", chosen, recipe, [f"N={n}" for _, n in keys], cells,
-        better=["higher"] * len(keys), spans=spans, notes=("raw scores",),
+        better=["higher"] * len(keys), notes=["raw scores"],
+        spans=[Span(t.capitalize(), sum(task == t for task, _ in keys)) for t in tasks],
     )  # fmt: skip
 
 
 def silo_ports(rows: Rows, recipe: Recipe) -> Table:
     """Silo with one capped frame per port and round."""
-    chosen = [row for row in _silo(rows) if row.options.get("regime") == "ports"]
+    chosen = [row for row in silo(rows) if row.options.get("regime") == "ports"]
     keys = sorted({(row.n, int(row.options.get("cap", 4096))) for row in chosen})
 
-    def cells(own: Rows) -> list[str]:
+    def cells(name: str, own: Rows) -> list[str]:
         line = []
         for n, cap in keys:
             here = [r for r in own if (r.n, r.options.get("cap", 4096)) == (n, cap)]
-            shares = (percent(mean(here, reading.score(s))) for s in ("score", "strict"))
-            volume = mean(here, metric("bytes"))
-            kilo = None if volume is None else volume / 1000.0
-            line += [*shares, number(mean(here, metric("messages")), 2), number(kilo, 1)]
+            line += [percent(mean(here, score(kind))) for kind in ("score", "strict")]
+            line += [number(mean(here, metric("messages")), 2), number(kilobytes(here), 1)]
         return line
 
     parts = ("mean S (%)", "strict S (%)", "messages / agent", "kB / episode")
-    return _by_method(
-        "Silo, regime ports", chosen, recipe, [part for _ in keys for part in parts], cells,
+    return by_method(
+        "Silo, regime ports", chosen, recipe, parts * len(keys), cells,
         better=["higher", "higher", "", ""] * len(keys),
         spans=[Span(f"N={n}, {cap} bytes per frame", len(parts)) for n, cap in keys],
-        notes=("delivered frames; a frame on every port in every round is 27 per agent at R = 9",),
+        notes=["delivered frames; a frame on every port in every round is 27 per agent at R = 9"],
     )  # fmt: skip
 
 
 def swarm_anchor(rows: Rows, recipe: Recipe) -> Table:
     """SwarmBench at N = 8: score and delivered messages, mean ± sample deviation."""
-    chosen = [row for row in _swarm(rows) if row.n == anchors.N]
+    chosen = swarmbench(rows, anchors.N, tasks=None)
     tasks = list(dict.fromkeys(row.task for row in chosen))
 
-    def cells(own: Rows) -> list[str]:
+    def cells(name: str, own: Rows) -> list[str]:
         line = []
         for task in tasks:
             here = [row for row in own if row.task == task]
-            line += [_spread(here, metric("score"), 2)]
-            line += [_spread(here, per_episode("messages.delivered"), 1)]
+            line += [mean_and_deviation(map(metric("score"), here), 2)]
+            line += [mean_and_deviation(map(_DELIVERED, here), 1)]
         return line
 
-    return _by_method(
-        "Lower-scale SwarmBench anchor at N = 8", chosen, recipe,
-        [part for _ in tasks for part in ("score", "msg.")], cells,
-        better=["higher", "fewest"] * len(tasks),
+    return by_method(
+        "Lower-scale SwarmBench anchor at N = 8", chosen, recipe, ("score", "msg.") * len(tasks),
+        cells, better=["higher", "fewest"] * len(tasks),
         spans=[Span(task.capitalize(), 2) for task in tasks],
-        notes=("mean ± sample s.d. per episode; messages delivered in the whole episode",),
+        notes=["mean ± sample s.d. per episode; messages delivered in the whole episode"],
     )  # fmt: skip
-
-
-def _spread(rows: Rows, value: reading.Value, digits: int) -> str:
-    found = [v for row in rows if (v := value(row)) is not None]
-    if not found:
-        return number(None)
-    deviation = stdev(found) if len(found) > 1 else 0.0
-    return f"{number(sum(found) / len(found), digits)} ± {number(deviation, digits)}"
 
 
 def silo_anchor(rows: Rows, recipe: Recipe) -> Table:
     """Silo at small populations: success, messages and kilobytes per episode."""
-    chosen = _silo(rows)
-    sizes = sorted({row.n for row in chosen})
+    chosen = silo(rows)
+    scopes = [None, *sizes_of(chosen)]
 
-    def cells(own: Rows) -> list[str]:
-        line: list[str] = []
-        for some in (own, *([row for row in own if row.n == n] for n in sizes)):
-            volume = mean(some, metric("bytes"))
-            line += [percent(mean(some, metric("score")), 2)]
-            line += [number(mean(some, per_episode("messages.delivered")), 2)]
-            line += [number(None if volume is None else volume / 1000.0, 2)]
+    def cells(name: str, own: Rows) -> list[str]:
+        line = []
+        for n in scopes:
+            here = silo(own, n)
+            line += [percent(mean(here, metric("score")), 2)]
+            line += [number(mean(here, _DELIVERED), 2), number(kilobytes(here), 2)]
         return line
 
-    parts = ("S (%)", "msg.", "kB")
-    return _by_method(
-        "Lower-scale Silo anchor", chosen, recipe,
-        parts * (1 + len(sizes)), cells,
-        better=["higher", "fewest", "fewest"] * (1 + len(sizes)),
-        spans=[Span("all", 3), *(Span(f"N={n}", 3) for n in sizes)],
-        notes=(f"per episode; {len({row.task for row in chosen})} tasks",),
+    return by_method(
+        "Lower-scale Silo anchor", chosen, recipe, ("S (%)", "msg.", "kB") * len(scopes), cells,
+        better=["higher", "fewest", "fewest"] * len(scopes),
+        spans=[Span("all" if n is None else f"N={n}", 3) for n in scopes],
+        notes=[f"per episode; {len({row.task for row in chosen})} tasks"],
     )  # fmt: skip
 
 
 def horizon(rows: Rows, recipe: Recipe) -> Table:
     """Silo success and messages per agent by rounds of communication."""
-    chosen = _silo(rows)
+    chosen = silo(rows)
     rounds = sorted({row.rounds - 1 for row in chosen})
 
-    def cells(own: Rows) -> list[str]:
+    def cells(name: str, own: Rows) -> list[str]:
         line = []
         for r in rounds:
             here = [row for row in own if row.rounds - 1 == r]
@@ -170,38 +129,37 @@ def horizon(rows: Rows, recipe: Recipe) -> Table:
             line.append(f"{share} / {traffic}" if here else number(None))
         return line
 
-    sizes = ", ".join(str(n) for n in sorted({row.n for row in chosen}))
-    return _by_method(
+    sizes = ", ".join(map(str, sizes_of(chosen)))
+    return by_method(
         f"Communication horizon, Silo N = {sizes}", chosen, recipe, [f"R={r}" for r in rounds],
         cells, better=["higher"] * len(rounds),
-        notes=("mean S (%) / delivered messages per agent",),
+        notes=["mean S (%) / delivered messages per agent"],
     )  # fmt: skip
 
 
 def silo_paired(rows: Rows, recipe: Recipe) -> Table:
     """Paired differences of the reference in Silo success, setting by setting (N, R, regime)."""
-    chosen = _silo(rows)
+    chosen = silo(rows)
     keys = sorted({_setting(row) for row in chosen})
-    mine = reading.reference(chosen, recipe)
-    own = {key: [r for r in chosen if r.method == mine and _setting(r) == key] for key in keys}
     body = []
-    for name in reading.methods_of(chosen, recipe):
-        theirs = [row for row in chosen if row.method == name]
-        found = [reading.difference(own[key], theirs, metric("score")) for key in keys]
-        if name != mine:
-            shown_as = (bracketed(each, "+.1f", scale=100.0) for each in found)
-            units = sum(each.units for each in found if each is not None)
-            body.append((label(recipe, name), *shown_as, str(units)))
+    for name, mine, theirs in against_reference(chosen, recipe):
+        scopes = ([row for row in mine if _setting(row) == key] for key in keys)
+        found = [difference(scope, theirs, metric("score")) for scope in scopes]
+        units = sum(each.units for each in found if each is not None)
+        body.append((name, *map(points, found), str(units)))
     several = len({text for _, _, text in keys}) > 1
     heads = (
         f"N={n} R={rounds}{f', {text}' if several and text else ''}" for n, rounds, text in keys
     )
-    notes = ("mean S in percentage points, 95 % paired bootstrap over matched seeds within tasks, "
-             "10,000 resamples",)  # fmt: skip
+    note = ("mean S in percentage points, 95 % paired bootstrap over matched seeds within tasks, "
+            "10,000 resamples")  # fmt: skip
     return Table(
-        f"Paired differences in Silo success: {label(recipe, mine)} minus the other",
-        ("against", *heads, "pairs"), tuple(body), (*notes, *reading.provenance(chosen, recipe)),
-    )  # fmt: skip
+        f"Paired differences in Silo success: {label(recipe, reference(chosen, recipe))} minus "
+        "the other",
+        ("against", *heads, "pairs"),
+        tuple(body),
+        (note, *provenance(chosen, recipe)),
+    )
 
 
 def _setting(row: Row) -> tuple[int, int, str]:
@@ -210,31 +168,28 @@ def _setting(row: Row) -> tuple[int, int, str]:
 
 def extension(rows: Rows, recipe: Recipe) -> Table:
     """From one population to a larger one: Silo success retained, SwarmBench P/F normalized."""
-    chosen = [*_silo(rows), *(r for r in _swarm(rows) if r.task in PURSUIT_FORAGING)]
-    # Those that are asked for, so that one which is not played yet is seen to be missing.
+    # The populations that are asked for, so that one without rows is seen to be missing.
     sizes = [n for block in recipe.blocks for n in block.n] or [0]
     small, large = min(sizes), max(sizes)
 
-    def cells(own: Rows) -> list[str]:
-        silo = {n: [r for r in _silo(own) if r.n == n] for n in (small, large)}
-        swarm = {n: [r for r in _swarm(own) if r.n == n] for n in (small, large)}
-        one, two = (mean(silo[n], metric("score")) for n in (small, large))
+    def cells(name: str, own: Rows) -> list[str]:
+        one, two = silo(own, small), silo(own, large)
+        swarm = (swarmbench(own, n, PURSUIT_FORAGING) for n in (small, large))
         return [
-            percent(one), percent(two), percent(_retention(silo[small], silo[large])),
-            number(mean(silo[large], metric("messages")), 2),
-            *(number(macro(swarm[n], anchors.normalized)) for n in (small, large)),
+            percent(mean(one, metric("score"))), percent(mean(two, metric("score"))),
+            percent(_retention(one, two)), number(mean(two, metric("messages")), 2),
+            *(number(macro(some, anchors.normalized)) for some in swarm),
         ]  # fmt: skip
 
-    columns = (
-        f"N={small} S (%)", f"N={large} S (%)", "retention (%)", f"N={large} msg. / agent",
-        f"N={small}", f"N={large}",
-    )  # fmt: skip
-    return _by_method(
-        f"Population extension from N = {small} to N = {large}", chosen, recipe, columns, cells,
-        better=["higher", "higher", "higher", "fewest", "higher", "higher"],
+    return by_method(
+        f"Population extension from N = {small} to N = {large}",
+        [*silo(rows), *swarmbench(rows, tasks=PURSUIT_FORAGING)], recipe,
+        [f"N={small} S (%)", f"N={large} S (%)", "retention (%)", f"N={large} msg. / agent",
+         f"N={small}", f"N={large}"],
+        cells, better=["higher", "higher", "higher", "fewest", "higher", "higher"],
         spans=[Span("Silo", 4), Span("SwarmBench P/F normalized", 2)],
-        notes=("retention: mean S at the larger over the smaller population, on tasks and seeds "
-               "that both have; who is at chance keeps it", anchors.describe()),
+        notes=["retention: mean S at the larger over the smaller population, on tasks and seeds "
+               "that both have; who is at chance keeps it", anchors.describe()],
     )  # fmt: skip
 
 
@@ -246,6 +201,6 @@ def _retention(small: Rows, large: Rows) -> float | None:
 
     both = {case(row) for row in small} & {case(row) for row in large}
     one, two = (
-        mean([r for r in rows if case(r) in both], metric("score")) for rows in (small, large)
+        mean([row for row in rows if case(row) in both], metric("score")) for rows in (small, large)
     )
     return None if not one or two is None else two / one

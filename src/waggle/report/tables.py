@@ -1,7 +1,7 @@
-"""A table and its three faces: Markdown, LaTeX, HTML. Knows numbers and labels, not experiments.
+"""A table and its three forms: Markdown, LaTeX, HTML. Knows numbers and labels, not experiments.
 
-A cell may hold several numbers apart by " / "; a column that says which way is better, in as many
-parts, has its first and second of each part marked, as the paper's tables do.
+A cell may hold several numbers, separated by " / ". A column that says which way is better, in as
+many parts, has the first and second of each part marked, as the paper's tables do.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Table(NamedTuple):
     """Headings over columns; together as wide as the table, empty texts where there is none."""
     groups: tuple[Group, ...] = ()
     better: tuple[str, ...] = ()
-    """For each column `higher`, `lower`, `fewest` (of what there is: silence takes no mark) or
-    nothing, in parts like its cells."""
+    """For each column `higher`, `lower`, `fewest` (zero takes no mark) or nothing, in as many parts
+    as its cells have."""
     unranked: frozenset[int] = frozenset()
-    """Rows that are shown for reference and take no mark."""
+    """Rows that take no mark."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -60,11 +60,6 @@ def number(value: float | None, digits: int = 3) -> str:
 def percent(value: float | None, digits: int = 1) -> str:
     """Format a share in per cent, without the sign."""
     return number(None if value is None else 100.0 * value, digits)
-
-
-def interval(value: Interval, digits: int = 3) -> str:
-    """Format a mean with its interval."""
-    return bracketed(value, f".{digits}f", f"+.{digits}f")
 
 
 def bracketed(found: Interval | None, form: str, bounds: str = "", scale: float = 1.0) -> str:
@@ -111,10 +106,10 @@ def _values(table: Table, column: int, part: int) -> Iterator[tuple[int, float]]
             yield index, float(match.group())
 
 
-def _faced(
+def _formed(
     table: Table, plain: Callable[[str], str], marked: Mapping[Mark, Callable[[str], str]]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the rows with every part escaped and marked for one face."""
+    """Yield the rows with every part escaped and marked for one form."""
     found = marks(table)
     for index, row in enumerate(table.rows):
         cells = []
@@ -129,14 +124,14 @@ def _faced(
 
 
 def texts(table: Table) -> list[bool]:
-    """Say for every column whether it holds words rather than numbers."""
+    """Return for every column whether it holds words rather than numbers."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
     found = [not any(_NUMBER.match(cell) for cell in cells) for cells in columns]
     return [True, *found[1:]]
 
 
 def _headings(table: Table) -> list[str]:
-    """Return the column names with the heading over them, for faces that have one line."""
+    """Return the column names with the heading over them, for forms that have one line."""
     if not table.spans:
         return list(table.columns)
     over = [span.text for span in table.spans for _ in range(span.columns)]
@@ -145,7 +140,7 @@ def _headings(table: Table) -> list[str]:
 
 def markdown(table: Table) -> str:
     """Return a table as Markdown; first is bold, second underlined by emphasis."""
-    faced = _faced(
+    formed = _formed(
         table,
         _cell,
         {1: lambda text: f"**{text}**", 2: lambda text: f"_{text}_"},
@@ -153,7 +148,7 @@ def markdown(table: Table) -> str:
     heads = list(map(_cell, _headings(table)))
     lines = [f"### {_prose(table.title)}", "", _row(heads), _row(["---"] * len(table.columns))]
     over = dict(table.groups)
-    for index, row in enumerate(faced):
+    for index, row in enumerate(formed):
         if index in over:
             lines.append(_row([f"*{_cell(over[index])}*", *[""] * (len(row) - 1)]))
         lines.append(_row(row))
@@ -192,7 +187,7 @@ def _latex_text(text: str) -> str:
 def latex(table: Table) -> str:
     """Return a table as LaTeX in the paper's layout (booktabs; first bold, second underlined)."""
     spec = "".join("l" if words else "r" for words in texts(table))
-    faced = _faced(
+    formed = _formed(
         table,
         _latex_text,
         {1: lambda text: rf"\textbf{{{text}}}", 2: lambda text: rf"\underline{{{text}}}"},
@@ -202,7 +197,7 @@ def latex(table: Table) -> str:
         "\\begin{table}[t]\n\\centering\n"
         f"\\caption{{{_latex_text(table.title)}}}\n\\resizebox{{\\textwidth}}{{!}}{{%\n"
         f"\\begin{{tabular}}{{{spec}}}\n\\toprule\n{_latex_head(table)}\n\\midrule\n"
-        f"{_latex_body(table, faced)}\n\\bottomrule\n\\end{{tabular}}}}\n{notes}\n\\end{{table}}\n"
+        f"{_latex_body(table, formed)}\n\\bottomrule\n\\end{{tabular}}}}\n{notes}\n\\end{{table}}\n"
     )
 
 
@@ -219,9 +214,9 @@ def _latex_head(table: Table) -> str:
     return " & ".join(cells) + r" \\" + "\n" + "".join(rules) + "\n" + names
 
 
-def _latex_body(table: Table, faced: Iterator[tuple[str, ...]]) -> str:
+def _latex_body(table: Table, formed: Iterator[tuple[str, ...]]) -> str:
     over, lines = dict(table.groups), []
-    for index, row in enumerate(faced):
+    for index, row in enumerate(formed):
         if index in over:
             text = _latex_text(over[index])
             lines.append(rf"\multicolumn{{{len(row)}}}{{l}}{{\textit{{{text}}}}} \\")
@@ -253,13 +248,13 @@ def _html_head(table: Table) -> str:
 
 
 def _html_body(table: Table) -> str:
-    faced = _faced(
+    formed = _formed(
         table,
         escape,
         {1: lambda text: f"<b>{text}</b>", 2: lambda text: f"<u>{text}</u>"},
     )
     over, lines, words = dict(table.groups), [], texts(table)
-    for index, row in enumerate(faced):
+    for index, row in enumerate(formed):
         if index in over:
             text = escape(over[index])
             lines.append(

@@ -246,11 +246,11 @@ def recipe_of(folder: Path) -> Recipe:
 def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     from waggle.evaluate import anchors
     from waggle.evaluate.rows import read_rows
-    from waggle.report.reading import whole
+    from waggle.report.provenance import counted
 
     command = f"waggle report {folder} --freeze {target}"
-    counted = whole(read_rows(folder), recipe).rows
-    anchors.write(anchors.freeze(counted, command), target)
+    rows = counted(read_rows(folder), recipe).rows
+    anchors.write(anchors.freeze(rows, command), target)
 
 
 def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:

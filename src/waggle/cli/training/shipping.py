@@ -147,8 +147,7 @@ def pack(
 
 def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
     """Write the card and say what was packed, and what of the results is of another law."""
-    from waggle.report.model_card import card
-    from waggle.report.shortfalls import misplaced, strangers
+    from waggle.report.model_card import card, other_diagnoses, other_episodes
     from waggle.shipped.pack import rewrite
 
     told = rewrite(folder, law, found, card(law, found))
@@ -156,10 +155,10 @@ def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
         f"{told.name}: {told.parameters:,} weights, {told.bytes:,} bytes in {len(told.files)} "
         f"files, order {told.order}, teacher {told.teacher}; card: {folder / shipped.CARD}"
     )
-    for line in misplaced(told, found):
+    for line in other_diagnoses(told, found):
         console.note(f"{line}; waggle diagnose {folder} --out FILE measures this one")
     for run in found.get("runs", ()):
-        for line in strangers(told, run):
+        for line in other_episodes(told, run):
             console.note(f"{run['title']}: {line}")
 
 

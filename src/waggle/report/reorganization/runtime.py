@@ -6,59 +6,118 @@ Controller". Each method is read against its own law in the unchanged runtime.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
 from statistics import fmean
+from typing import NamedTuple
 
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report.matching import matched, shown
-from waggle.report.reading import Value, mean, metric, provenance
-from waggle.report.reorganization import settings
-from waggle.report.reorganization.settings import cell_of, effect, flag, macro, of, recovered, since
-from waggle.report.reorganization.tables import AREA, LATENCY, STALE
+from waggle.report.layout import points
+from waggle.report.provenance import provenance
+from waggle.report.reorganization.tables import (
+    AREA,
+    LATENCY,
+    STALE,
+    against,
+    effect,
+    flag,
+    late,
+    own_reference,
+    recovered,
+    recoveries,
+    since,
+)
+from waggle.report.rows import (
+    Rows,
+    Value,
+    cell_of,
+    grouped,
+    macro,
+    matched,
+    mean,
+    metric,
+    of,
+    shown,
+)
 from waggle.report.tables import Table, number
 
 
-def relative(mine: Sequence[Row], other: Sequence[Row], value: Value) -> float | None:
+class Variant(NamedTuple):
+    """A method beside its law in the unchanged runtime, with and without late counterevidence."""
+
+    method: str
+    label: str
+    default: str
+    late: list[Row]
+    late_default: list[Row]
+    plain: list[Row]
+    plain_default: list[Row]
+
+    @property
+    def recovery_gain(self) -> str:
+        """The paired difference in recovery; none for the default itself."""
+        if self.method == self.default:
+            return number(None)
+        return points(effect(self.late, self.late_default, flag("recovery")))
+
+
+def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Variant]:
+    """Yield every method whose law has rows in the unchanged runtime.
+
+    Args:
+        rows: the rows that are compared.
+        recipe: says what each method changes.
+        alone: whether others are yielded as well, each beside itself.
+    """
+    names = shown(rows, recipe)
+    for method, text in names.items():
+        default = own_reference(recipe, method, list(names)) or (method if alone else None)
+        if default is not None:
+            plain, base = (
+                [row for row in of(rows, name) if not row.shock] for name in (method, default)
+            )
+            yield Variant(
+                method, text, default, late(rows, method), late(rows, default),
+                _completed(plain, base), base,
+            )  # fmt: skip
+
+
+def _completed(rows: list[Row], base: Rows) -> list[Row]:
+    """Add the default's rows of cells that a configuration cannot change and so did not play."""
+    played = {cell_of(row) for row in rows}
+    return rows + [row for row in base if cell_of(row) not in played] if rows else rows
+
+
+def relative(mine: Rows, other: Rows, value: Value) -> float | None:
     """Return a value relative to its reference in each cell, averaged over cells.
 
     Both are read on the settings that both have played. A cell in which the reference is zero says
     nothing about a ratio and is left out.
     """
     mine, other = matched(mine, other)
-    groups: dict[str, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
-    for side, rows in enumerate((mine, other)):
-        for row in rows:
-            groups[cell_of(row)][side].append(row)
-    found = []
-    for left, right in groups.values():
-        above, below = mean(left, value), mean(right, value)
-        if above is not None and below:
-            found.append(above / below)
+    above, below = (
+        {cell: mean(own, value) for cell, own in grouped(rows, cell_of).items()}
+        for rows in (mine, other)
+    )
+    pairs = [(above[cell], below[cell]) for cell in above]
+    found = [one / two for one, two in pairs if one is not None and two]
     return fmean(found) if found else None
 
 
-def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
+def perturbations(rows: Rows, recipe: Recipe) -> Table:
     """Execution perturbations over the matched settings, relative to the synchronous engine."""
-    names = shown(rows, recipe)
     body = []
-    for method, called in names.items():
-        sync = settings.reference(recipe, method, list(names))
-        if sync is None:
-            continue
-        mine, other = of(rows, method), of(rows, sync)
-        lost = None if method == sync else effect(mine, other, flag("recovery"))
+    for each in variants(rows, recipe):
+        traffic = (mean(each.late, since(name)) for name in ("attempted", "delivered"))
         body.append(
             (
-                called,
-                number(relative(mine, other, metric("score")), 3),
-                *settings.recoveries(mine),
-                settings.points(lost),
-                number(mean(mine, recovered(LATENCY)), 1),
-                settings.against(mine, other, lambda some: mean(some, STALE)),
-                f"{number(mean(mine, since('attempted')), 1)} / "
-                f"{number(mean(mine, since('delivered')), 1)}",
+                each.label,
+                number(relative(each.late, each.late_default, metric("score")), 3),
+                *recoveries(each.late),
+                each.recovery_gain,
+                number(mean(each.late, recovered(LATENCY)), 1),
+                against(each.late, each.late_default, lambda some: mean(some, STALE)),
+                " / ".join(number(value, 1) for value in traffic),
             )
         )
     columns = (
@@ -75,32 +134,22 @@ def perturbations(rows: Sequence[Row], recipe: Recipe) -> Table:
     return Table("Execution perturbations", columns, tuple(body), notes)
 
 
-def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
+def sensitivity(rows: Rows, recipe: Recipe) -> Table:
     """Runtime parameters one at a time: quality and traffic relative to the default, recovery."""
-    names = shown(rows, recipe)
-    body = []
-    for method, called in names.items():
-        default = settings.reference(recipe, method, list(names))
-        if default is None:
-            continue
-        base = of(rows, default, shock=False)
-        plain = completed(of(rows, method, shock=False), base)
-        late, before = of(rows, method), of(rows, default)
-        body.append(
-            (
-                called,
-                number(relative(plain, base, metric("score")), 3),
-                number(relative(plain, base, metric("messages")), 3),
-                *settings.recoveries(late),
-                number(None)
-                if method == default
-                else settings.points(effect(late, before, flag("recovery"))),
-                number(mean(late, recovered(LATENCY)), 1),
-                number(mean(late, STALE), 2),
-                settings.against(late, before, lambda some: macro(some, STALE)),
-                str(len(plain) + len(late)),
-            )
+    body = [
+        (
+            each.label,
+            number(relative(each.plain, each.plain_default, metric("score")), 3),
+            number(relative(each.plain, each.plain_default, metric("messages")), 3),
+            *recoveries(each.late),
+            each.recovery_gain,
+            number(mean(each.late, recovered(LATENCY)), 1),
+            number(mean(each.late, STALE), 2),
+            against(each.late, each.late_default, lambda some: macro(some, STALE, cell_of)),
+            str(len(each.plain) + len(each.late)),
         )
+        for each in variants(rows, recipe)
+    ]
     columns = (
         "configuration", "quality / default", "messages / default", "recovery", "event recovery",
         "outcome recovery", "Δ recovery (pp)", "latency (round-eq.)", "stale AUC",
@@ -115,9 +164,3 @@ def sensitivity(rows: Sequence[Row], recipe: Recipe) -> Table:
         *provenance(rows, recipe),
     )
     return Table("Runtime-parameter sensitivity", columns, tuple(body), notes)
-
-
-def completed(rows: list[Row], base: Sequence[Row]) -> list[Row]:
-    """Add the default's rows of cells that a configuration cannot change and so did not play."""
-    played = {cell_of(row) for row in rows}
-    return rows + [row for row in base if cell_of(row) not in played] if rows else rows

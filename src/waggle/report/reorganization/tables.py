@@ -2,22 +2,42 @@
 
 "Same-Runtime Decision-Law Ablation" and "Runtime-component intervention": decision sources under
 one runtime, runtime components under one law, and every cell of the matrix by itself. Recovery is
-shown with event and outcome recovery beside it. Everything comes from rows.
+shown with event and outcome recovery beside it.
+
+Methods are contrasted on matched settings (task, N, horizon, seed) only; strata are the (task, N)
+cells of the matrix, which weigh equally. A method's own reference is its law in the unchanged
+runtime.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from waggle.evaluate.plan import Recipe
-from waggle.evaluate.reorganization import remaining, takeover
+from waggle.evaluate.plan import MethodSpec, Recipe
+from waggle.evaluate.reorganization import after, remaining, takeover
 from waggle.evaluate.rows import Row
-from waggle.report.matching import label, shown
-from waggle.report.reading import Value, mean, metric, provenance, reference, task_of
-from waggle.report.reorganization import settings
-from waggle.report.reorganization.settings import effect, flag, hits, macro, of, recovered, since
+from waggle.evaluate.stats import Interval
+from waggle.report.layout import points, signed
+from waggle.report.provenance import provenance
+from waggle.report.rows import (
+    Rows,
+    Value,
+    cell_of,
+    difference,
+    grouped,
+    label,
+    macro,
+    matched,
+    mean,
+    metric,
+    reference,
+    shown,
+    task_of,
+)
 from waggle.report.tables import Table, number, percent
 
+RECOVERIES = ("recovery", "event_recovery", "outcome_recovery")
+"""The metrics of late counterevidence that are zero or one (see `evaluate.reorganization`)."""
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
 AREA = "stale AUC: trace mass per agent x rounds from the injection on"
 NEW = (
@@ -26,52 +46,105 @@ NEW = (
 )
 _LATER = 10
 """Rounds after the injection at which the old claim's share is read once more."""
+_POOLED = "pooled"
 
 
-def lead(row: Row) -> float | None:
+def late(rows: Rows, method: str) -> list[Row]:
+    """Return the rows of a method with late counterevidence."""
+    return [row for row in rows if row.method == method and row.shock]
+
+
+def own_reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None:
+    """Return the method of the same law in the unchanged runtime, if it is among some methods."""
+
+    def law(spec: MethodSpec) -> tuple[str, str]:
+        return spec.law, repr(sorted(spec.options.items()))
+
+    def unchanged(spec: MethodSpec) -> bool:
+        return not spec.switches and not spec.perturbation and spec.engine == "sync"
+
+    own = law(recipe.methods[name])
+    specs = ((other, recipe.methods[other]) for other in among)
+    return next((m for m, spec in specs if law(spec) == own and unchanged(spec)), None)
+
+
+def since(name: str) -> Value:
+    """Return the reader of a series' sum from the injection on."""
+    return lambda row: after(row.course, name)
+
+
+def recovered(value: Value) -> Value:
+    """Restrict a reader to recovered settings, as the paper's process metrics are."""
+    return lambda row: value(row) if row.metrics.get("recovery") == 1.0 else None
+
+
+def flag(name: str) -> Value:
+    """Return the reader of a zero-or-one metric; a setting without an injection did not recover."""
+    return lambda row: float(row.metrics.get(name) == 1.0)
+
+
+def effect(mine: Rows, other: Rows, value: Value) -> Interval | None:
+    """Return the paired difference mine - other of a value over matched settings within cells."""
+    return difference(mine, other, value, cell_of)
+
+
+def against(mine: Rows, other: Rows, read: Callable[[Rows], float | None]) -> str:
+    """Format what is read of some rows relative to its reference, on settings that both have."""
+    one, two = (read(rows) for rows in matched(mine, other))
+    return number(None) if one is None or not two else f"{one / two:.2f}×"
+
+
+def hits(rows: Rows, name: str) -> str:
+    """Format in how many settings a zero-or-one metric holds."""
+    if not rows:
+        return number(None)
+    count = sum(flag(name)(row) == 1.0 for row in rows)
+    return f"{count}/{len(rows)} ({100 * count / len(rows):.1f} %)"
+
+
+def recoveries(rows: Rows) -> list[str]:
+    """Format in how many settings each kind of recovery holds."""
+    return [hits(rows, kind) for kind in RECOVERIES]
+
+
+def _leads_after(row: Row) -> float | None:
     """Return the rounds from the injection until the new claim first leads."""
     return takeover(row.course)
 
 
-def held(row: Row) -> float | None:
-    """Return the share of agents that held the old claim when the counterevidence came."""
+def _held(row: Row) -> float | None:
+    """Return the share of agents that hold the old claim when the counterevidence comes."""
     return row.course.get("holders", [None])[0]
 
 
-def _scopes(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Yield (task, N, rows) for every cell, every task and all of it."""
-    tasks = sorted({task_of(row) for row in rows}, reverse=True)
-    for task in tasks:
-        own = [row for row in rows if task_of(row) == task]
+def _by_task(rows: Rows) -> dict[str, list[Row]]:
+    """Return the rows of every task, and all of them where there are several."""
+    tasks = dict(sorted(grouped(rows, task_of).items(), reverse=True))
+    return {**tasks, _POOLED: list(rows)} if len(tasks) > 1 else tasks
+
+
+def _by_cell(rows: Rows) -> Iterator[tuple[str, str, list[Row]]]:
+    """Yield (task, N, rows) for every cell, every task with several, and all of it."""
+    for task, own in _by_task(rows).items():
         sizes = sorted({row.n for row in own})
-        for n in sizes:
-            yield task, str(n), [row for row in own if row.n == n]
-        if len(sizes) > 1:
+        if task != _POOLED:
+            for n in sizes:
+                yield task, str(n), [row for row in own if row.n == n]
+        if task == _POOLED or len(sizes) > 1:
             yield task, "all", own
-    if len(tasks) > 1:
-        yield settings.POOLED, "all", list(rows)
 
 
-def _by_task(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield (task, rows) for every task and all of it, also where a task has one population."""
-    tasks = sorted({task_of(row) for row in rows}, reverse=True)
-    for task in tasks:
-        yield task, [row for row in rows if task_of(row) == task]
-    if len(tasks) > 1:
-        yield settings.POOLED, list(rows)
-
-
-def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
+def cells(rows: Rows, recipe: Recipe) -> Table:
     """Every cell of the late-counterevidence matrix, by method, with task and pooled lines."""
     body = []
     for method, called in shown(rows, recipe).items():
-        for task, n, found in _scopes(of(rows, method)):
+        for task, n, found in _by_cell(late(rows, method)):
             body.append(
                 (
                     called, task, n,
-                    *settings.recoveries(found),
+                    *recoveries(found),
                     number(mean(found, recovered(LATENCY)), 2),
-                    number(mean(found, lead), 1),
+                    number(mean(found, _leads_after), 1),
                     number(mean(found, STALE), 2),
                     number(mean(found, metric("post_messages")), 2),
                     number(mean(found, since("challenge")), 2),
@@ -95,23 +168,23 @@ def cells(rows: Sequence[Row], recipe: Recipe) -> Table:
     return Table("Late counterevidence by cell", columns, tuple(body), notes)
 
 
-def process(rows: Sequence[Row], recipe: Recipe) -> Table:
+def process(rows: Rows, recipe: Recipe) -> Table:
     """Late-counterevidence outcomes of decision sources; process metrics on recovered settings."""
     first = reference([row for row in rows if row.shock], recipe)
-    base = of(rows, first)
+    base = late(rows, first)
     body = []
     for method, called in shown(rows, recipe).items():
-        late = of(rows, method)
-        if not late:
+        own = late(rows, method)
+        if not own:
             continue
         body.append(
             (
                 called,
-                *settings.recoveries(late),
-                number(mean(late, recovered(LATENCY)), 1),
-                settings.against(late, base, lambda some: mean(some, recovered(STALE))),
-                settings.against(late, base, lambda some: macro(some, STALE)),
-                number(mean(late, metric("post_messages")), 1),
+                *recoveries(own),
+                number(mean(own, recovered(LATENCY)), 1),
+                against(own, base, lambda some: mean(some, recovered(STALE))),
+                against(own, base, lambda some: macro(some, STALE, cell_of)),
+                number(mean(own, metric("post_messages")), 1),
             )
         )
     columns = (
@@ -127,18 +200,17 @@ def process(rows: Sequence[Row], recipe: Recipe) -> Table:
     return Table("Late-counterevidence outcomes by decision source", columns, tuple(body), notes)
 
 
-def components(rows: Sequence[Row], recipe: Recipe) -> Table:
+def components(rows: Rows, recipe: Recipe) -> Table:
     """Runtime components under one law: what each of them brings, by task and pooled."""
     called = shown(rows, recipe)
     body = []
-    for method in called:
-        whole = settings.reference(recipe, method, list(called))
+    for method, text in called.items():
+        whole = own_reference(recipe, method, list(called))
         if whole is None:
             continue
-        for task, mine in _by_task(of(rows, method)):
-            same = {task_of(row) for row in mine}
-            other = [row for row in of(rows, whole) if task_of(row) in same]
-            body.append((called[method], task, *_component(mine, other, method == whole)))
+        for task, mine in _by_task(late(rows, method)).items():
+            other = _same_tasks(late(rows, whole), mine)
+            body.append((text, task, *_component(mine, other, method == whole)))
     columns = (
         "variant", "task", "recovery", "Δ recovery (pp)", "outcome recovery", "Δ outcome (pp)",
         "latency (round-eq.)", "Δ latency", "new leads after", "Δ new leads after", "stale AUC",
@@ -158,45 +230,36 @@ def components(rows: Sequence[Row], recipe: Recipe) -> Table:
     return Table("Runtime components under one law", columns, tuple(body), notes)
 
 
-def _component(mine: Sequence[Row], whole: Sequence[Row], same: bool) -> tuple[str, ...]:
-    def gain(value: Value, percent: bool = False) -> str:
-        if same:
-            return number(None)
-        found = effect(whole, mine, value)
-        return settings.points(found) if percent else settings.signed(found)
-
-    return (
-        hits(mine, "recovery"),
-        gain(flag("recovery"), percent=True),
-        hits(mine, "outcome_recovery"),
-        gain(flag("outcome_recovery"), percent=True),
-        number(mean(mine, recovered(LATENCY)), 2),
-        gain(recovered(LATENCY)),
-        number(mean(mine, lead), 2),
-        gain(lead),
-        number(mean(mine, STALE), 2),
-        gain(STALE),
-        percent(mean(mine, held), 0),
-        percent(mean(mine, lambda row: remaining(row.course, _LATER)), 0),
-    )
+def _same_tasks(rows: Rows, like: Rows) -> list[Row]:
+    tasks = {task_of(row) for row in like}
+    return [row for row in rows if task_of(row) in tasks]
 
 
-def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
+def _component(mine: Rows, whole: Rows, same: bool) -> list[str]:
+    """Return the cells of a variant; the unchanged runtime has no difference from itself."""
+    line = []
+    for kind in ("recovery", "outcome_recovery"):
+        gain = number(None) if same else points(effect(whole, mine, flag(kind)))
+        line += [hits(mine, kind), gain]
+    for value in (recovered(LATENCY), _leads_after, STALE):
+        gain = number(None) if same else signed(effect(whole, mine, value))
+        line += [number(mean(mine, value), 2), gain]
+    later = mean(mine, lambda row: remaining(row.course, _LATER))
+    return [*line, percent(mean(mine, _held), 0), percent(later, 0)]
+
+
+def effects(rows: Rows, recipe: Recipe) -> Table:
     """Paired effects on reorganization: the reference minus every other method."""
     first = reference([row for row in rows if row.shock], recipe)
     called = shown(rows, recipe)
-    names = [m for m in called if of(rows, m)]
+    names = [method for method in called if late(rows, method)]
     body = []
     for method in names:
-        whole = settings.reference(recipe, method, names)
-        base = first if whole in (None, method) else whole
-        if base is None or base == method:
-            continue
-        for task, mine in _by_task(of(rows, method)):
-            same = {task_of(row) for row in mine}
-            other = [row for row in of(rows, base) if task_of(row) in same]
-            against = f"{called[base]} − {called[method]}"
-            body.append((against, task, *_effects(other, mine)))
+        whole = own_reference(recipe, method, names)
+        base = first if whole is None or whole == method else whole
+        for task, mine in _by_task(late(rows, method)).items() if base != method else ():
+            other = _same_tasks(late(rows, base), mine)
+            body.append((f"{called[base]} − {called[method]}", task, *_effects(other, mine)))
     columns = (
         "contrast", "task", "Δ recovery (pp)", "Δ event recovery (pp)", "Δ outcome recovery (pp)",
         "Δ latency", "Δ stale AUC", "Δ post msg./agent", "settings",
@@ -209,36 +272,33 @@ def effects(rows: Sequence[Row], recipe: Recipe) -> Table:
     return Table("Paired effects on reorganization", columns, tuple(body), notes)
 
 
-def _effects(mine: Sequence[Row], other: Sequence[Row]) -> tuple[str, ...]:
-    matched = effect(mine, other, flag("recovery"))
-    return (
-        *(settings.points(effect(mine, other, flag(kind))) for kind in settings.RECOVERIES),
-        *(
-            settings.signed(effect(mine, other, value))
-            for value in (recovered(LATENCY), STALE, metric("post_messages"))
-        ),
-        "0" if matched is None else str(matched.units),
-    )
+def _effects(mine: Rows, other: Rows) -> list[str]:
+    shares = [effect(mine, other, flag(kind)) for kind in RECOVERIES]
+    values = (recovered(LATENCY), STALE, metric("post_messages"))
+    return [
+        *map(points, shares),
+        *(signed(effect(mine, other, value)) for value in values),
+        "0" if shares[0] is None else str(shares[0].units),
+    ]
 
 
 _REASONS = ("no injection", "no holders", "too few reopened", "no replacement", "new not ahead")
 
 
-def misses(rows: Sequence[Row], recipe: Recipe) -> Table:
+def misses(rows: Rows, recipe: Recipe) -> Table:
     """Settings that did not recover, by cell: which condition they missed."""
     body = []
     for method, called in shown(rows, recipe).items():
-        for task, n, found in _scopes(of(rows, method)):
+        for task, n, found in _by_cell(late(rows, method)):
             missed = [row for row in found if row.metrics.get("recovery") != 1.0]
             if missed and n != "all":
                 reasons = [_reasons(row) for row in missed]
                 counts = (str(sum(text in each for each in reasons)) for text in _REASONS)
-                led = sum(lead(row) is not None for row in missed)
+                led = sum(_leads_after(row) is not None for row in missed)
                 seeds = ", ".join(str(seed) for seed in sorted(row.seed for row in missed))
-                share = f"{len(missed)}/{len(found)}"
                 body.append(
-                    (called, task, n, share, *counts, str(led),
-                     percent(mean(missed, held), 0), seeds)
+                    (called, task, n, f"{len(missed)}/{len(found)}", *counts, str(led),
+                     percent(mean(missed, _held), 0), seeds)
                 )  # fmt: skip
     columns = ("method", "task", "N", "missed", *_REASONS, "led once", "held the old (%)", "seeds")
     notes = (

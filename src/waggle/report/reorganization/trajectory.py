@@ -6,22 +6,22 @@ smallest population whose latency is the median one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
+from waggle.evaluate.reorganization import Course, takeover
 from waggle.evaluate.rows import Row
-from waggle.report.matching import label
-from waggle.report.reading import provenance, reference
-from waggle.report.reorganization import settings
+from waggle.report.provenance import provenance
 from waggle.report.reorganization.tables import NEW
+from waggle.report.rows import Rows, cell_of, label, of, reference
 from waggle.report.tables import Table
 
 _BEFORE = 3
-"""Rounds before the injection that are told; after it all are, since the end decides."""
+"""Rounds before the injection that are shown; after it all are, since the end decides."""
 
 
-def told(rows: Sequence[Row], recipe: Recipe) -> Row:
+def representative(rows: Rows, recipe: Recipe) -> Row:
     """Return the representative episode.
 
     Raises:
@@ -30,7 +30,7 @@ def told(rows: Sequence[Row], recipe: Recipe) -> Row:
     late = [row for row in rows if row.course]
     if not late:
         raise ConfigError("no episode with late counterevidence to tell; set `shock = true`")
-    own = settings.of(late, reference(late, recipe))
+    own = of(late, reference(late, recipe))
     own = [row for row in own if row.task == "pursuit"] or own
     own = [row for row in own if row.n == min(r.n for r in own)]
     good = [row for row in own if row.metrics.get("recovery") == 1.0] or own
@@ -38,35 +38,38 @@ def told(rows: Sequence[Row], recipe: Recipe) -> Row:
     return ranked[(len(ranked) - 1) // 2]
 
 
-def trajectory(rows: Sequence[Row], recipe: Recipe) -> Table:
-    """Tell the representative episode: a line per round and what happened in words."""
-    row = told(rows, recipe)
+def trajectory(rows: Rows, recipe: Recipe) -> Table:
+    """The representative episode: a line per round, and what happened in words."""
+    row = representative(rows, recipe)
     course, start = row.course, int(row.course["injection"][0])
-    shown = range(max(0, start - _BEFORE), len(course["old"]))
-    body = tuple(_line(course, k, start, row.n) for k in shown)
+    rounds = range(max(0, start - _BEFORE), len(course["old"]))
     columns = (
         "round", "old claim", "new claim", "none", "challenges", "reopened", "syntheses",
         "field mass", "stale mass", "messages",
     )  # fmt: skip
     who = label(recipe, row.method)
-    title = f"A representative reorganization: {who}, {settings.cell_of(row)}, seed {row.seed}"
-    chosen = (
+    notes = (
+        " ".join(sentences(row)),
         "chosen by rule: of the recovered settings at the smallest population (Pursuit where there "
-        "is some), the one of median latency"
-    )
-    units = (
+        "is some), the one of median latency",
         "rounds from the injection; shares of agents; challenges, reopened and syntheses: how many "
-        "agents, whatever the claim; field and stale mass and delivered messages: per agent"
+        "agents, whatever the claim; field and stale mass and delivered messages: per agent",
+        NEW,
+        *provenance([row], recipe),
     )
-    notes = (" ".join(sentences(row)), chosen, units, NEW, *provenance([row], recipe))
-    return Table(title, columns, body, notes)
+    return Table(
+        f"A representative reorganization: {who}, {cell_of(row)}, seed {row.seed}",
+        columns,
+        tuple(_line(course, k, start, row.n) for k in rounds),
+        notes,
+    )
 
 
-def _line(course: Mapping[str, Sequence[float]], k: int, start: int, n: int) -> tuple[str, ...]:
+def _line(course: Course, k: int, start: int, n: int) -> tuple[str, ...]:
     shares = (f"{100 * course[name][k]:.0f} %" for name in ("old", "new", "none"))
     counts = (f"{course[name][k] * n:.0f}" for name in ("challenge", "reopened", "synthesize"))
-    masses = (f"{course[name][k]:.2f}" for name in ("mass", "stale"))
-    return (f"{k - start:+d}", *shares, *counts, *masses, f"{course['delivered'][k]:.2f}")
+    masses = (f"{course[name][k]:.2f}" for name in ("mass", "stale", "delivered"))
+    return (f"{k - start:+d}", *shares, *counts, *masses)
 
 
 def sentences(row: Row) -> list[str]:
@@ -74,36 +77,28 @@ def sentences(row: Row) -> list[str]:
     course, start = row.course, int(row.course["injection"][0])
     old, new = course["old"], course["new"]
     before = old[start - 1] if start else 0.0
-    text = [f"At round {start} the counterevidence comes; {100 * before:.0f} % hold the old claim."]
-    busiest = _peak(course["challenge"], start)
-    if busiest is None:
-        text.append("Nobody challenges it.")
-    else:
-        text.append(f"Challenge peaks at {busiest:+d}.")
-    lead = next((k for k in range(start, len(old)) if new[k] > old[k]), None)
-    if lead is None:
-        text.append("The new claim never leads.")
-    else:
-        text.append(
-            f"The new claim first leads at {lead - start:+d}{_lost(old, new, lead, start)}."
-        )
+    busiest, lead = _peak(course["challenge"], start), takeover(course)
     latency = row.metrics.get("resynthesis_latency")
-    if latency is not None:
-        text.append(f"The first replacement takes {latency:.1f} round-equivalents.")
     both = [a + b for a, b in zip(course["challenge"], course["synthesize"], strict=True)]
-    for name, series in (("Field mass", course["mass"]), ("Activity of both kinds", both)):
-        top = _peak(series, start)
-        if top is not None:
-            text.append(f"{name} peaks at {top:+d}.")
-    text.append(f"At the end {100 * old[-1]:.0f} % hold the old claim, {100 * new[-1]:.0f} % the ")
-    text[-1] += "new one."
+    peaks = (("Field mass", _peak(course["mass"], start)),
+             ("Activity of both kinds", _peak(both, start)))  # fmt: skip
     verdict = "recovered" if row.metrics.get("recovery") == 1.0 else "did not recover"
-    return [*text, f"The swarm {verdict}."]
+    return [
+        f"At round {start} the counterevidence comes; {100 * before:.0f} % hold the old claim.",
+        "Nobody challenges it." if busiest is None else f"Challenge peaks at {busiest:+d}.",
+        "The new claim never leads." if lead is None
+        else f"The new claim first leads at {int(lead):+d}{_lost(old, new, int(lead), start)}.",
+        *([] if latency is None
+          else [f"The first replacement takes {latency:.1f} round-equivalents."]),
+        *(f"{name} peaks at {top:+d}." for name, top in peaks if top is not None),
+        f"At the end {100 * old[-1]:.0f} % hold the old claim, {100 * new[-1]:.0f} % the new one.",
+        f"The swarm {verdict}.",
+    ]  # fmt: skip
 
 
 def _lost(old: Sequence[float], new: Sequence[float], lead: int, start: int) -> str:
     """Say where a lead is lost again, and whether it comes back for good."""
-    behind = [k for k in range(lead, len(old)) if new[k] <= old[k]]
+    behind = [k for k in range(start + lead, len(old)) if new[k] <= old[k]]
     if not behind:
         return " and keeps the lead"
     back = behind[-1] + 1
@@ -112,6 +107,6 @@ def _lost(old: Sequence[float], new: Sequence[float], lead: int, start: int) -> 
 
 
 def _peak(series: Sequence[float], start: int) -> int | None:
-    """Return where a series is largest from the injection on, None if it is zero throughout."""
+    """Return where a series is largest from the injection on; None if it is zero throughout."""
     later = list(series[start:])
     return later.index(max(later)) if later and max(later) > 0 else None

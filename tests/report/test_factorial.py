@@ -7,19 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.sheets import row
-from tests.report.test_reorganization import BLOCK, late
+from tests.report.sheets import LATE, arms_of, late_row, row
 from waggle.evaluate.plan import Recipe, cells
 from waggle.report import factorial
-
-
-def recipe(arms: tuple[str, ...], seeds: int) -> Recipe:
-    names = {f"{arm}-{seed}": {"law": "expert"} for arm in arms for seed in range(seeds)}
-    blocks = [
-        {**BLOCK, "methods": list(names), "seeds": {"start": 22_000, "count": 4}},
-        {**BLOCK, "methods": list(names), "shock": False, "seeds": [20_000]},
-    ]
-    return Recipe.model_validate({"title": "T", "methods": names, "blocks": blocks})
 
 
 def diagnosed(folder: Path, name: str, nll: float) -> None:
@@ -35,11 +25,11 @@ def test_factorial_tables(tmp_path: Path) -> None:
             text += f'"equivariance shuffled summary": {agreement}}}'
             (tmp_path / "arms" / f"{arm}-{seed}.json").write_text(text)
     names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "scd") for s in (0, 1)}
-    blocks = [{**BLOCK, "methods": list(names)},
-              {**BLOCK, "methods": list(names), "shock": False}]  # fmt: skip
+    blocks = [{**LATE, "methods": list(names)},
+              {**LATE, "methods": list(names), "shock": False}]  # fmt: skip
     made = Recipe.model_validate({"title": "T", "methods": names, "blocks": blocks})
     rows = [
-        late(c, hit=c.method.startswith("scd"), latency=2.0, stale=3.0)
+        late_row(c, hit=c.method.startswith("scd"), latency=2.0, stale=3.0)
         if c.case.shock
         else row(c, 1.0 if c.method.startswith("scd") else 0.5)
         for c in cells(made)
@@ -75,10 +65,10 @@ def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
         told = '"trained by": "recipe R", "transitions played by": "expert"'
         (tmp_path / "arms" / f"{name}.json").write_text(f'{{"nll": 0.02, "probe all": 1, {told}}}')
     made = Recipe.model_validate(
-        {"title": "T", "methods": names, "blocks": [{**BLOCK, "methods": list(names)}]}
+        {"title": "T", "methods": names, "blocks": [{**LATE, "methods": list(names)}]}
     )
     rows = [
-        late(c, hit=True, latency=2.0, stale=3.0)
+        late_row(c, hit=True, latency=2.0, stale=3.0)
         for c in cells(made)
         if c.method in ("decision-0", "decision-1", "scd-0")
         or (c.method, c.case.n) == ("scd-1", 32)
@@ -110,15 +100,17 @@ def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
 def test_one_training_seed_without_units_has_no_interval(tmp_path: Path) -> None:
     diagnosed(tmp_path, "decision-0", 0.03)
     diagnosed(tmp_path, "scd-0", 0.02)
-    _, effects = factorial.tables(tmp_path, [], recipe(("decision", "scd"), 1))
+    _, effects = factorial.tables(tmp_path, [], arms_of(("decision", "scd"), 1))
     (line,) = effects.rows
     assert line[4:] == ("-0.0100", "—", "—", "1", "1", "nothing")
 
 
 def test_one_training_seed_says_what_was_drawn(tmp_path: Path) -> None:
-    made = recipe(("decision", "scd"), 1)
+    made = arms_of(("decision", "scd"), 1)
     rows = [
-        late(c, hit=c.method == "scd-0", latency=2.0, stale=3.0) if c.case.shock else row(c, 0.5)
+        late_row(c, hit=c.method == "scd-0", latency=2.0, stale=3.0)
+        if c.case.shock
+        else row(c, 0.5)
         for c in cells(made)
     ]
     _, effects, quality, _ = factorial.tables(tmp_path, rows, made)
@@ -137,9 +129,9 @@ def test_laws_are_read_on_settings_that_all_have(
     tmp_path: Path, cut: int, shown: dict[str, str]
 ) -> None:
     """Later cases fail: a law that has played the first ones only must not look better for it."""
-    made = recipe(("decision", "scd"), 2)
+    made = arms_of(("decision", "scd"), 2)
     rows = [
-        late(c, hit=c.case.seed < 22_002, latency=2.0, stale=3.0)
+        late_row(c, hit=c.case.seed < 22_002, latency=2.0, stale=3.0)
         for c in cells(made)
         if c.case.shock and (c.method.startswith("decision") or c.case.seed < cut)
     ]
@@ -151,9 +143,9 @@ def test_laws_are_read_on_settings_that_all_have(
 
 
 def test_more_laws_on_fewer_settings_win_where_they_give_more(tmp_path: Path) -> None:
-    made = recipe(("decision", "scd"), 2)
+    made = arms_of(("decision", "scd"), 2)
     rows = [
-        late(c, hit=c.case.seed < 22_002, latency=2.0, stale=3.0)
+        late_row(c, hit=c.case.seed < 22_002, latency=2.0, stale=3.0)
         for c in cells(made)
         if c.case.shock and (c.method == "decision-0" or c.case.seed < 22_002)
     ]
@@ -165,8 +157,8 @@ def test_more_laws_on_fewer_settings_win_where_they_give_more(tmp_path: Path) ->
 
 
 def test_arms_with_the_same_seeds_and_settings_have_no_dagger(tmp_path: Path) -> None:
-    made = recipe(("decision", "scd"), 2)
-    rows = [late(c, hit=True, latency=2.0, stale=3.0) for c in cells(made) if c.case.shock]
+    made = arms_of(("decision", "scd"), 2)
+    rows = [late_row(c, hit=True, latency=2.0, stale=3.0) for c in cells(made) if c.case.shock]
     arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
     for table in (arms, effects, by_cell):
         assert "†" not in " ".join([*table.notes, *(line[0] for line in table.rows)])
@@ -175,9 +167,9 @@ def test_arms_with_the_same_seeds_and_settings_have_no_dagger(tmp_path: Path) ->
 
 def test_an_arm_that_lacks_a_law_is_not_read_beside_the_others(tmp_path: Path) -> None:
     """The second training seed is worse in every arm; one arm has not played it."""
-    made = recipe(("decision", "scd"), 2)
+    made = arms_of(("decision", "scd"), 2)
     rows = [
-        late(c, hit=c.method.endswith("0"), latency=2.0, stale=3.0)
+        late_row(c, hit=c.method.endswith("0"), latency=2.0, stale=3.0)
         for c in cells(made)
         if c.case.shock and c.method != "scd-1"
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,15 @@ import msgspec
 import pytest
 
 from tests.report import sheets
+from tests.report.sheets import GRAPHS, PORTS, SHOCK, SILO, SWARM, everything
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report import catalog, matching, page, tables
-from waggle.report.reading import provenance
+from waggle.report import catalog, page, tables
+from waggle.report import rows as reading
+from waggle.report.provenance import provenance
 from waggle.report.tables import Table
-
-SILO = {"tasks": ["silo/I-01", "silo/II-11", "silo/III-26"], "n": [16, 32]}
-SWARM = {"tasks": ["swarmbench/pursuit", "swarmbench/foraging"], "n": [16, 32]}
-GRAPHS = {"tasks": ["agentsnet/*"], "n": [8, 16], "options": {"agentsnet": {"priority": True}},
-          "vary": {"agentsnet": {"family": ["ws", "ba"], "index": [0, 1]}}}  # fmt: skip
-SHOCK = {"tasks": ["silo/III-26"], "n": [32], "shock": True, "seeds": [22_000, 22_001]}
-PORTS = {**SILO, "options": {"silo": {"regime": "ports"}}, "vary": {"silo": {"cap": [512, 4096]}}}
 
 
 def noisy(recipe: Recipe, **gains: float) -> list[Row]:
@@ -71,13 +65,13 @@ def test_fewer_seeds_take_a_dagger_and_no_mark() -> None:
 def test_fewer_tasks_by_plan_are_not_fewer_episodes() -> None:
     recipe = sheets.recipe(SILO, {**SWARM, "methods": ["teacher", "learned"]})
     rows = sheets.played(recipe, sheets.by_method(teacher=1.0, quiet=0.25, learned=0.5))
-    assert matching.short(rows) == {}
+    assert reading.short(rows) == {}
     assert of(catalog.table("primary")(rows, recipe)) == ["Expert", "quiet", "Ours"]
     gone = [row for row in rows if not (row.method == "learned" and row.n == 32)]
-    assert matching.short(gone) == {"learned": (10, 20, 2)}
+    assert reading.short(gone) == {"learned": (10, 20, 2)}
 
 
-@pytest.mark.parametrize("name", ["primary", "ranks", "agentsnet"])
+@pytest.mark.parametrize("name", ["primary", "agentsnet"])
 def test_a_method_on_fewer_cases_has_no_rank_and_changes_none(name: str) -> None:
     """One that played the easy seed alone is not ranked on it, nor are the others."""
     recipe = sheets.recipe(GRAPHS) if name == "agentsnet" else sheets.recipe(SILO, SWARM)
@@ -93,7 +87,7 @@ def test_a_method_on_fewer_cases_has_no_rank_and_changes_none(name: str) -> None
         found = {row[0]: row[-1] for row in catalog.table(name)(some, recipe).rows}
         return {label: rank for label, rank in found.items() if rank != "—"}
 
-    ours = "learned" if name == "ranks" else "Ours"
+    ours = "Ours"
     whole = ranks([*rows, *fixed])
     assert float(whole[ours]) < float(whole["quiet"]) == float(whole["fixed"])
     fewer = ranks([*without(rows, "learned", 20_001), *fixed])
@@ -110,9 +104,9 @@ def test_silence_takes_no_mark_for_few_messages() -> None:
 def test_a_case_with_counterevidence_is_another_unit() -> None:
     recipe = sheets.recipe(SILO, {**SHOCK, "seeds": {"start": 20_000, "count": 2}})
     rows = noisy(recipe)
-    assert len({matching.unit(row) for row in rows}) == len(rows) / 3
+    assert len({reading.unit(row) for row in rows}) == len(rows) / 3
     plain, late = ([r for r in rows if r.shock == shock] for shock in (False, True))
-    assert matching.matched(plain, late) == ([], [])
+    assert reading.matched(plain, late) == ([], [])
 
 
 def test_draws_of_a_graph_are_no_units_of_their_own() -> None:
@@ -139,24 +133,6 @@ def test_paired_differences_by_setting() -> None:
     assert table.rows[1] == ("quiet", *["+25.0 [+25.0, +25.0]"] * 8, "48")
 
 
-@cache
-def everything() -> tuple[Recipe, list[Row]]:
-    """A run that has rows for every table and figure, made once."""
-    from tests.report.test_reorganization import course
-
-    recipe = sheets.recipe(
-        {**SILO, "rounds": [3, 9]}, {**SWARM, "n": [8, 16]}, GRAPHS, SHOCK, PORTS,
-        {"tasks": ["swarmbench/flocking", "swarmbench/transport"], "n": [16]},
-    )  # fmt: skip
-    rows = sheets.played(recipe, sheets.by_method(teacher=1.0, quiet=0.25, learned=0.5))
-    told = {"recovery": 1.0, "resynthesis_latency": 2.0, "stale_auc": 3.0, "post_messages": 4.0}
-    return recipe, [
-        msgspec.structs.replace(row, course=course(), metrics={**row.metrics, **told})
-        if row.shock else row
-        for row in rows
-    ]  # fmt: skip
-
-
 SAID = ("waggle eval recipes/x.toml", "seeds 2", "teacher ", "backbone ")
 
 
@@ -174,10 +150,8 @@ def test_every_table_says_command_seeds_teacher_and_backbone(name: str) -> None:
 def test_every_figure_says_command_seeds_teacher_and_backbone(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("waggle.report.figure._bytes", lambda *_: b"")  # drawn in other tests
     recipe, rows = everything()
-    if name not in ("perturbations", "sensitivity"):
-        # It is saved in tests of its own; that takes most of the time, and captions none of it.
-        monkeypatch.setattr("waggle.report.figure._bytes", lambda *_: b"")
     caption = catalog.figure(name)(rows, recipe).caption
     assert all(said in caption for said in SAID), caption
 

@@ -12,7 +12,7 @@ from tests.report import sheets
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row, RowFile
-from waggle.report import catalog, matrix, page, sources, tables
+from waggle.report import catalog, generic, page, tables
 
 
 def recipe(*names: str, shown: list[str] | None = None) -> Recipe:
@@ -42,7 +42,7 @@ ROWS = [
 
 
 def test_scores_by_level_in_recipe_order() -> None:
-    table = matrix.scores(ROWS, recipe())
+    table = generic.scores(ROWS, recipe())
     assert table.columns == ("method", "silo level I N=16", "silo level II N=16")
     assert table.rows == (
         ("a", "0.750 / 8.00", "0.250 / 8.00"),
@@ -53,7 +53,7 @@ def test_scores_by_level_in_recipe_order() -> None:
 
 def test_contrasts_use_matched_units_only() -> None:
     lonely = [*ROWS, row("a", "III-21", 7, 1.0)]
-    table = matrix.contrasts(lonely, recipe())
+    table = generic.contrasts(lonely, recipe())
     assert [(row[0], row[1], row[4]) for row in table.rows] == [
         ("b", "silo", "3"),
         ("b", "silo level I", "2"),
@@ -62,23 +62,9 @@ def test_contrasts_use_matched_units_only() -> None:
     assert [row[3].split()[0] for row in table.rows] == ["0.250", "0.250", "0.250"]
 
 
-def test_ranks_leave_out_incomplete_methods() -> None:
-    assert [r[0] for r in matrix.ranks(ROWS, recipe()).rows] == ["a", "b"]
-    assert [r[0] for r in matrix.ranks(ROWS[:-1], recipe()).rows] == ["a"]
-
-
-def test_recovery_counts_and_latency_over_recovered() -> None:
-    rows = [
-        row("a", "III-26", 1, 1.0, recovery=1.0, outcome_recovery=1.0, resynthesis_latency=4.0),
-        row("a", "III-26", 2, 1.0, recovery=0.0, outcome_recovery=1.0, resynthesis_latency=9.0),
-    ]
-    ((_, recovered, event, outcome, latency, *_rest),) = matrix.recovery(rows, recipe()).rows
-    assert (recovered, event, outcome, latency) == ("1/2", "0/2", "2/2", "4.00")
-
-
 def test_mechanism_has_mean_and_deviation() -> None:
     rows = [row("a", "III-26", s, 1.0, candidates=c) for s, c in ((1, 10.0), (2, 14.0))]
-    table = matrix.mechanism(rows, recipe())
+    table = generic.mechanism(rows, recipe())
     assert dict(zip(table.columns, table.rows[0], strict=True))["candidates"] == "12.0 ± 2.8"
 
 
@@ -120,7 +106,7 @@ def test_the_ways_of_foraging_stand_beside_scores() -> None:
 
 
 def test_inference_counts_stages() -> None:
-    first = sources.inference(ROWS, recipe()).rows[0]
+    first = generic.inference(ROWS, recipe()).rows[0]
     assert first[:2] == ("a", "30") and first[-6:] == ("90.00%", "27", "0", "0", "3", "0")
 
 
@@ -156,7 +142,7 @@ def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
         {"tasks": ["silo/I-01", "silo/II-11"], "n": [16, 32]},
         {"tasks": ["swarmbench/pursuit"], "n": [16, 32]},
         tables=["primary", "paired-scaling", "silo-levels", "scores"],
-        figures=["scaling", "tradeoff"],
+        figures=["scaling"],
     )
     rows = RowFile(tmp_path)
     for entry in sheets.played(made, sheets.by_method(teacher=0.9, quiet=0.1, learned=0.8)):
@@ -169,17 +155,18 @@ def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     assert not parser.open
     assert "T &lt;1&gt;" in text and "http" not in text
     assert all(source.startswith("data:image/svg") for source in parser.sources)
-    assert len(parser.sources) == 2
+    assert len(parser.sources) == 1
     assert "### Primary matrix" in written.markdown.read_text()
     assert written.latex.read_text().count(r"\toprule") == 4
 
 
 def test_unknown_table_and_empty_run_are_one_line(tmp_path: Path) -> None:
     made = sheets.recipe({"tasks": ["silo/I-01"], "n": [16]}, tables=["score"])
+    played = sheets.played(made, sheets.by_method(teacher=1, quiet=0, learned=1))
     with pytest.raises(ConfigError, match="did you mean 'scores'"):
-        page.build(made, ROWS)
+        page.write(made, tmp_path, played)
     with pytest.raises(ConfigError, match="no finished episode"):
-        page.build(made, [])
+        page.write(made, tmp_path, [])
     with pytest.raises(ConfigError, match="no rows and no diagnoses"):
         page.write(sheets.recipe(), tmp_path)
 

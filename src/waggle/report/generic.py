@@ -1,0 +1,142 @@
+"""Tables that suit any recipe: scores, paired contrasts, mechanism, inference, decoder stages.
+
+A decode that is executable as emitted has the stage "first"; "normalized" needed its text cleaned;
+"regenerated" was asked for once more with the validator's codes; "projected" and "fallback" are the
+runtime's own repair.
+"""
+
+from __future__ import annotations
+
+from waggle.core.record import STAGES
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.report.provenance import provenance
+from waggle.report.rows import (
+    Rows,
+    counter,
+    difference,
+    family,
+    grouped,
+    label,
+    mean,
+    mean_and_deviation,
+    methods_of,
+    metric,
+    of,
+    reference,
+)
+from waggle.report.tables import Table, bracketed, number
+
+_MECHANISM = ("candidates", "executed", "recruitment", "readiness_to_commit", "reopenings",
+              "expiries", "decay_mass", "explore", "executable")  # fmt: skip
+
+
+def _cell(row: Row) -> tuple[str, str, int]:
+    return row.method, family(row), row.n
+
+
+def scores(rows: Rows, recipe: Recipe) -> Table:
+    """Mean score and delivered messages per agent, by method, task family and population."""
+    scopes = sorted({(row.substrate, family(row), row.n) for row in rows})
+    found = grouped(rows, _cell)
+    counts: set[int] = set()
+    body = []
+    for method in methods_of(rows, recipe):
+        line = [method]
+        for _, name, n in scopes:
+            own = found.get((method, name, n), [])
+            values = mean(own, metric("score")), mean(own, metric("messages"))
+            line.append(f"{number(values[0])} / {number(values[1], 2)}" if own else number(None))
+            counts.add(len(own))
+        body.append(tuple(line))
+    least, most = min(counts, default=0), max(counts, default=0)
+    episodes = str(least) if least == most else f"{least} to {most}"
+    return Table(
+        "Scores",
+        ("method", *(f"{name} N={n}" for _, name, n in scopes)),
+        tuple(body),
+        (f"score / delivered messages per agent; episodes per cell: {episodes}",
+         *provenance(rows, recipe)),
+    )  # fmt: skip
+
+
+def contrasts(rows: Rows, recipe: Recipe) -> Table:
+    """Paired differences in score of the reference from every other method."""
+    mine = reference(rows, recipe)
+    scopes = sorted({(name, row.n) for row in rows for name in (row.substrate, family(row))})
+    body = []
+    for other in methods_of(rows, recipe):
+        for scope, n in scopes if other != mine else ():
+            here = [r for r in rows if r.n == n and scope in (r.substrate, family(r))]
+            found = difference(
+                of(here, mine), of(here, other), metric("score"), lambda row: row.task
+            )
+            if found is not None:
+                cell = bracketed(found, ".3f", "+.3f")
+                body.append((other, scope, str(n), cell, str(found.units)))
+    notes = (
+        "95 % paired bootstrap over matched units within tasks, 10,000 resamples",
+        *provenance(rows, recipe),
+    )
+    columns = ("against", "tasks", "N", "difference", "units")
+    return Table(
+        f"Paired differences in score: {mine} minus the other", columns, tuple(body), notes
+    )
+
+
+def mechanism(rows: Rows, recipe: Recipe) -> Table:
+    """Mechanism measurements and suppressed writes by cause, per episode."""
+    prefix = "writes.suppressed."
+    causes = sorted({k for row in rows for k in row.counters if k.startswith(prefix)})
+    values = [*map(metric, _MECHANISM), counter("writes.refreshed"), *map(counter, causes)]
+    body = []
+    for (method, name, n), own in sorted(grouped(rows, _cell).items(), key=lambda item: item[0]):
+        cells = (mean_and_deviation(map(value, own), 1) for value in values)
+        body.append((method, name, str(n), *cells, str(len(own))))
+    columns = (
+        "method", "task", "N", *_MECHANISM, "refreshed",
+        *(cause.removeprefix(prefix) for cause in causes), "episodes",
+    )  # fmt: skip
+    notes = (
+        "mean ± sample s.d. per episode; the causes are suppressed writes",
+        *provenance(rows, recipe),
+    )
+    return Table("Mechanism activity", columns, tuple(body), notes)
+
+
+def _stages(rows: Rows) -> tuple[int, list[int]]:
+    """Return the local updates of some rows, and those of each decoder stage."""
+    counts = [sum(row.counters.get(f"stage.{stage}", 0) for row in rows) for stage in STAGES]
+    return sum(row.counters.get("updates", 0) for row in rows), counts
+
+
+def inference(rows: Rows, recipe: Recipe) -> Table:
+    """Calls, tokens and how decodes became executable, over everything that was played."""
+    body = []
+    for name in methods_of(rows, recipe):
+        own = of(rows, name)
+        total, counts = _stages(own)
+        usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
+        first = f"{counts[0] / total:.2%}" if total else number(None)
+        body.append(
+            (label(recipe, name), f"{total:,}", *(number(value, 1) for value in usage), first,
+             *(f"{count:,}" for count in counts))
+        )  # fmt: skip
+    columns = ("method", "updates", "calls/ep.", "input tok./ep.", "output tok./ep.",
+               "executable first", *STAGES)  # fmt: skip
+    return Table("Inference accounting", columns, tuple(body), provenance(rows, recipe))
+
+
+def stages(rows: Rows, recipe: Recipe) -> Table:
+    """Share of each decoder stage over all local updates, by method and substrate."""
+    body = []
+    for method in methods_of(rows, recipe):
+        own = of(rows, method)
+        parts = {name: [r for r in own if r.substrate == name]
+                 for name in sorted({row.substrate for row in own})}  # fmt: skip
+        for name, some in {**parts, "all": own}.items():
+            total, counts = _stages(some)
+            shares = (f"{count / total:.2%}" if total else number(None) for count in counts)
+            body.append((method, name, f"{total:,}", *shares))
+    columns = ("method", "substrate", "decisions", *STAGES)
+    return Table("How decodes became executable", columns, tuple(body), provenance(rows, recipe))

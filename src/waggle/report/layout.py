@@ -1,0 +1,81 @@
+"""Two layouts that most tables share: one line per method, and the reference minus every other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval
+from waggle.report.provenance import provenance
+from waggle.report.rows import Rows, label, methods_of, of, reference, short, shown
+from waggle.report.tables import Group, Span, Table, bracketed
+
+
+def by_method(
+    title: str,
+    rows: Rows,
+    recipe: Recipe,
+    columns: Sequence[str],
+    cells: Callable[[str, Rows], Sequence[str]],
+    *,
+    better: Sequence[str],
+    spans: Sequence[Span] = (),
+    notes: Sequence[str] = (),
+    first: str = "method",
+) -> Table:
+    """Return a table with one line per method, under the headings of the recipe.
+
+    Args:
+        title: of the table.
+        rows: the rows that it is about.
+        recipe: says how methods are called and grouped.
+        columns: names of the columns after the first.
+        cells: the cells of a method, given its name and its rows.
+        better: for each column which way is better, or nothing.
+        spans: headings over the columns after the first.
+        notes: what to know, before where the numbers come from.
+        first: name of the first column.
+    """
+    called, fewer = shown(rows, recipe), short(rows)
+    aside = (i for i, m in enumerate(called) if m in fewer or not recipe.methods[m].ranked)
+    return Table(
+        title,
+        (first, *columns),
+        tuple((text, *cells(name, of(rows, name))) for name, text in called.items()),
+        (*notes, *provenance(rows, recipe)),
+        (Span("", 1), *spans) if spans else (),
+        groups_of(list(called), recipe),
+        ("", *better),
+        frozenset(aside),
+    )
+
+
+def groups_of(names: Sequence[str], recipe: Recipe) -> tuple[Group, ...]:
+    """Return the headings over lines of these methods, in this order."""
+    found: list[Group] = []
+    last = ""
+    for index, name in enumerate(names):
+        group = recipe.methods[name].group
+        if group != last:
+            found.append(Group(index, group or "Others"))
+        last = group
+    return tuple(found)
+
+
+def against_reference(rows: Rows, recipe: Recipe) -> Iterator[tuple[str, list[Row], list[Row]]]:
+    """Yield every method but the reference: its label, the rows of the reference, its own rows."""
+    mine = reference(rows, recipe)
+    for name in methods_of(rows, recipe):
+        if name != mine:
+            yield label(recipe, name), of(rows, mine), of(rows, name)
+
+
+def signed(found: Interval | None, digits: int = 2) -> str:
+    """Format a difference with its sign and interval."""
+    return bracketed(found, f"+.{digits}f")
+
+
+def points(found: Interval | None) -> str:
+    """Format a difference of shares in percentage points."""
+    return bracketed(found, "+.1f", scale=100.0)

@@ -1,0 +1,244 @@
+"""Where numbers come from: which rows count, of which weights, seeds and regime, and who played.
+
+A seed of a setting counts for a method once all of its planned tasks are finished, so that an
+unfinished run cannot pass off its easy tasks as a mean. Rows of one method that several laws of its
+name played are no one method's, and rows of a law that ships may be of earlier weights. Nothing of
+this is refused; tables and pages say it in a line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from waggle import shipped
+from waggle.core.errors import ConfigError
+from waggle.evaluate.plan import Cell, MethodSpec, Recipe, cells
+from waggle.evaluate.resume import listed
+from waggle.evaluate.rows import Row
+from waggle.laws.digest import of_manifest
+from waggle.report.rows import DAGGER, Rows, label, methods_of, options_of, short
+
+
+class Counted(NamedTuple):
+    """The rows that count, and what is to be said about the others."""
+
+    rows: list[Row]
+    notes: list[str]
+    failed: list[Row]
+    """Rows of the plan whose cells failed."""
+    foreign: int
+    """How many rows are of other plans."""
+
+
+def counted(rows: Rows, recipe: Recipe) -> Counted:
+    """Keep the rows of the plan whose seed is finished on all planned tasks of its setting."""
+    planned = {cell.key: cell for cell in cells(recipe)}
+    wanted = Counter(map(_seed_of_setting, planned.values()))
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    failed: list[Row] = []
+    foreign = 0
+    for row in rows:
+        cell = planned.get(row.key)
+        if cell is None:
+            foreign += 1
+        elif row.error:
+            failed.append(row)
+        else:
+            groups[_seed_of_setting(cell)].append(row)
+    kept = [row for key, group in groups.items() if len(group) == wanted[key] for row in group]
+    played = {key: len(group) for key, group in groups.items()}
+    notes = [*mixed_weights(kept, recipe), *_unfinished(recipe, wanted, played)]
+    notes += [f"{foreign} rows of other plans left out"] if foreign else []
+    return Counted(kept, notes, failed, foreign)
+
+
+def _seed_of_setting(cell: Cell) -> tuple[Any, ...]:
+    """Return method, setting and seed of a cell: everything but its task."""
+    case = cell.case
+    return (cell.method, case.substrate, options_of(case.options), case.n, case.rounds, case.shock,
+            case.seed)  # fmt: skip
+
+
+def _unfinished(
+    recipe: Recipe, wanted: Mapping[tuple[Any, ...], int], played: Mapping[tuple[Any, ...], int]
+) -> list[str]:
+    """Say of every method how much of its plan is not finished."""
+    notes, missing = [], []
+    for name in dict.fromkeys(method for method, *_ in wanted):
+        total = sum(count for key, count in wanted.items() if key[0] == name)
+        own = {key: count for key, count in played.items() if key[0] == name}
+        done = {key: count for key, count in own.items() if count == wanted[key]}
+        used, rest = sum(done.values()), sum(own.values()) - sum(done.values())
+        if not own:
+            missing.append(label(recipe, name))
+        elif used < total:
+            seeds = len({key[-1] for key in done})
+            left = f", {rest} of unfinished seeds left out" if rest else ""
+            notes.append(
+                f"{label(recipe, name)}: {used:,} of {total:,} planned episodes, {seeds} "
+                f"seeds{left}"
+            )
+    return notes + (["not played yet: " + "; ".join(missing)] if missing else [])
+
+
+def provenance(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
+    """Say for the rows of one table: command, seeds, episodes, regime, and who each method is."""
+    if not rows:
+        return ("no finished episodes yet",)
+    counts = sorted(set(Counter(row.method for row in rows).values()))
+    episodes = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    head = f"seeds {seeds_of(rows)}; {episodes} episode{'s' * (episodes != '1')} per method"
+    made = f"waggle eval {recipe.source}" if recipe.source else recipe.title
+    return (
+        "; ".join([made, head, *regimes(rows)]),
+        *mixed_weights(rows, recipe),
+        *_on_fewer_units(rows, recipe),
+        *labels(recipe, methods_of(rows, recipe)),
+    )
+
+
+def caption(text: str, rows: Rows, recipe: Recipe) -> str:
+    """Return the caption of a figure: what it shows, then where the numbers come from."""
+    return ". ".join([text.removesuffix("."), *provenance(rows, recipe)])
+
+
+def seeds_of(rows: Iterable[Row]) -> str:
+    """Name the seeds of rows in ranges without gaps, and how many they are."""
+    seeds = sorted({row.seed for row in rows})
+    starts = [s for s in seeds if s - 1 not in seeds]
+    ends = [s for s in seeds if s + 1 not in seeds]
+    pairs = zip(starts, ends, strict=True)
+    parts = [f"{first} to {last}" if first < last else str(first) for first, last in pairs]
+    return f"{', '.join(parts)} ({len(seeds)})"
+
+
+def regimes(rows: Rows) -> list[str]:
+    """Name the regime of every benchmark that occurs."""
+    found = []
+    if silo := [row for row in rows if row.substrate == "silo"]:
+        kinds = [_silo_regime(*pair) for pair in sorted({_ports(row) for row in silo})]
+        rounds = sorted({row.rounds - 1 for row in silo})
+        found.append(f"Silo regime {' and '.join(kinds)}, R = {', '.join(map(str, rounds))}")
+    if swarm := [row for row in rows if row.substrate == "swarmbench"]:
+        rounds = sorted({row.rounds for row in swarm})
+        own = sorted({options_of(row.options) for row in swarm if row.options})
+        maps = "; ".join(own) or "map 10 x 10 to N = 10, 24 x 24 above"
+        found.append(f"SwarmBench {', '.join(map(str, rounds))} rounds, {maps}")
+    if nets := [row for row in rows if row.substrate == "agentsnet"]:
+        kinds = sorted({str(row.options.get("priority", True)) for row in nets})
+        said = {"True": "with priority", "False": "without priority"}
+        found.append("AgentsNet " + " and ".join(said[kind] for kind in reversed(kinds)))
+    return found
+
+
+def _ports(row: Row) -> tuple[str, int]:
+    return str(row.options.get("regime", "directed")), int(row.options.get("cap", 4096))
+
+
+def _silo_regime(kind: str, cap: int) -> str:
+    return f"{kind} {cap} bytes" if kind == "ports" else kind
+
+
+def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:
+    """Say the teacher, backbone, order and engine of the methods, once for those that share it."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in methods:
+        spec = recipe.methods[name]
+        own = _own(name, spec)
+        named = f"{label(recipe, name)} ({own})" if own else label(recipe, name)
+        groups[f"teacher {spec.teacher}, backbone {spec.backbone}, order {spec.order}, "
+               f"engine {spec.engine}"].append(named)  # fmt: skip
+    return tuple(f"{'; '.join(names)}: {text}" for text, names in groups.items())
+
+
+def _own(name: str, spec: MethodSpec) -> str:
+    """Say what sets a method apart from others of its law."""
+    parts = [] if spec.law == name else [f"law {spec.law}"]
+    parts += [f"switches {options_of(spec.switches)}"] if spec.switches else []
+    parts += [f"perturbation {options_of(spec.perturbation)}"] if spec.perturbation else []
+    return ", ".join(parts)
+
+
+def _on_fewer_units(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
+    """Say which methods have fewer units than others; nothing where all have the same."""
+    found = short(rows)
+    parts = [
+        f"{label(recipe, name)} {found[name].units:,} of {found[name].of:,} episodes "
+        f"({found[name].seeds} seeds)"
+        for name in recipe.methods
+        if name in found
+    ]
+    text = "has fewer episodes than others of the tasks it plays and takes no mark or rank"
+    return (f"{DAGGER} {text}: {'; '.join(parts)}",) if parts else ()
+
+
+def _digests(rows: Iterable[Row]) -> dict[str, Counter[str]]:
+    """Count the rows of every method by the weights that played them; unnamed ones under ""."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        counts[row.method][row.digest] += 1
+    return counts
+
+
+def mixed_weights(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
+    """Say which methods have rows of several weights, or some that name none; else nothing."""
+    counts = _digests(rows)
+    mixed: list[str] = []
+    unnamed: list[str] = []
+    for name in recipe.methods:
+        own = counts.get(name, Counter())
+        known = [f"{count:,} by {digest}" for digest, count in own.most_common() if digest]
+        rest = [f"{own['']:,} by unknown weights"] if own[""] else []
+        if known and len(known) + len(rest) > 1:
+            text = f"{label(recipe, name)}: episodes {', '.join([*known, *rest])}"
+            (mixed if len(known) > 1 else unnamed).append(text)
+    lines = {
+        "MIXED LAWS, weights changed between episodes and no number here is of one law; play "
+        "the method again with --again": mixed,
+        "not all rows say which weights played them": unnamed,
+    }
+    return tuple(f"{text}: {'; '.join(parts)}" for text, parts in lines.items() if parts)
+
+
+def weights_of_shipped_laws(rows: Iterable[Row], recipe: Recipe) -> dict[str, dict[str, int]]:
+    """Count the rows of every method of a law that ships by the weights that played them."""
+    ours = {name for name, spec in recipe.methods.items() if spec.law in shipped.names()}
+    return {name: dict(counts) for name, counts in _digests(rows).items() if name in ours}
+
+
+def of_other_weights(counts: Mapping[str, int], now: str) -> str:
+    """Say how many rows other weights played than a law has, or unnamed ones; empty where none.
+
+    Args:
+        counts: rows by digest, those that name none under the empty one.
+        now: digest of the law; nothing is said where it is empty.
+    """
+    others = sorted(digest for digest in counts if digest not in ("", now))
+    kinds = {
+        f"other weights ({listed(others)})": sum(counts[digest] for digest in others),
+        "weights that their rows do not name": counts.get("", 0),
+    }
+    every = sum(counts.values())
+    parts = [f"{rows:,} of {every:,} episodes by {kind}" for kind, rows in kinds.items() if rows]
+    return " and ".join(parts) if now else ""
+
+
+def not_of_shipped_laws(rows: Rows, recipe: Recipe) -> list[str]:
+    """Say in one line which methods of shipped laws have rows that may be of earlier weights."""
+    parts = []
+    for name, counts in weights_of_shipped_laws(rows, recipe).items():
+        law = recipe.methods[name].law
+        now = _shipped_digest(law)
+        if text := of_other_weights(counts, now):
+            parts.append(f"{label(recipe, name)} {text} ({law} has {now} here)")
+    return [f"not known to be of the laws that ship: {'; '.join(parts)}"] if parts else []
+
+
+def _shipped_digest(law: str) -> str:
+    """Return the digest of a law that ships; empty where its weights are not installed."""
+    try:
+        return of_manifest(shipped.manifest(shipped.folder(law)))
+    except ConfigError:
+        return ""

@@ -1,0 +1,250 @@
+"""Reading rows: values and means, and what may be compared.
+
+A unit is one case that methods share (task, options, N, horizon, counterevidence, seed). Methods
+are compared on units that both have. A method that has played fewer units than others of the tasks
+it plays is shown with a dagger: its mean is over other cases, so it takes no mark and no rank.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from waggle.evaluate import anchors
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval, average_ranks, paired
+from waggle.report.tables import number
+
+DAGGER = "†"
+Rows: TypeAlias = Sequence[Row]
+Value: TypeAlias = Callable[[Row], "float | None"]
+Name: TypeAlias = Callable[[Row], str]
+Unit: TypeAlias = tuple[str, str, str, bool, int, int, int]
+Group = TypeVar("Group")
+Endpoints: TypeAlias = Callable[[Rows], Mapping[Any, "float | None"]]
+
+
+def task_of(row: Row) -> str:
+    """Name the task of a row."""
+    return f"{row.substrate}/{row.task}"
+
+
+def cell_of(row: Row) -> str:
+    """Name task and population of a row."""
+    return f"{task_of(row)} N={row.n}"
+
+
+def family(row: Row) -> str:
+    """Name the task family of a row: a Silo level together, every other task on its own."""
+    if row.substrate == "silo":
+        return f"silo level {row.task.partition('-')[0]}"
+    return row.task if row.task == row.substrate else task_of(row)
+
+
+def options_of(options: Mapping[str, Any]) -> str:
+    """Write options down in one way."""
+    return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
+
+
+def unit(row: Row) -> Unit:
+    """Return what makes rows of two methods a matched pair."""
+    options = options_of(row.options)
+    return (row.substrate, row.task, options, row.shock, row.n, row.rounds, row.seed)
+
+
+def metric(name: str) -> Value:
+    """Return the reader of a metric."""
+    return lambda row: row.metrics.get(name)
+
+
+def score(name: str) -> Value:
+    """Return the reader of one of the substrate's scores."""
+    return lambda row: row.scores.get(name)
+
+
+def counter(name: str) -> Value:
+    """Return the reader of a counter."""
+    return lambda row: float(row.counters.get(name, 0))
+
+
+def kilobytes(rows: Rows) -> float | None:
+    """Return the mean volume of the delivered frames of an episode."""
+    volume = mean(rows, metric("bytes"))
+    return None if volume is None else volume / 1000.0
+
+
+def silo(rows: Iterable[Row], n: int | None = None) -> list[Row]:
+    """Return the rows of Silo without late counterevidence, of one population or of all."""
+    return [r for r in rows if r.substrate == "silo" and not r.shock and n in (None, r.n)]
+
+
+def swarmbench(
+    rows: Iterable[Row],
+    n: int | None = None,
+    tasks: Sequence[str] | None = anchors.NORMALIZED,
+) -> list[Row]:
+    """Return the rows of SwarmBench without late counterevidence, of some tasks or of all."""
+    own = [r for r in rows if r.substrate == "swarmbench" and not r.shock and n in (None, r.n)]
+    return [row for row in own if tasks is None or row.task in tasks]
+
+
+def of(rows: Iterable[Row], method: str) -> list[Row]:
+    """Return the rows of a method."""
+    return [row for row in rows if row.method == method]
+
+
+def sizes_of(rows: Iterable[Row]) -> list[int]:
+    """Return the populations that occur."""
+    return sorted({row.n for row in rows})
+
+
+def levels_of(rows: Iterable[Row]) -> list[str]:
+    """Return the Silo levels that occur, I before II before III."""
+    return sorted({row.task.partition("-")[0] for row in rows if row.substrate == "silo"})
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], Group]) -> dict[Group, list[Row]]:
+    """Return rows by a key, in the order of their first occurrence."""
+    found: dict[Group, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
+def mean(rows: Iterable[Row], value: Value) -> float | None:
+    """Return the mean of a value over the rows that have it."""
+    found = [v for row in rows if (v := value(row)) is not None]
+    return fmean(found) if found else None
+
+
+def macro(rows: Iterable[Row], value: Value, by: Name = task_of) -> float | None:
+    """Return the mean over tasks of a value's mean, so that tasks weigh the same."""
+    groups = _grouped(((row, value(row)) for row in rows), by)
+    return fmean(fmean(values) for values in groups.values()) if groups else None
+
+
+def spread(rows: Iterable[Row], value: Value, by: Name = task_of) -> Interval | None:
+    """Return the macro mean with its bootstrap interval over seeds within tasks."""
+    groups = _grouped(((row, value(row)) for row in rows), by)
+    return paired(groups) if groups else None
+
+
+def difference(
+    mine: Iterable[Row], theirs: Iterable[Row], value: Value, by: Name = task_of
+) -> Interval | None:
+    """Return the paired difference of a value over matched units, tasks weighing the same."""
+    other = {unit(row): value(row) for row in theirs}
+
+    def gain(row: Row) -> float | None:
+        one, two = value(row), other.get(unit(row))
+        return None if one is None or two is None else one - two
+
+    groups = _grouped(((row, gain(row)) for row in mine), by)
+    return paired(groups) if groups else None
+
+
+def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, list[float]]:
+    """Gather values by task, or by another name whose groups weigh the same.
+
+    They come in the order of their units, so that an interval does not depend on the order of play.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for row, value in sorted(found, key=lambda pair: unit(pair[0])):
+        if value is not None:
+            groups[by(row)].append(value)
+    return groups
+
+
+def mean_and_deviation(values: Iterable[float | None], digits: int, scale: float = 1.0) -> str:
+    """Format a mean with the sample deviation, as the paper's tables do; absent values are skipped.
+
+    The deviation of a single value is shown as zero.
+    """
+    found = [value for value in values if value is not None]
+    if not found:
+        return number(None)
+    middle, deviation = sum(found) / len(found), stdev(found) if len(found) > 1 else 0.0
+    return f"{number(scale * middle, digits)} ± {number(scale * deviation, digits)}"
+
+
+def matched(mine: Rows, other: Rows) -> tuple[list[Row], list[Row]]:
+    """Return the rows of two methods whose units both have."""
+    both = {unit(row) for row in mine} & {unit(row) for row in other}
+    first, second = ([row for row in side if unit(row) in both] for side in (mine, other))
+    return first, second
+
+
+class Part(NamedTuple):
+    """How much a method has of what was played of its tasks."""
+
+    units: int
+    of: int
+    seeds: int
+
+
+def short(rows: Iterable[Row]) -> dict[str, Part]:
+    """Return the methods that lack units which others have of the tasks that they play."""
+    tasks: dict[tuple[Any, ...], dict[str, set[Unit]]] = defaultdict(lambda: defaultdict(set))
+    for row in rows:
+        key = unit(row)
+        tasks[key[:4]][row.method].add(key)
+    have: dict[str, set[Unit]] = defaultdict(set)
+    wanted: dict[str, set[Unit]] = defaultdict(set)
+    for own in tasks.values():
+        played = set().union(*own.values())
+        for method, units in own.items():
+            have[method] |= units
+            wanted[method] |= played
+    return {
+        method: Part(len(units), len(wanted[method]), len({each[-1] for each in units}))
+        for method, units in have.items()
+        if units != wanted[method]
+    }
+
+
+def label(recipe: Recipe, name: str) -> str:
+    """Return what tables call a method."""
+    return recipe.methods[name].label or name
+
+
+def shown(rows: Iterable[Row], recipe: Recipe) -> dict[str, str]:
+    """Return what a table of these rows calls its methods; a dagger marks those on fewer units."""
+    rows = list(rows)
+    fewer = short(rows)
+    called = {name: label(recipe, name) for name in methods_of(rows, recipe)}
+    return {
+        name: f"{text} {DAGGER}" if name in fewer and not text.endswith(DAGGER) else text
+        for name, text in called.items()
+    }
+
+
+def methods_of(rows: Iterable[Row], recipe: Recipe) -> list[str]:
+    """Return the methods that have rows, in the recipe's order."""
+    present = {row.method for row in rows}
+    return [name for name in recipe.methods if name in present]
+
+
+def reference(rows: Iterable[Row], recipe: Recipe) -> str:
+    """Return the method that others are compared with."""
+    present = methods_of(rows, recipe) or list(recipe.methods)
+    return next((name for name in recipe.reference if name in present), present[0])
+
+
+def ranks(rows: Rows, recipe: Recipe, endpoints: Endpoints) -> dict[str, float]:
+    """Return the average rank of methods that have every endpoint and lack no unit of it.
+
+    Args:
+        rows: the rows that are compared.
+        recipe: says which methods take part.
+        endpoints: the endpoints of some rows, by name.
+    """
+    keys = list(endpoints(rows))
+    names = [name for name in methods_of(rows, recipe) if recipe.methods[name].ranked]
+    found = {name: endpoints(of(rows, name)) for name in names}
+    able = [n for n in names if all(found[n].get(key) is not None for key in keys)]
+    fewer = short(row for row in rows if row.method in able)
+    table = {n: [found[n][key] or 0.0 for key in keys] for n in able if n not in fewer}
+    return average_ranks(table) if len(table) > 1 else {}

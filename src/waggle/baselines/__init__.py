@@ -1,1 +1,4 @@
-"""Other organisations on the same cases: the interface-matched controls of the paper."""
+"""Other organisations on the same cases: the interface-matched controls of the paper.
+
+`matched` holds the three controls, `graph_answers` how they answer AgentsNet tasks.
+"""

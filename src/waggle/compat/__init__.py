@@ -1,1 +1,1 @@
-"""Doors to other programs: servers and environments that speak their protocols."""
+"""Servers for other programs: `openai_server` (the chat-completions API), `batcher` behind it."""

@@ -1,8 +1,8 @@
-"""Collects requests that arrive one by one into the batches a law likes.
+"""Dynamic batching: requests that arrive one by one are decided in batches.
 
 One thread owns the law. Invariant: the queue is bounded, and every accepted request is answered,
-with an error if the law failed on it; one whose caller is gone is left out, and neither it nor one
-that the law cannot decide harms any other.
+with an error if the law failed on it. A request whose caller is gone is left out; neither it nor
+one that the law cannot decide harms any other.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Batcher:
                 return
 
     def _fill(self, batch: list[tuple[Request, Future[Decode]]]) -> bool:
-        """Take what else arrives at once; whether the end mark was among it."""
+        """Add what else arrives within the wait; return whether the end mark was among it."""
         while len(batch) < self._max_batch:
             try:
                 item = self._queue.get(timeout=self._wait)

@@ -1,9 +1,10 @@
 """Any law as an OpenAI-compatible server, so that one machine's GPU can drive many runners.
 
-Understands the chats that `laws/chat` sends: the view is read back out of the user turn, so laws
-that are no language models can be served too, and put into the order its law was made for. Bodies,
-queue and batch are bounded; a full queue answers 429 with Retry-After. Invariant: a bad request is
-answered with one line, never a crash.
+The server understands the chats that `laws/chat` sends: it reads the view out of the user turn,
+so laws that are no language models can be served too. A law that reads canonical views gets them:
+the server orders and names each view itself and answers in the caller's names. Bodies, queue and
+batch are bounded; a full queue answers 429 with Retry-After. Invariants: a bad request is answered
+with one line, never a crash; no name of the canonical view reaches the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -23,9 +24,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from waggle.compat.batcher import Batcher, Full
-from waggle.compat.ordering import answer_in, order_for
 from waggle.core.canon import check_view, decode_view, encode_decision
+from waggle.core.decode import parse
 from waggle.core.errors import WaggleError
+from waggle.core.naming import Renaming
+from waggle.core.order import canonical
 from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import View
 
@@ -91,6 +94,52 @@ def _codes(correction: str) -> tuple[str, ...]:
     """Return the validator codes a correction names: the words that end in a colon."""
     words = correction.removeprefix(_BROKEN).split()
     return tuple(word[:-1] for word in words if word.endswith(":") and "." in word)
+
+
+class Ordered(NamedTuple):
+    """A request as its law reads it, and the renaming that led there; None if there was none."""
+
+    request: Request
+    naming: Renaming | None
+
+
+def order_for(law: Law, request: Request) -> Ordered:
+    """Put a request into the order its law was made for.
+
+    Raises:
+        ContractError: for a view with more traces than a view may have.
+    """
+    if getattr(law, "order", "shuffled") != "canonical":
+        return Ordered(request, None)
+    view, naming = canonical(request.view)
+    previous = _renamed(request.previous, naming)
+    return Ordered(Request(view, request.entropy, request.feedback, previous), naming)
+
+
+def answer_in(naming: Renaming | None, decode: Decode) -> Decode:
+    """Return an answer in the names the request came in."""
+    if naming is None:
+        return decode
+    back, output = naming.inverse(), decode.output
+    if isinstance(output, str):
+        return Decode(_renamed(output, back), decode.usage)
+    return Decode(back.decision(output), decode.usage)
+
+
+def _renamed(text: str, naming: Renaming) -> str:
+    """Rename the record in a text.
+
+    A broken record stays one: what could be read of it is renamed, and the codes of what is wrong
+    are put under a key that no record has. A text in which nothing can be read is left as it is.
+    """
+    parsed = parse(text)
+    if parsed.salvage is None:
+        return text
+    record = encode_decision(naming.decision(parsed.salvage))
+    if parsed.decision is not None:
+        return record.decode()
+    broken = {**msgspec.json.decode(record, type=dict[str, object]), "invalid": parsed.codes}
+    return msgspec.json.encode(broken).decode()
 
 
 def completion(decode: Decode, model: str) -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """The conformance kit: what your substrate or law must satisfy, as three lines of test.
 
-from waggle.testing import check_substrate
+    from waggle.testing import check_substrate
 
-def test_hive() -> None:
-    check_substrate("hive").require()
+    def test_hive() -> None:
+        check_substrate("hive").require()
+
+Reading order: `substrate` and `law` (the checks), `propositions` (relabelling and soundness),
+`episodes` (short episodes in memory), `report`. The `bench_*` modules and `bound_swarmbench` are
+what `waggle bench` and `waggle bound` measure.
 """
 
 from waggle.testing.law import check_law
-from waggle.testing.relabel import first_difference
+from waggle.testing.propositions import first_difference
 from waggle.testing.report import Check, ConformanceError, Report
 from waggle.testing.substrate import check_substrate
 

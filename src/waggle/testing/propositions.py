@@ -1,23 +1,32 @@
-"""Propositions 1 and 2, Corollary 1 and admission soundness, checked on played episodes.
+"""Propositions 1 and 2, Corollary 1 and admission soundness, checked on records.
 
 `relabelling` plays a case twice, the second time with permuted bodies and fresh opaque names, and
-compares; `asymmetry` asks whether an episode is its own image; `unfounded` re-derives from each
+compares; `asymmetry` asks whether an episode is its own image; `unfounded` derives again from each
 recorded view, without the validator's code, that no executed write amplifies what its node could
-vouch for or pass on.
+support or relay. Records are compared as trajectories: in terms of *bodies* (what keys[i] says node
+i is), with every opaque name replaced by its place in the view. Two records of one swarm under
+different node numbers, handles and claim aliases must give the same trajectory bit for bit.
+Invariant: only records are read, so the checks trust neither engine nor law.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any, TypeAlias
 
+import msgspec
+
+from waggle.core import canon
+from waggle.core.naming import Renaming, claims_of
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
-from waggle.core.record import EpisodeRecord, UpdateRecord
-from waggle.core.schema import MAX_TTL, Evidence, Trace, View
+from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
+from waggle.core.schema import MAX_TTL, Decision, Evidence, Trace, View
 from waggle.runtime.replay import view_of
 from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
-from waggle.testing.relabel import first_difference
+
+Frame: TypeAlias = dict[str, Any]
 
 
 def relabelling(
@@ -71,12 +80,20 @@ def asymmetry(record: EpisodeRecord, image: Sequence[int]) -> str | None:
 
 
 def _effect(update: UpdateRecord, image: Sequence[int]) -> tuple[object, ...]:
-    """Return what an update did, in world words, with its receivers moved by a permutation."""
-    writes = frozenset(
-        (w.claim, frozenset(image[node] for node in w.receivers), w.fresh, w.challenge, w.cause)
+    """Return what an update did, with its receivers moved by a permutation."""
+    held = (update.claim, update.confidence, update.reopened)
+    return (update.native, update.mode, *held, _effects(update, image))
+
+
+def _effects(update: UpdateRecord, bodies: Sequence[int]) -> frozenset[tuple[Any, ...]]:
+    """Return the writes of an update, with their receivers replaced by bodies."""
+    return frozenset(
+        (
+            w.claim, frozenset(bodies[node] for node in w.receivers),
+            w.fresh, w.challenge, w.cause, w.refresh,
+        )
         for w in update.writes
-    )
-    return (update.native, update.mode, update.claim, update.confidence, update.reopened, writes)
+    )  # fmt: skip
 
 
 def unfounded(record: EpisodeRecord) -> str | None:
@@ -105,3 +122,80 @@ def _bounded(view: View, deposit: Trace) -> bool:
         and ttl >= deposit.ttl
         for row, ttl in bounds
     )
+
+
+def first_difference(record: EpisodeRecord, relabelled: EpisodeRecord) -> str | None:
+    """Return where the second record stops being the relabelling of the first, or None."""
+    pairs = zip(record.rounds, relabelled.rounds, strict=False)
+    for number, (here, there) in enumerate(pairs):
+        found = _differ(_frame(record.header, here), _frame(relabelled.header, there))
+        if found:
+            return f"round {number}, {found}"
+    if len(record.rounds) != len(relabelled.rounds):
+        return f"the episodes last {len(record.rounds)} and {len(relabelled.rounds)} rounds"
+    if record.footer != relabelled.footer:
+        return f"footer: {_clip(record.footer)} against {_clip(relabelled.footer)}"
+    return None
+
+
+def nameless(view: View, decision: Decision) -> tuple[bytes, Decision]:
+    """Return a view's text and a decision on it with every name replaced by its place."""
+    handles = {port.channel: f"h{k}" for k, port in enumerate(view.private.channels)}
+    claims = {claim: f"z{k}" for k, claim in enumerate(claims_of(view))}
+    naming = Renaming(handles, claims)
+    return canon.encode_view(naming.view(view)), naming.decision(decision)
+
+
+def _frame(header: Header, entry: RoundRecord) -> Frame:
+    """Return one round in terms of bodies."""
+    bodies, shock = header.keys, entry.shock
+    return {
+        "score": dict(entry.score),
+        "messages": (entry.attempted, entry.delivered, entry.expired),
+        "field": dict(entry.field),
+        "suspended": frozenset(bodies[node] for node in entry.suspended),
+        "shock": None
+        if shock is None
+        else (shock.old_claims, shock.new_claims, frozenset(bodies[i] for i in shock.nodes)),
+        **{f"body {bodies[u.node]}": _update(header, u) for u in entry.updates},
+    }
+
+
+def _update(header: Header, update: UpdateRecord) -> Frame:
+    """Return one local update in terms of bodies."""
+    text, decision = nameless(view_of(header, update), update.decision)
+    return {
+        "view": text,
+        "decision": msgspec.structs.replace(decision, deposits=()),
+        "deposits": frozenset(decision.deposits),
+        "admission": (update.stage, update.mode, update.codes, update.bottom),
+        "writes": _effects(update, header.keys),
+        "native": update.native,
+        "commitment": (update.claim, update.confidence, update.reopened),
+    }
+
+
+def _differ(here: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
+    """Name the first entry in which two frames differ, going into nested frames."""
+    for key in (*here, *(key for key in there if key not in here)):
+        a, b = here.get(key), there.get(key)
+        if a == b:
+            continue
+        if isinstance(a, dict) and isinstance(b, dict) and key.startswith("body"):
+            return f"{key}, {_differ(a, b)}"
+        if isinstance(a, bytes) and isinstance(b, bytes):
+            return f"{key}: {_around(a, b)} against {_around(b, a)}"
+        return f"{key}: {_clip(a)} against {_clip(b)}"
+    return None
+
+
+def _around(text: bytes, other: bytes) -> str:
+    """Quote a text around the first byte in which it differs from another."""
+    shorter = min(len(text), len(other))
+    place = next((k for k in range(shorter) if text[k] != other[k]), shorter)
+    return _clip(text[max(0, place - 30) : place + 30].decode(errors="replace"))
+
+
+def _clip(value: object, limit: int = 160) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

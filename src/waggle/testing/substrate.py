@@ -20,8 +20,7 @@ from waggle.core.protocols import Case, Law, Local, Sensed, Substrate, World
 from waggle.core.schema import WAIT, Json, private_decision
 from waggle.runtime.replay import view_of
 from waggle.testing.episodes import play, short
-from waggle.testing.propositions import relabelling
-from waggle.testing.relabel import first_difference
+from waggle.testing.propositions import first_difference, relabelling
 from waggle.testing.report import Report
 
 LAWS = ("heuristic", "random-legal")

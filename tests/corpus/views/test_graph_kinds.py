@@ -15,7 +15,7 @@ from waggle.core.protocols import Case
 from waggle.core.schema import MAX_TTL, WAIT, View
 from waggle.corpus import harvest
 from waggle.corpus.settings import HarvestSettings
-from waggle.corpus.views import graph_kinds, graph_tasks
+from waggle.corpus.views import graph_kinds, graph_tasks, words
 from waggle.corpus.views.native import training_tasks
 from waggle.corpus.views.rng import Draw
 from waggle.laws.expert import generic, stances
@@ -124,7 +124,7 @@ def test_keys_of_the_training_tasks_mean_something_else_in_some_tasks_on_graphs(
             facts = [port.facts for port in view.private.channels]
             facts += [row.facts for row in view.private.claims]
             known.update(key for row in facts for key in row)
-    assert set(graph_tasks._TRAINING_KEYS) <= known
+    assert set(words.TEXTS["graphs"]["training_keys"]) <= known
     tasks = [graph_tasks.make_task(Draw(3, "task", number)) for number in range(400)]
     assert {task.stance for task in tasks} >= {"answer", "source"}
     assert all(task.stance != task.order for task in tasks)

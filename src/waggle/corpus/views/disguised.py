@@ -32,13 +32,6 @@ from waggle.corpus.views.rng import Draw
 
 _MOVES = ("UP", "DOWN", "LEFT", "RIGHT", "STAY")
 """The actions of the spatial training tasks."""
-_EXPLAINED = (
-    "Intent PRIVATE takes the action; FIELD walks towards the claim you hold or were told of.",
-    "PRIVATE does what is proposed, FIELD goes after what was told.",
-    "With intent PRIVATE you act alone. With FIELD you follow the claim.",
-    "Say PRIVATE to use the proposal or FIELD to use the traces.",
-    "FIELD: go by the claim. PRIVATE: go by your own eyes.",
-)
 _SHARED = 3
 """Sentences at the end of a spatial training contract that do not state its goal."""
 _SYMBOLS = "CDEGHIJKLMOQRSTUVXZ#+%=o"
@@ -80,7 +73,7 @@ def make_disguise(draw: Draw, known: Contract | None = None) -> Disguise:
 def _explanation(draw: Draw, known: Contract | None) -> str:
     """Say what the intents mean, as the training tasks do or in other words."""
     if known is None or draw.chance(40):
-        text = draw.choice(_EXPLAINED)
+        text = draw.choice(words.TEXTS["disguised"]["intents"])
         return text if draw.chance(60) else f"{text} {words.sentence(draw)}"
     return ". ".join(known.goal.split(". ")[-_SHARED:])
 

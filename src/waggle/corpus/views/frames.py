@@ -43,22 +43,8 @@ from waggle.corpus.views.rng import Draw
 
 Shape: TypeAlias = Literal["spatial", "ports"]
 
-_SYLLABLES = (
-    "ba", "do", "ke", "li", "mo", "nu", "pra", "qui", "ro", "sta", "tem", "vul", "wex", "yor",
-    "zan", "gri", "hol", "fen", "cas", "dri",
-)  # fmt: skip
+_TEXTS = words.TEXTS["frames"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_GOALS = (
-    "Bring the {a} to the {b} that the evidence supports.",
-    "Agree locally on which {a} is {b}, and act on it.",
-    "Keep working on the {a}; commit to a {b} only when it is ready.",
-    "Find the present {a}. Old reports of the {b} may be wrong.",
-    "Combine what you hold about the {a} with what arrives about the {b}.",
-    "Report the {a} of all {b} pieces you can account for.",
-)
-_KEYS = ("near", "load", "signal", "phase", "texture", "window", "notes", "heat", "trail", "stock")
-_PORT_FACTS = ("offer", "sent", "heard", "quiet", "gain", "queue")
-_CLAIM_FACTS = ("age", "weight", "seen", "order")
 
 
 class Frame(NamedTuple):
@@ -111,7 +97,7 @@ def word(draw: Draw) -> str:
     """Make up a word of syllables or of any letters, so that every spelling occurs."""
     if draw.chance(40):
         return "".join(draw.choice(_LETTERS) for _ in range(draw.between(2, 7)))
-    return "".join(draw.choice(_SYLLABLES) for _ in range(draw.between(2, 3)))
+    return "".join(draw.choice(_TEXTS["syllables"]) for _ in range(draw.between(2, 3)))
 
 
 def _key(draw: Draw) -> str:
@@ -145,7 +131,7 @@ def _wild_actions(draw: Draw) -> tuple[str, ...]:
 def _observation(draw: Draw) -> dict[str, Json]:
     """Make up private content: numbers, words, small lists, small tables."""
     made: dict[str, Json] = {}
-    for key in draw.some(_KEYS, draw.between(1, 4)):
+    for key in draw.some(_TEXTS["keys"], draw.between(1, 4)):
         kind = draw.below(4)
         if kind == 0:
             made[key] = draw.below(50)
@@ -171,7 +157,11 @@ def made_up_contract(draw: Draw, shape: Shape, *, wild: bool = False) -> Contrac
         if answer not in actions:
             place = draw.below(len(actions) + 1) if wild else len(actions)
             actions = (*actions[:place], answer, *actions[place:])
-    goal = words.goal(draw) if wild else draw.choice(_GOALS).format(a=word(draw), b=word(draw))
+    goal = (
+        words.goal(draw)
+        if wild
+        else draw.choice(_TEXTS["goals"]).format(a=word(draw), b=word(draw))
+    )
     deposits = 1 if draw.chance(75) else draw.between(2, 4)
     task = words.task(draw) if wild else f"{word(draw)}/{word(draw)}"
     return Contract(task, goal, actions, deposits, draw.chance(15), answer)
@@ -182,8 +172,8 @@ def made_up_frame(draw: Draw, shape: Shape, contract: Contract | None = None) ->
     contract = contract or made_up_contract(draw, shape)
     answer = contract.response
     plain = [a for a in plain_actions(contract) if a != answer]
-    port_names = draw.some(_PORT_FACTS, draw.between(0, 3))
-    claim_names = draw.some(_CLAIM_FACTS, draw.between(1, 2)) if draw.chance(40) else []
+    port_names = draw.some(_TEXTS["port_facts"], draw.between(0, 3))
+    claim_names = draw.some(_TEXTS["claim_facts"], draw.between(1, 2)) if draw.chance(40) else []
     return Frame(
         contract,
         _observation(draw),

@@ -9,7 +9,7 @@ A law takes any sign that occurs on one side only for the goal itself: one law h
 semicolon, or the word contact, means a near miss. So goals of every kind have the same openings and
 the same asides, which change no answer, and a test measures that no other sign tells them apart.
 
-Provenance: the phrasings (in `goal_texts.toml`) were written by someone who knew the contracts of
+Provenance: the phrasings (in `texts.toml`) were written by someone who knew the contracts of
 the transfer tasks. These four kinds of goal are among those contracts and are here because of them;
 so are the semicolons and contacts in asides. Their sentences are not: a test checks that no four
 words in a row of such a contract occur in a goal made here. Invariant: `alike` goals ask for
@@ -18,9 +18,7 @@ agreement as the teacher reads them, the others never do.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Literal, TypeAlias
 
 from waggle.corpus.views import words
@@ -28,7 +26,7 @@ from waggle.corpus.views.rng import Draw
 
 Kind: TypeAlias = Literal["alike", "apart", "single", "edges"]
 """What a goal asks: agreement, or one of its three near misses."""
-_TEXTS = tomllib.loads(files(__package__).joinpath("goal_texts.toml").read_text("utf-8"))
+_TEXTS = words.TEXTS["goals"]
 _NOTHING_ASKED = 12
 """Percent of near misses that ask for nothing in words: all clauses are asides."""
 _NAMING = 27

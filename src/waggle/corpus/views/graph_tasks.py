@@ -46,13 +46,7 @@ _ALL_AGES = range(MAX_TTL - 1)
 """Ages of traces in rounds; in a crowded task every age is equally likely."""
 _CARRIED, _CARRIED_CROWDED = 30, 60
 """Percent of tasks in which claims carry stances, plain and crowded."""
-_TRAINING_KEYS = (
-    "answer", "answered", "gained", "carrying", "missed", "offer", "sent", "heard", "intent",
-    "carries", "kind", "source", "way", "age",
-)  # fmt: skip
-"""Keys of the training tasks, which mean something else here: a law must not take such a key for
-the sign of its task and ignore the rest of the view."""
-_UNSTATED = ("none", "no", "nothing so far", "not said", "-", "?", "open", "")
+_TEXTS = words.TEXTS["graphs"]
 
 
 class GraphTask(NamedTuple):
@@ -87,10 +81,10 @@ def make_task(draw: Draw, *, crowded: bool = False) -> GraphTask:
     drawn: dict[str, None] = {}
     while len(drawn) < 10:
         drawn[words.key(draw, common=plain)] = None
-    keys = [draw.choice(_TRAINING_KEYS) if draw.chance(12) else key for key in drawn]
+    keys = [draw.choice(_TEXTS["training_keys"]) if draw.chance(12) else key for key in drawn]
     if len(set(keys)) < len(keys):
         keys = list(drawn)
-    unstated = draw.choice(_UNSTATED) if draw.chance(60) else words.name(draw)
+    unstated = draw.choice(_TEXTS["unstated"]) if draw.chance(60) else words.name(draw)
     points, carried = draw.chance(12), draw.chance(_CARRIED_CROWDED if crowded else _CARRIED)
     few = carried or points or draw.chance(45)
     actions = _actions(draw, 2 if few else draw.between(3, 9), unstated, plain)

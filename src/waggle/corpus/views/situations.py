@@ -70,19 +70,18 @@ def _all_dying(view: View) -> bool:
     return not any(map(relay_ttl, view.traces))
 
 
+def _is_idle(view: View) -> bool:
+    """Whether there is nothing to write, relay or commit."""
+    return not view.private.evidence and not view.private.ready and _all_dying(view)
+
+
 def _private_only(scene: Scene) -> None:
     """Nothing usable: no evidence, no commitment event; at most dying traces."""
     scene.distract(3, ttl=1)
 
 
 def _is_private_only(view: View) -> bool:
-    return (
-        view.proposal.action != WAIT
-        and not view.private.evidence
-        and not view.private.ready
-        and view.commitment is None
-        and _all_dying(view)
-    )
+    return view.proposal.action != WAIT and view.commitment is None and _is_idle(view)
 
 
 def _unresolved(scene: Scene) -> None:
@@ -236,12 +235,7 @@ def _wait(scene: Scene) -> None:
 
 
 def _is_wait(view: View) -> bool:
-    return (
-        view.proposal.action == WAIT
-        and not view.private.evidence
-        and not view.private.ready
-        and _all_dying(view)
-    )
+    return view.proposal.action == WAIT and _is_idle(view)
 
 
 SITUATIONS: Mapping[str, Situation] = MappingProxyType(
@@ -272,9 +266,7 @@ def bundles(
         frames: makes up a task and returns what draws its frames.
         crowded: percent of views with many contacts.
     """
-    for bundle in range(count):
-        if bundle % PER_TASK == 0:
-            frame_of = frames(Draw(salt, "task", bundle))
+    for bundle, frame_of in _tasks(salt, count, frames):
         for name, situation in SITUATIONS.items():
             draw = Draw(salt, "bundle", bundle, name)
             frame = frame_of(draw) if draw.chance(EASY.get(name, 100)) else None
@@ -286,6 +278,16 @@ def bundles(
                 yield view
 
 
+def _tasks(
+    salt: int, count: int, frames: Callable[[Draw], FrameOf]
+) -> Iterator[tuple[int, FrameOf]]:
+    """Number the bundles, each with what draws the frames of its task."""
+    for bundle in range(count):
+        if bundle % PER_TASK == 0:
+            frame_of = frames(Draw(salt, "task", bundle))
+        yield bundle, frame_of
+
+
 def close_calls(salt: int, count: int, frames: Callable[[Draw], FrameOf]) -> Iterator[View]:
     """Make so many bundles of situations in which the best-looking row is not the right one.
 
@@ -293,9 +295,7 @@ def close_calls(salt: int, count: int, frames: Callable[[Draw], FrameOf]) -> Ite
     in which the strongest trace dies are rare among plain situations.
     """
     names = [name for name, repeats in CLOSE.items() for _ in range(repeats)]
-    for bundle in range(count):
-        if bundle % PER_TASK == 0:
-            frame_of = frames(Draw(salt, "task", bundle))
+    for bundle, frame_of in _tasks(salt, count, frames):
         for place, name in enumerate(names):
             draw = Draw(salt, "close", bundle, place)
             frame = frame_of(draw)

@@ -2,38 +2,27 @@
 
 A law must copy words that it has never seen, so harvested tasks draw theirs from everything a
 tokenizer can spell: syllables, any letters, digits, hyphens and all cases. Sentences are made of
-common English words or of made-up ones. Invariant: no word peculiar to a transfer task is in the
-lists; a test compares them with those contracts.
+common English words or of made-up ones. The lists are in `texts.toml`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any
 
 from waggle.core import keys
 from waggle.core.bounds import RESERVED
 from waggle.core.schema import MAX_ACTION, MAX_FACT, WAIT
 from waggle.corpus.views.rng import Draw
 
-_ONSETS = ("b", "br", "c", "d", "f", "g", "gl", "h", "j", "k", "l", "m", "n", "p", "pr", "qu", "r",
-           "s", "sh", "sk", "st", "t", "tr", "v", "w", "z", "")  # fmt: skip
-_RIMES = ("a", "ai", "an", "ar", "e", "el", "en", "er", "i", "in", "o", "on", "or", "oo", "u", "um",
-          "ick", "end", "old", "ust", "y")  # fmt: skip
+TEXTS: Mapping[str, Any] = tomllib.loads(
+    files(__package__).joinpath("texts.toml").read_text(encoding="utf-8")
+)
+"""Word lists and phrases of all made-up tasks."""
+_WORDS = TEXTS["words"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_VERBS = ("carry", "follow", "watch", "mend", "gather", "guard", "lift", "trace", "paint", "count",
-          "sort", "feed", "clear", "raise", "lower", "open", "fold", "shake", "visit", "mark",
-          "water", "load", "warm", "cool", "hide", "test")  # fmt: skip
-_NOUNS = ("stone", "river", "bridge", "lamp", "basket", "meadow", "gate", "tower", "rope", "sail",
-          "well", "seed", "drum", "bell", "cart", "hill", "road", "tree", "cloud", "boat", "glass",
-          "wheel", "salt", "ladder", "mirror", "kettle", "garden", "signal", "pattern", "ring",
-          "line", "pool", "sound", "shade", "token", "crate", "trail", "post")  # fmt: skip
-_ADJECTIVES = ("red", "old", "quiet", "near", "heavy", "thin", "bright", "long", "wet", "round",
-               "cold", "small", "broad", "loose", "green", "hollow", "blue", "steep")  # fmt: skip
-_PLACES = ("to the {n}", "past the {n}", "under the {a} {n}", "over the {n}", "beside the {n}",
-           "from the {a} {n} to the {n}", "around the {n}", "inside the {n}", "")  # fmt: skip
-_TIMES = ("", "", "", "again", "soon", "at dusk", "slowly", "before the {n} is {a}",
-          "while the {n} is {a}", "until the {n} is {a}", "once it is {a}", "twice")  # fmt: skip
-
 _CASES: tuple[Callable[[str], str], ...] = (
     str.upper, str.upper, str.upper, str.lower, str.lower, str.capitalize, str.swapcase,
 )  # fmt: skip
@@ -44,7 +33,7 @@ def stem(draw: Draw) -> str:
     kind = draw.below(20)
     if kind < 8:
         return "".join(
-            draw.choice(_ONSETS) + draw.choice(_RIMES) for _ in range(draw.between(1, 3))
+            _one(draw, "onsets") + _one(draw, "rimes") for _ in range(draw.between(1, 3))
         )
     if kind < 14:
         return "".join(draw.choice(_LETTERS) for _ in range(draw.between(1, 8)))
@@ -67,7 +56,7 @@ def name(draw: Draw, style: Callable[[str], str] = str.lower) -> str:
 
 def word(draw: Draw) -> str:
     """Choose a common word."""
-    return draw.choice(draw.choice((_VERBS, _NOUNS, _ADJECTIVES)))
+    return _one(draw, draw.choice(("verbs", "nouns", "adjectives")))
 
 
 def key(draw: Draw, *, common: bool = False) -> str:
@@ -105,9 +94,9 @@ def sentence(draw: Draw) -> str:
     if draw.chance(25):
         words = [stem(draw) for _ in range(draw.between(2, 7))]
         return " ".join(words).capitalize() + draw.choice((".", ".", ".", "!"))
-    text = f"{draw.choice(_VERBS)} the {_noun(draw)} {draw.choice(_PLACES)} {draw.choice(_TIMES)}"
+    text = f"{_one(draw, 'verbs')} the {_noun(draw)} {_one(draw, 'places')} {_one(draw, 'times')}"
     while "{" in text:
-        text = text.replace("{n}", _noun(draw), 1).replace("{a}", draw.choice(_ADJECTIVES), 1)
+        text = text.replace("{n}", _noun(draw), 1).replace("{a}", _one(draw, "adjectives"), 1)
     return " ".join(text.split()).capitalize() + "."
 
 
@@ -122,5 +111,10 @@ def task(draw: Draw) -> str:
 
 
 def _noun(draw: Draw) -> str:
-    plain = draw.choice(_NOUNS) if draw.chance(70) else stem(draw)
+    plain = _one(draw, "nouns") if draw.chance(70) else stem(draw)
     return f"{plain} {draw.choice(_LETTERS).upper()}" if draw.chance(10) else plain
+
+
+def _one(draw: Draw, kind: str) -> str:
+    found: str = draw.choice(_WORDS[kind])
+    return found

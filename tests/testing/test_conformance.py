@@ -22,8 +22,9 @@ def test_beacon_conforms() -> None:
 
 @pytest.mark.parametrize("name", [n for n in plugins.names("substrate") if n != "beacon"])
 def test_every_substrate_conforms_on_its_first_task(name: str) -> None:
+    # The relabelled trajectories of all of them are in test_propositions.
     substrate = plugins.get_substrate(name)
-    check_substrate(substrate, substrate.tasks[0]).require()
+    check_substrate(substrate, substrate.tasks[0], trajectories=False).require()
 
 
 @pytest.mark.parametrize(

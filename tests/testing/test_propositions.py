@@ -47,7 +47,7 @@ EXACT = (
 """Laws that are equivariant under any presentation of their views."""
 NAMES = [regime.name for regime in REGIMES]
 Pair: TypeAlias = tuple[EngineName, Regime]
-N, ROUNDS, SEED = 8, 8, 10_003
+N, ROUNDS, SEED = 8, 6, 10_003
 
 
 def chosen_tasks() -> list[plugins.Task]:
@@ -57,6 +57,8 @@ def chosen_tasks() -> list[plugins.Task]:
 
 
 TASKS = chosen_tasks()
+FEW = ("beacon", "silo/III-26", "swarmbench/pursuit", "swarmbench/foraging", "agentsnet/matching")
+"""Tasks whose views are played in canonical order too: one of each kind."""
 
 
 def some_pairs(task: plugins.Task, law: str) -> tuple[Pair, Pair]:
@@ -115,13 +117,13 @@ def test_they_do_in_every_regime(law: str) -> None:
 @pytest.mark.parametrize("law", EXACT)
 def test_they_do_in_canonical_order_too(law: str) -> None:
     found = {}
-    for task in TASKS:
+    for task in (task for task in TASKS if task.name in FEW):
         (one, _), whole = some_pairs(task, law)
         found[task.name] = differs(task, law, ((one, REGIMES[0]), whole), "canonical")
-    assert found == dict.fromkeys(found)
+    assert found == dict.fromkeys(FEW)
 
 
-@pytest.mark.parametrize("seed", range(10_010, 10_015))
+@pytest.mark.parametrize("seed", range(10_010, 10_013))
 def test_they_do_for_other_seeds_sizes_and_relabellings(seed: int) -> None:
     case = Case("beacon", "beacon", 13 + seed % 5, seed, rounds=12, shock=True)
     assert relabelling(Beacon(), Heuristic(), case) is None

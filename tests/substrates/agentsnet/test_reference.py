@@ -37,7 +37,7 @@ ANCHORS = {
 
 
 @pytest.mark.parametrize(
-    ("draws", "near"), [(25, 0.06), pytest.param(100, 0.03, marks=pytest.mark.slow)]
+    ("draws", "near"), [(10, 0.08), pytest.param(100, 0.03, marks=pytest.mark.slow)]
 )
 def test_the_table_of_anchors_is_reproduced(draws: int, near: float) -> None:
     graphs = [graph for graph in load_folder(GRAPHS).values() if graph.n in (8, 16)]

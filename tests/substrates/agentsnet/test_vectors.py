@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from tests.substrates.golden import ALL, GOLDEN, GRAPHS, SAMPLE
-from waggle.substrates.agentsnet.vectors import check_graphs, check_vectors
+from waggle.substrates.agentsnet.vectors import (
+    MAX_REPLY,
+    check_graphs,
+    check_vectors,
+    parse_answer,
+    parse_messages,
+)
 
 PATH = {"names": ["James", "Mary"], "edges": [[0, 1]]}
 GOOD = {
@@ -128,3 +134,31 @@ def test_the_folder_index_is_held_against_the_graphs(tmp_path: Path) -> None:
     assert "num_edges 3" in (check_graphs(tmp_path).first_difference or "")
     index.write_text("{}")
     assert check_graphs(tmp_path).failed == 1
+
+
+def test_an_object_must_end_at_the_last_brace() -> None:
+    assert parse_messages('{"Alan": "x"} and }') is None
+    assert parse_messages('{"Alan": "one"} then {"Mary": "two"}') == {"Mary": "two"}
+
+
+def test_an_escaped_newline_breaks_the_string() -> None:
+    assert parse_messages('{"Alan": "a\\nb"}') is None
+
+
+def test_silence_is_not_failure() -> None:
+    assert parse_messages("{}") == {}
+    assert parse_messages("nothing") is None
+
+
+def test_hostile_replies_are_unreadable_not_fatal() -> None:
+    assert parse_messages('{"a":' * 6_000 + "}") is None
+    assert parse_messages("{" * MAX_REPLY + "}") is None
+    assert parse_messages('{"Alan": "' + "x" * MAX_REPLY + '"}') is None
+    assert parse_answer("### Final Answer ###" + " " * MAX_REPLY, ["Yes"]) is None
+    assert parse_answer("### Final Answer ### Yes", []) is None
+
+
+def test_answers_are_prefixes_in_list_order() -> None:
+    assert parse_answer("### Final Answer ### Anna", ["Ann", "Anna"]) == "Ann"
+    assert parse_answer("### Final Answer ### Anna", ["Anna", "Ann"]) == "Anna"
+    assert parse_answer("### Final Answer ### ? ### Final Answer ###No", ["Yes", "No"]) == "No"

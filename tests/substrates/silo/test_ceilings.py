@@ -87,7 +87,7 @@ def mean_reach(schedule: str, n: int, rounds: int, graphs: int) -> tuple[float, 
 def test_reach_reproduces_table_c(
     schedule: str, n: int, rounds: int, coverage: float | None, complete: float
 ) -> None:
-    covered, everything = mean_reach(schedule, n, rounds, 40 if n == 128 else 200)
+    covered, everything = mean_reach(schedule, n, rounds, {16: 200, 128: 40}.get(n, 80))
     assert everything == pytest.approx(complete, abs=3)
     assert coverage is None or covered == pytest.approx(coverage, abs=3)
 

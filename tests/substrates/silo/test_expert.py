@@ -148,7 +148,7 @@ def test_partial_answers_and_answers_of_others_are_not_taken_over(shown: View) -
 
 
 def test_expert_beats_round_robin_and_stays_under_the_ceiling() -> None:
-    tasks, seeds = ("I-01", "I-05", "II-11", "III-26"), range(10_000, 10_003)
+    tasks, seeds = ("I-01", "I-05", "II-11", "III-26"), range(10_000, 10_002)
 
     def scores(law: str) -> list[float]:
         cases = [Case("silo", task, 32, seed) for task in tasks for seed in seeds]

@@ -22,8 +22,8 @@ def case(task: str = "pursuit", n: int = 16, seed: int = 10_000, rounds: int | N
 
 
 @pytest.mark.parametrize("task", ["pursuit", "foraging"])
-@pytest.mark.parametrize("seed", [10_000, 10_001, 10_002])
-def test_telling_nobody_is_the_private_only_episode(task: str, seed: int) -> None:
+@pytest.mark.parametrize("seed", [10_000, 10_001])
+def test_the_reach_nobody_is_the_private_only_episode(task: str, seed: int) -> None:
     played = case(task, 8, seed)
     world = SwarmBench().open(played)
     footer = sync.play(world, plugins.get_law("private-only"), played)
@@ -49,15 +49,23 @@ def test_flooding_reaches_beyond_contacts_somewhere() -> None:
     assert any(extra)
 
 
-def test_words_of_food_bring_food_home() -> None:
+def test_reports_of_food_bring_food_home() -> None:
     cases = [case("foraging", 16, seed) for seed in (10_000, 10_001)]
     silent = sum(play_sharing(each, "nobody") for each in cases)
     assert sum(play_sharing(each, "everyone") for each in cases) > silent
 
 
-def test_rows_are_paired_with_telling_nobody() -> None:
+@pytest.fixture
+def few_reaches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Cut the table to three reaches, which is enough to see how it is made."""
+    few = {name: REACHES[name] for name in ("nobody", "contacts", "everyone")}
+    monkeypatch.setattr("waggle.testing.bound_swarmbench.REACHES", few)
+    return list(few)
+
+
+def test_rows_are_paired_with_the_reach_nobody(few_reaches: list[str]) -> None:
     rows = sharing_table(("pursuit",), (8,), range(10_000, 10_002))
-    assert [row.reach for row in rows] == list(REACHES)
+    assert [row.reach for row in rows] == few_reaches
     silent = rows[0]
     assert silent.above_private[:3] == (0, 0, 0)
     for row in rows:
@@ -66,7 +74,7 @@ def test_rows_are_paired_with_telling_nobody() -> None:
 
 
 def test_hearing_after_the_round_is_another_episode_than_hearing_at_once() -> None:
-    cases = [case("pursuit", 32, seed) for seed in (10_100, 10_101)]
+    cases = [case("pursuit", 24, seed, rounds=80) for seed in (10_100, 10_101)]
     late = [play_sharing(each, "contacts late") for each in cases]
     assert late != [play_sharing(each, "contacts") for each in cases]
 
@@ -104,19 +112,19 @@ def test_the_bound_of_a_case_sums_over_its_agents() -> None:
 
 @pytest.mark.parametrize("seed", [10_000, 10_003])
 @pytest.mark.parametrize("n", [8, 16])
-def test_no_telling_brings_more_than_shortest_ways_allow(n: int, seed: int) -> None:
+def test_no_communication_brings_more_than_shortest_paths_allow(n: int, seed: int) -> None:
     played = case("foraging", n, seed)
     assert 0 < play_sharing(played, "everyone") <= walked(played)
 
 
-def test_foraging_rows_end_with_what_the_ways_allow() -> None:
+def test_foraging_rows_end_with_what_the_paths_allow(few_reaches: list[str]) -> None:
     cases = [case("foraging", 8, seed) for seed in (10_000, 10_001)]
     rows = sharing_table(("foraging",), (8,), range(10_000, 10_002))
-    assert [row.reach for row in rows] == [*REACHES, WALKED]
+    assert [row.reach for row in rows] == [*few_reaches, WALKED]
     assert rows[-1].score == sum(map(walked, cases)) / 2
 
 
-def test_other_tasks_have_no_ways_to_count() -> None:
+def test_other_tasks_have_no_paths_to_count() -> None:
     with pytest.raises(ConfigError, match="use foraging"):
         walked(case("pursuit"))
 

@@ -38,7 +38,7 @@ def test_the_expert_reopens_synthesizes_and_ends_on_new_evidence() -> None:
 
 
 def test_every_claim_held_before_is_old_and_every_claim_first_held_later_is_new() -> None:
-    episode = relocated(FULL)
+    episode = relocated(FULL, 10_500)
     assert episode.shock is not None
     old, at = set(episode.shock.old_claims), episode.shock.round
     before = {u.claim for entry in episode.rounds[:at] for u in entry.updates if u.claim}

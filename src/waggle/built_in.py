@@ -34,6 +34,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "private-only": "waggle.laws.controls:PrivateOnly",
         "random-legal": "waggle.laws.controls:RandomLegal",
         "random-port": "waggle.laws.ports:RandomPort",
+        "relay": "waggle.laws.relay:Relay",
         "round-robin": "waggle.laws.ports:RoundRobin",
         "scripted": "waggle.laws.controls:Scripted",
         "zero-shot": "waggle.laws.local:zero_shot",

@@ -35,14 +35,14 @@ from waggle.testing.propositions import asymmetry, first_difference, relabelling
 
 LAWS = (
     "expert", "first-listed", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm",
-    "private-only", "random-legal", "random-port", "round-robin",
+    "private-only", "random-legal", "random-port", "relay", "round-robin",
 )  # fmt: skip
 WITH_A_MODEL = (
     "adapted", "chat", "local", "nano", "zero-shot", "zero-shot-constrained",
 )  # fmt: skip
 EXACT = (
     "expert", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm", "private-only",
-    "round-robin",
+    "relay", "round-robin",
 )  # fmt: skip
 """Laws that are equivariant under any presentation of their views."""
 NAMES = [regime.name for regime in REGIMES]

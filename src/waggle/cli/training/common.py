@@ -1,4 +1,4 @@
-"""What training commands share: what is made beside stage one, what a person sees meanwhile."""
+"""What `waggle train` and `waggle tune` share: making the corpus, progress, time per phase."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn, TimeRemainingColumn
 
 from waggle.cli import console
 from waggle.cli.options import make_law
@@ -30,18 +30,18 @@ _SHOWN = ("nll", "orbit.accuracy", "field", "validation.nll")
 
 
 class Ahead(NamedTuple):
-    """What can be made before the warm start is there."""
+    """The data of stage two that can be made before the warm start is trained."""
 
     recipe: Recipe
     corpus: Path
     cells: list[Cell]
-    """What comes after the warm start; nothing if it is all that is asked for."""
+    """Arms that follow the warm start; none if only the warm start is trained."""
     workers: int
     diagnosed: bool
     """Whether arms are diagnosed as well."""
 
     def make(self) -> None:
-        """Make the decision corpus; with transitions that need no warm start encode both."""
+        """Make the decision corpus; play and encode transitions that need no warm start."""
         store = Store(self.corpus)
         if not (store.exists() and store.manifest().parts.get("decisions")):
             make_corpus(self.corpus, self.recipe.corpus, self.workers)
@@ -51,7 +51,7 @@ class Ahead(NamedTuple):
             self.encode()
 
     def encode(self) -> None:
-        """Encode all batches of stage two, and what arms are diagnosed on."""
+        """Encode all batches of stage two, and the views that arms are diagnosed on."""
         from waggle.scd.run import factorial
 
         if self.diagnosed:
@@ -64,7 +64,7 @@ class Ahead(NamedTuple):
 
 @contextmanager
 def beside(ahead: Ahead, harvested: bool, phases: Phases) -> Iterator[None]:
-    """Make what stage two needs: beside stage one where that does not need it itself."""
+    """Make the data of stage two: in another process during stage one if that needs none of it."""
     if not harvested:
         with phases("corpus"):
             ahead.make()
@@ -78,7 +78,7 @@ def beside(ahead: Ahead, harvested: bool, phases: Phases) -> Iterator[None]:
 
 
 def _alone() -> None:
-    """Leave the group of training processes, if there is one."""
+    """Leave the group of distributed training processes, if there is one."""
     for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
         os.environ.pop(name, None)
 
@@ -91,7 +91,7 @@ def play_transitions(
         return
     from waggle.corpus.transitions import write
 
-    again = partial(make_law, player, {})
+    again = partial(make_law, player)
     write(store, recipe.transitions, again(), order=recipe.order, progress=tell, workers=workers,
           again=again)  # fmt: skip
 
@@ -119,27 +119,16 @@ class Phases:
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Show a bar with the latest metrics on a terminal; elsewhere a line now and then."""
-    screen = console.err()
-    if not screen.is_terminal:
-        yield _line
-        return
-    columns = (
-        TextColumn("updates"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen, transient=True) as bars:
-        job = bars.add_task("updates", total=None, now="")
+    """Show a bar with the latest metrics on a terminal; elsewhere a line for every validation."""
+    with console.bars(TextColumn("{task.fields[now]}"), TimeRemainingColumn()) as bar:
+        job = bar.add_task("updates", total=None, now="")
 
         def watch(update: int, updates: int, values: Mapping[str, float]) -> None:
-            bars.update(job, completed=update + 1, total=updates, now=_now(values))
+            bar.update(job, completed=update + 1, total=updates, now=_now(values))
+            if bar.disable and "validation.nll" in values:
+                console.note(f"update {update + 1}/{updates}  {_now(values)}")
 
         yield watch
-
-
-def _line(update: int, updates: int, values: Mapping[str, float]) -> None:
-    if "validation.nll" in values:
-        console.note(f"update {update + 1}/{updates}  {_now(values)}")
 
 
 def _now(values: Mapping[str, float]) -> str:

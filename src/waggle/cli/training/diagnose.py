@@ -1,14 +1,12 @@
-"""`waggle diagnose LAW`: decisions and structure of a law on held-out data."""
+"""`waggle diagnose LAW`: measure decisions and structure of a law on held-out data."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import Any, Literal
 
 from waggle.cli import console
-from waggle.cli.options import Flag, make_law
+from waggle.cli.options import Flag, LawOptions, at_least_one, make_law
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import Split
 from waggle.corpus.store import Store
@@ -20,7 +18,7 @@ def diagnose(
     law: str,
     /,
     *,
-    law_options: Annotated[dict[str, str] | None, Parameter(name="--law", show=False)] = None,
+    law_options: LawOptions = None,
     corpus: Path = Path("corpus"),
     order: Literal["shuffled", "canonical"] | None = None,
     views: int = 800,
@@ -33,10 +31,10 @@ def diagnose(
 ) -> None:
     """Measure a law's decisions and structure on held-out data.
 
-    Held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact match),
-    deployed equivariance in both canon orders with free decoding, and for a trained folder the
-    held-out token loss, the frozen-probe field loss and the training-head columns. The result names
-    the weights by their digest. Files and JSON also hold one value per view and transition, for
+    Measures held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact
+    match), deployed equivariance in both canon orders with free decoding, and for a trained folder
+    the held-out token loss, the frozen-probe field loss and the training-head columns. The result
+    holds the digest of the weights. Files and JSON also hold one value per view and transition, for
     paired comparisons. Example:
 
     `waggle diagnose runs/tiny/seed-0/scd/law --corpus runs/tiny/corpus --views 16`
@@ -48,10 +46,10 @@ def diagnose(
         corpus: Folder of the corpus, for its test split and transitions.
         order: Canon order of the decisions; by default the one the law was trained in.
         views: Held-out synthetic views.
-        native: Native views of evaluation seeds besides, labelled by the expert.
-        transitions: Of a trained folder: at most so many transitions to fit the probe on, and as
-            many to evaluate it on.
-        seed: Names the orbit elements and the probe's draws.
+        native: Native views of evaluation seeds, labelled by the expert.
+        transitions: Of a trained folder: the most transitions to fit the probe on, and to evaluate
+            it on.
+        seed: Seed of the orbit elements and of the probe.
         baseline: Result of Decision only (a JSON file of this command); probe losses are then
             also shown relative to it.
         out: Also write the result as JSON here.
@@ -67,10 +65,9 @@ def diagnose(
         numbers,
     )
 
-    if views < 1:
-        raise ConfigError("--views must be at least 1")
+    at_least_one(views=views)
     store, folder = Store(corpus), Path(law)
-    player = make_law(law, law_options or {})
+    player = make_law(law, law_options)
     trained = (folder / "waggle.json").exists()
     findings = Findings(store, views=views, native=native, seed=seed,
                         evaluation_seed=Split.EVALUATION.value.start)  # fmt: skip

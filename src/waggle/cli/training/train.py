@@ -41,13 +41,11 @@ def train(
 ) -> int:
     """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
 
-    What is there already is not made again. A recipe with [harvest] first makes its token corpus
-    with all workers; the decision corpus of stage two, and transitions that a law other than the
-    warm start plays, are made and encoded beside stage one. Stage one (the decision-supervised warm
-    start) is trained once per seed and shared by the four arms; stage two follows. The same command
-    resumes an interrupted run from its newest checkpoint, to the same trajectory; a finished one
-    keeps laws and selected weights alone. For several GPUs: `accelerate launch --no-python waggle
-    train ...`. Example, of a minute or two:
+    Stage one (the decision-supervised warm start) is trained once per seed and shared by the four
+    arms; stage two follows. A recipe with [harvest] first makes its token corpus; the data of stage
+    two is then made during stage one. The same command resumes an interrupted run from its newest
+    checkpoint, to the same trajectory; a finished run keeps laws and selected weights alone. For
+    several GPUs: `accelerate launch --no-python waggle train ...`. Example, of a minute or two:
 
     `waggle train recipes/tiny.toml --out runs/tiny`
 
@@ -56,16 +54,16 @@ def train(
         arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one; `all`
             trains and diagnoses the four arms (OUT/factorial.json).
         seed: Training seed; arms of one seed share everything but the weights of the losses.
-        seeds: With `--arm all`: so many paired seeds from one warm start.
-        jobs: With `--arm all`: processes that train and diagnose arms side by side.
-        corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
+        seeds: With `--arm all`: paired seeds from one warm start.
+        jobs: With `--arm all`: processes that train and diagnose arms in parallel.
+        corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
         out: Folder of the run.
         workers: Processes that make and encode the corpus.
-        views: Diagnose the law on so many held-out synthetic views; with `--arm all` 200 if unset.
-        native: And on so many native views of evaluation seeds.
+        views: Held-out synthetic views to diagnose the law on; with `--arm all` 200 if unset.
+        native: Native views of evaluation seeds to diagnose it on.
         harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
-        start: Folder of a warm start to begin with, such as runs/tune/full/seed-1000/warm-start
-            of `waggle tune`; stage one is left out then. It must be of this recipe.
+        start: Folder of a warm start of this recipe, such as runs/tune/full/seed-1000/warm-start
+            of `waggle tune`; replaces stage one.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
     from waggle.scd.config import read_recipe
@@ -178,6 +176,6 @@ def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
         stages.store, views=views, native=native, seed=0,
         evaluation_seed=Split.EVALUATION.value.start,
     )  # fmt: skip
-    result = numbers(diagnose_law(findings, make_law(str(law), {}), stages.recipe.order))
+    result = numbers(diagnose_law(findings, make_law(str(law)), stages.recipe.order))
     (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))

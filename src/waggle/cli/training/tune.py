@@ -1,4 +1,4 @@
-"""`waggle tune RECIPE`: the learning rate and rank of a factorial, chosen before its arms."""
+"""`waggle tune RECIPE`: choose the learning rate and rank of a factorial before its arms."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
-from waggle.cli.options import Chosen, Flag
+from waggle.cli.options import Chosen, Flag, at_least_one
 from waggle.cli.training.common import Ahead, Phases, beside, watching
 from waggle.cli.training.corpus import telling
-from waggle.cli.training.shipping import ranks_of
+from waggle.cli.training.law import ranks_of
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
@@ -41,11 +41,11 @@ def tune(
 ) -> int:
     """Choose learning rate and rank by the validation loss of the decision-only arm.
 
-    Every candidate is trained from the warm start of its rank on decision records alone: no orbit
-    images, no heads, no transitions. The least validation loss is chosen, of equal ones the smaller
-    rank, then the smaller rate. Write it into the recipe, then train all arms with it. What is
-    there already is not made again: the same command goes on, and may name more rates and ranks.
-    The recipe is not changed. Example, of some minutes on a CPU:
+    Trains every candidate from the warm start of its rank on decision records alone: no orbit
+    images, no heads, no transitions. Chooses the least validation loss, then the smaller rank, then
+    the smaller rate. Write the choice into the recipe, then train all arms with it. The same
+    command continues an interrupted search, and may name more rates and ranks. Example, of some
+    minutes on a CPU:
 
     `waggle tune recipes/tiny.toml --rates 5e-4,1e-3,2e-3 --out runs/tiny-tune`
 
@@ -55,9 +55,9 @@ def tune(
         ranks: Ranks of the adapter, such as 16,64; by default the recipe's. `alpha` stays.
         updates: Length of stage two in the search; by default the recipe's.
         seconds: Time budget of each warm start; by default the recipe's.
-        jobs: Processes that train candidates side by side.
+        jobs: Processes that train candidates in parallel.
         workers: Processes that make and encode the corpus.
-        corpus: Folder of the corpus; by default OUT/corpus. Built and labelled if it is not there.
+        corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
         harvest: Token corpus of another recipe for the warm starts, such as runs/nano/tokens.
         out: Folder of the search.
         seed: Training seed of the search, from 1000 up: arms have those from 0 up.
@@ -67,8 +67,7 @@ def tune(
     from waggle.scd.run import choosing, search
     from waggle.scd.run import workers as team
 
-    if min(jobs, workers) < 1:
-        raise ConfigError("--jobs and --workers must be at least 1")
+    at_least_one(jobs=jobs, workers=workers)
     own = read_recipe(recipe)
     planned = search.candidates(
         search.shortened(own, updates, seconds), corpus or out / "corpus", out, seed,

@@ -123,6 +123,8 @@ class Recipe(BaseModel):
     model_config = _STRICT
 
     title: Line
+    about: Line = ""
+    """One sentence on what is compared; printed on the results page."""
     methods: dict[Name, MethodSpec]
     blocks: list[Block]
     tables: list[str] = ["scores"]

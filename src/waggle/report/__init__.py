@@ -7,5 +7,6 @@ Read in this order:
   tables share.
 * `catalog` names all tables and figures: `primary`, `scale`, `generic`, `agentsnet`, `ceilings`,
   `factorial`, `diagnoses`, `curves`, and the folder `reorganization`.
-* `page` writes the report of a run, `model_card` the card of a law.
+* `page` writes the report of a run, `docs_pages` those of the documentation, `model_card` the card
+  of a law.
 """

@@ -141,16 +141,32 @@ def _silo_regime(kind: str, cap: int) -> str:
     return f"{kind} {cap} bytes" if kind == "ports" else kind
 
 
-def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:
-    """Say the teacher, backbone, order and engine of the methods, once for those that share it."""
-    groups: dict[str, list[str]] = defaultdict(list)
+class Origin(NamedTuple):
+    """What a number is labelled with: who taught the law, and how it runs."""
+
+    teacher: str
+    backbone: str
+    order: str
+    engine: str
+
+
+def origins(recipe: Recipe, methods: Iterable[str]) -> dict[Origin, str]:
+    """Return the methods of each origin, named in one line."""
+    groups: dict[Origin, list[str]] = defaultdict(list)
     for name in methods:
         spec = recipe.methods[name]
         own = _own(name, spec)
         named = f"{label(recipe, name)} ({own})" if own else label(recipe, name)
-        groups[f"teacher {spec.teacher}, backbone {spec.backbone}, order {spec.order}, "
-               f"engine {spec.engine}"].append(named)  # fmt: skip
-    return tuple(f"{'; '.join(names)}: {text}" for text, names in groups.items())
+        groups[Origin(spec.teacher, spec.backbone, spec.order, spec.engine)].append(named)
+    return {origin: "; ".join(names) for origin, names in groups.items()}
+
+
+def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:
+    """Say the origin of the methods, once for those that share it."""
+    return tuple(
+        f"{names}: {', '.join(f'{key} {value}' for key, value in origin._asdict().items())}"
+        for origin, names in origins(recipe, methods).items()
+    )
 
 
 def _own(name: str, spec: MethodSpec) -> str:

@@ -138,15 +138,20 @@ def _headings(table: Table) -> list[str]:
     return [f"{a}: {b}" if a and b else a or b for a, b in zip(over, table.columns, strict=True)]
 
 
-def markdown(table: Table) -> str:
-    """Return a table as Markdown; first is bold, second underlined by emphasis."""
+def markdown(table: Table, level: int = 3) -> str:
+    """Return a table as Markdown under a heading; first is bold, second in italics."""
     formed = _formed(
         table,
         _cell,
         {1: lambda text: f"**{text}**", 2: lambda text: f"_{text}_"},
     )
     heads = list(map(_cell, _headings(table)))
-    lines = [f"### {_prose(table.title)}", "", _row(heads), _row(["---"] * len(table.columns))]
+    lines = [
+        f"{'#' * level} {_prose(table.title)}",
+        "",
+        _row(heads),
+        _row(["---"] * len(table.columns)),
+    ]
     over = dict(table.groups)
     for index, row in enumerate(formed):
         if index in over:

@@ -20,7 +20,7 @@ from waggle.evaluate.plan import Cell, Key, Recipe
 from waggle.evaluate.rows import Row, finished_rows, packed
 from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.evaluate.selection import select
-from waggle.report import catalog, page
+from waggle.report import catalog, docs_pages, page
 
 RECIPE = "recipe.json"
 """The recipe in a run directory, with everything settled that it left open."""
@@ -205,7 +205,13 @@ def _progress(
 
 
 def report(
-    folder: Path, /, *, records: Flag = False, freeze: Path | None = None, json: Flag = False
+    folder: Path,
+    /,
+    *,
+    records: Flag = False,
+    freeze: Path | None = None,
+    pages: Path | None = None,
+    json: Flag = False,
 ) -> int:
     """Write the report of a run from its rows: one HTML page, Markdown and LaTeX.
 
@@ -220,8 +226,17 @@ def report(
         records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
         freeze: Also write the expert's SwarmBench means at N = 8 to this file, as the anchors that
             normalized scores divide by.
+        pages: Write a Markdown page for every archive in FOLDER, and an index of them, into this
+            folder of the documentation instead: `waggle report results --pages docs/results`.
         json: Print one JSON object instead of text.
     """
+    if pages is not None:
+        written_pages = docs_pages.write(folder, pages)
+        if json:
+            console.dump({"pages": [str(path) for path in written_pages]})
+        else:
+            console.say(f"{len(written_pages)} pages: {pages}")
+        return 0
     recipe = recipe_of(folder)
     rows = rows_from_records(plan.cells(recipe), folder) if records else None
     if freeze is not None:

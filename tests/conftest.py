@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--runslow", action="store_true", help="run tests marked slow")
     parser.addoption("--rungpu", action="store_true", help="run tests marked gpu")
     parser.addoption("--fuzz", type=int, default=40_000, metavar="N", help="texts to fuzz with")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Triton interpret its kernels, which then run without a GPU; it decides when imported."""
+    if not config.getoption("--rungpu"):
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

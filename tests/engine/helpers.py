@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.cuda import flash
-from waggle.engine.cuda.choice_graphs import ChoiceGraphs
-from waggle.engine.cuda.graphs import PassGraphs
+from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
 from waggle.engine.cuda.greedy_loop import GreedyLoop
+from waggle.engine.cuda.selfcheck import varlen_reference
 from waggle.engine.engine import Engine
-from waggle.engine.model import pairs
 from waggle.engine.model.kv_rows import RowStore
+from waggle.engine.model.linear import Linear
+from waggle.engine.model.rope import Rotation
 from waggle.engine.request import Prompt
 
 NEW = 16
@@ -86,18 +86,51 @@ def row_engine(
     tiny: Any, rows: int, static: bool = True, rolls: bool = False, **options: Any
 ) -> Engine:
     """An engine that decodes as on a GPU."""
-    with patch.object(pairs, "suits", return_value=False):
-        engine = Engine(*tiny, max_rows=rows, **options)
+    engine = Engine(*tiny, max_rows=rows, **options)
     backend = engine.backend
     assert isinstance(backend, LeanBackend)
     decoder = backend.decoder
-    store = RowStore(decoder.shape, rows, decoder.dtype, decoder.device, flash.reference)
+    store = RowStore(decoder.shape, rows, decoder.dtype, decoder.device, varlen_reference)
     backend.store = store
     backend.asynchronous = True
-    backend.lanes = None
-    backend._output.rounds = True
-    backend._output.graphs = ChoiceGraphs(decoder.head, capture=warmed) if static else None
+    backend.cores = None
+    backend._head.rounds = True
+    backend._head.graphs = ChoiceGraphs(decoder.head, capture=warmed) if static else None
     backend.budget = 700
     backend.graphs = PassGraphs(decoder, store, capture=warmed) if static else None
     backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None
     return engine
+
+
+class Watched(Linear):
+    """A product that notes how many rows it was given."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(3)
+        super().__init__(torch.randn((50, 8), generator=generator))
+        self.sizes: list[int] = []
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Note the size, and multiply."""
+        self.sizes.append(len(x))
+        return super().__call__(x)
+
+
+def states(count: int) -> Tensor:
+    return torch.randn((count, 8), generator=torch.Generator().manual_seed(count))
+
+
+def offers(count: int) -> Sequence[tuple[int, ...]]:
+    kinds = [(7, 8, 9), (1, 40), (3,)]
+    return [kinds[number % 3] for number in range(count)]
+
+
+def rotation(heads: int, kv_heads: int, width: int, dtype: torch.dtype, normed: bool) -> Rotation:
+    """Rotations by position, and norms whose weights differ."""
+    angles = torch.arange(256)[:, None] * (10_000.0 ** (-torch.arange(0, width, 2) / width))
+    both = torch.cat((angles, angles), -1)
+    sin = both.sin()
+    sin[:, : width // 2].neg_()
+    norms = [torch.linspace(a, 2 - a, width).to(dtype) if normed else None for a in (0.5, 1.5)]
+    tables = (table.to(dtype).unsqueeze(1) for table in (both.cos(), sin))
+    return Rotation(*tables, *norms, 1e-6, heads, kv_heads)

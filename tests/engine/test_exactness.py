@@ -8,9 +8,8 @@ import torch
 
 from tests.engine.helpers import NEW, PREFIX, answers, ids, prompts, reference, row_engine
 from waggle.core.errors import ConfigError
-from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.backends.lean import CoreThreads, LeanBackend
 from waggle.engine.engine import Engine
-from waggle.engine.model.lanes import Lanes
 from waggle.engine.request import Prompt
 
 
@@ -28,14 +27,14 @@ def test_batch_size_does_not_show(tiny: Any, expected: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("speculate", [True, False])
-def test_lanes_do_not_show(tiny: Any, expected: Any, speculate: bool) -> None:
+def test_threads_do_not_show(tiny: Any, expected: Any, speculate: bool) -> None:
     """Parts of a pass run side by side give what they give one after the other."""
     engine = Engine(*tiny, max_rows=24, speculate=speculate)
     assert isinstance(engine.backend, LeanBackend)
-    engine.backend.lanes = Lanes(3)
+    engine.backend.cores = CoreThreads(3)
     engine.backend.budget = 40
     assert answers(engine, prompts(tiny[1], 48)) == expected[:48]
-    assert engine.backend.lanes.map(lambda _: torch.get_num_threads(), range(6)) == [1] * 6
+    assert engine.backend.cores.map(lambda _: torch.get_num_threads(), range(6)) == [1] * 6
 
 
 def test_left_padded_generate_agrees(tiny: Any, expected: Any) -> None:

@@ -13,8 +13,8 @@ import torch
 from tests.engine.helpers import PREFIX, ids, prompts, reference, row_engine
 from waggle.engine.backends.base import Running
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.cuda import flash
-from waggle.engine.cuda.greedy_loop import STRETCH
+from waggle.engine.cuda.greedy_loop import STEPS
+from waggle.engine.cuda.selfcheck import varlen_reference
 from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
 from waggle.engine.model.kv_rows import RowStore
@@ -45,7 +45,7 @@ def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
     free = [
         Prompt(p.tail, p.prefix, max_new_tokens=length)
         for p, length in zip(
-            prompts(tokenizer, 6 * turns), [1, 2, STRETCH, STRETCH + 1, 40, 70] * turns, strict=True
+            prompts(tokenizer, 6 * turns), [1, 2, STEPS, STEPS + 1, 40, 70] * turns, strict=True
         )
     ]
     forced = [Prompt(p.tail, p.prefix, max_new_tokens=20, ignore_end=True) for p in free[:5]]
@@ -56,7 +56,7 @@ def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
         assert [d.tokens for d in done] == [*want, *usual]
     assert isinstance(engine.backend, LeanBackend)
     assert engine.backend.loop is not None
-    assert engine.backend.loop._stretches, "nothing was rolled"
+    assert engine.backend.loop._captured, "nothing was rolled"
     assert all(d.usage.drafted_tokens == 0 for d in done)
     ended = [len(d.tokens) + (d.finish == "stop") for d in done]
     assert [d.usage.model_steps for d in done] == ended
@@ -154,7 +154,7 @@ def test_the_reference_attention_is_causal_attention() -> None:
     q = torch.randn(5, 4, 8, generator=generator)
     kv = torch.randn(40, 4, 8, generator=generator)
     rows = [torch.tensor(v, dtype=torch.int32) for v in ((0, 5, 5), (20, 0, 0), (9, 0))]
-    found = flash.reference(q, kv[:, :2], kv[:, 2:], *rows, (8, 20), 8**-0.5)
+    found = varlen_reference(q, kv[:, :2], kv[:, 2:], *rows, (8, 20), 8**-0.5)
     keys, values = (part.repeat_interleave(2, dim=1) for part in (kv[20:29, :2], kv[20:29, 2:]))
     mask = torch.ones(5, 9).tril(4).bool()
     want = torch.nn.functional.scaled_dot_product_attention(

@@ -1,7 +1,5 @@
 """Drafts that are looked up on the device: what texts say that are most alike, never an answer."""
 
-import os
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,10 +13,9 @@ from waggle.engine import judge
 from waggle.engine.answers import NOTHING, ROOM, Answers
 from waggle.engine.backends.base import Rolled
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.cuda import fused
 from waggle.engine.cuda import greedy_loop as loop
-from waggle.engine.cuda import selfcheck as fused_trial
-from waggle.engine.cuda.recall import ORDER, recalled
+from waggle.engine.cuda import selfcheck
+from waggle.engine.cuda.greedy_loop import ORDER, propose
 from waggle.engine.engine import Engine
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.request import Prompt
@@ -54,48 +51,27 @@ def test_what_follows_the_place_that_is_most_alike_is_recalled(
 ) -> None:
     texts = torch.tensor([own, own[::-1]], dtype=torch.int32)
     slots, places = torch.tensor([0]), torch.tensor([len(own) - 1])
-    found = recalled(texts, slots, places, torch.tensor(answers, dtype=torch.int32), count)
+    found = propose(texts, slots, places, torch.tensor(answers, dtype=torch.int32), count)
     assert found.tolist() == [expected(own, answers, count)]
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.skipif(
-    find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
-    reason="needs triton and its interpreter (TRITON_INTERPRET=1)",
-)
-@pytest.mark.parametrize("length", [40, 1024, 1500])
-@pytest.mark.parametrize("room", [1, 700, 2048])
-@pytest.mark.parametrize("letters", [2, 7])
-def test_one_launch_recalls_the_same(length: int, room: int, letters: int) -> None:
-    random = torch.Generator().manual_seed(length + room)
-    rows, slots = 9, 5
-    texts = torch.randint(letters, (slots, length), dtype=torch.int32, generator=random)
-    answers = torch.randint(-1, letters, (room,), dtype=torch.int32, generator=random)
-    which = torch.randint(slots, (rows,), generator=random)
-    places = torch.randint(length, (rows,), generator=random)
-    places[0], places[1] = 0, length - 1
-    for count in (3, 7, 15):
-        found = fused.Kernels().recalled(texts, which, places, answers, count)
-        assert found.tolist() == recalled(texts, which, places, answers, count).tolist()
 
 
 def test_a_kernel_that_recalls_something_else_is_found_out() -> None:
     device = torch.device("cpu")
-    assert fused_trial.recalls(recalled, device)
+    assert selfcheck.proposals_agree(propose, device)
     for back in range(1, 3):
 
         def wrong(*given: Any, back: int = back) -> torch.Tensor:
             texts, slots, places, answers, count = given
-            return recalled(texts, slots, (places - back).clamp_min(0), answers, count)
+            return propose(texts, slots, (places - back).clamp_min(0), answers, count)
 
-        assert not fused_trial.recalls(wrong, device)
+        assert not selfcheck.proposals_agree(wrong, device)
 
 
 def test_what_lies_behind_a_row_is_not_read() -> None:
     text = [1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9, 5, 6, 7, 8]
     noise = [*text, 8, 5, 6, 7, 8, 77, 77]
     answers = torch.full((8,), NOTHING, dtype=torch.int32)
-    found = recalled(
+    found = propose(
         torch.tensor([noise], dtype=torch.int32),
         torch.tensor([0, 0]), torch.tensor([len(text) - 1, len(text) - 2]), answers, 3,
     )  # fmt: skip
@@ -105,7 +81,7 @@ def test_what_lies_behind_a_row_is_not_read() -> None:
 def test_a_loop_goes_on() -> None:
     text = torch.tensor([[1, 2, 3, 1, 2, 3, *[9, 4, 5] * 4]], dtype=torch.int32)
     answers = torch.full((8,), NOTHING, dtype=torch.int32)
-    found = recalled(text, torch.tensor([0]), torch.tensor([17]), answers, 7)
+    found = propose(text, torch.tensor([0]), torch.tensor([17]), answers, 7)
     assert found.tolist() == [[9, 4, 5, 9, 4, 5, 9]]
 
 
@@ -139,7 +115,7 @@ def test_rows_that_try_what_they_recall_are_greedy(tiny: Any, rows: int) -> None
     """Several prefixes, answers of every length, some forced; slots are reused."""
     engine = rolled(tiny, rows)
     heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "")]
-    lengths = [1, 2, loop.TRYING, 17, 40, 70] * 4
+    lengths = [1, 2, loop.DRAFT_STEPS, 17, 40, 70] * 4
     batch = [
         Prompt(p.tail, heads[i % 3], max_new_tokens=length, ignore_end=i % 4 == 3)
         for i, (p, length) in enumerate(zip(prompts(tiny[1], 24), lengths, strict=True))

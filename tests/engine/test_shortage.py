@@ -8,14 +8,12 @@ import torch
 
 from tests.engine.helpers import long_prompts, prompts, row_engine
 from waggle.engine import shortage
-from waggle.engine.backends.lean import LeanBackend
+from waggle.engine.backends.lean import CoreThreads, LeanBackend
 from waggle.engine.cuda.greedy_loop import GreedyLoop
 from waggle.engine.engine import Engine
 from waggle.engine.model import kv_rows as row_store
-from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
 from waggle.engine.model.kv_rows import RowStore
-from waggle.engine.model.lanes import Lanes
 from waggle.engine.request import Prompt
 
 
@@ -44,7 +42,7 @@ def laned(tiny: Any) -> Engine:
     """An engine that runs parts of a pass side by side."""
     engine = Engine(*tiny, max_rows=12)
     assert isinstance(engine.backend, LeanBackend)
-    engine.backend.lanes = Lanes(2)
+    engine.backend.cores = CoreThreads(2)
     return engine
 
 
@@ -204,18 +202,3 @@ def test_other_failures_are_not_tried_again() -> None:
     with pytest.raises(RuntimeError, match="broken"):
         shortage.halved(work, range(4), lambda: None)
     assert len(tried) == 1
-
-
-def test_a_pass_is_planned_for_what_is_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = Shape(30, 576, 1536, 9, 3, 64, 1e-5)
-    monkeypatch.setattr(shortage, "spare", lambda device: 100 << 20)
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 500 << 20)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 400 << 20)
-    device = torch.device("cuda")
-    few = shortage.affordable(device, shape, 1536, 2)
-    assert shortage.LEAST_TOKENS < few < (200 << 20) / (2 * 3 * 1536)
-    monkeypatch.setattr(shortage, "spare", lambda device: 100 << 30)
-    assert shortage.affordable(device, shape, 1536, 2) > 1_000_000
-    monkeypatch.setattr(shortage, "spare", lambda device: 0)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 500 << 20)
-    assert shortage.affordable(device, shape, 1536, 2) == shortage.LEAST_TOKENS

@@ -13,15 +13,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from waggle.engine.memory import spare
-from waggle.engine.model.config import Shape
-
-LEAST_TOKENS = 2048
-"""A pass of so many tokens is never cut before it has failed."""
-HEADROOM = 0.8
-"""Part of what is spare that a pass may be planned for: memory is spare in pieces."""
-
-
 SAID = ("out of memory", "ALLOC_FAILED")
 """What libraries say that do not ask torch for memory."""
 
@@ -66,15 +57,3 @@ def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], N
         return work(whole)
     middle = len(rows) // 2
     return torch.cat([halved(work, part, relieve) for part in (rows[:middle], rows[middle:])])
-
-
-def affordable(device: torch.device, shape: Shape, inner: int, itemsize: int) -> int:
-    """Return how many tokens a pass may have by what a GPU can spare.
-
-    A token holds its state and what is added to it, its queries, keys and values before and after
-    they are turned, and both products of the inner layer with what they make.
-    """
-    heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-    each = itemsize * (3 * shape.hidden + 2 * heads + 3 * inner)
-    loose = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return max(LEAST_TOKENS, int(HEADROOM * (spare(device) + loose)) // each)

@@ -1,1 +1,5 @@
-"""What runs the tokens of the engine: the lean decoder, transformers as a fallback, the LM head."""
+"""What runs the engine's tokens.
+
+Read `base` (what the engine asks of a backend), `lean` (our decoder over its caches, with `lm_head`
+for the output), and `transformers` (the fallback for architectures that are not in the table).
+"""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from waggle.engine.answers import Answers
+from waggle.engine.cuda.greedy_loop import Rolled as Rolled
+from waggle.engine.cuda.greedy_loop import Rolling as Rolling
 from waggle.engine.effort import Effort
 
 
@@ -19,28 +21,6 @@ class Pace(NamedTuple):
 
 Said = Callable[[], list[int]]
 """Waits for tokens that were asked for, and returns them."""
-
-
-class Rolling(NamedTuple):
-    """A row to be rolled: its last token, not yet run, and how many more it may say."""
-
-    slot: int
-    token: int
-    place: int
-    """Position of that token in the row's cache, prefix included."""
-    room: int
-    forced: bool
-    """Whether end tokens are banned."""
-
-
-class Rolled(NamedTuple):
-    """What a row said while it was rolled."""
-
-    tokens: list[int]
-    """Up to an end token, which is among them, or its room."""
-    steps: int
-    drafted: int
-    """Tokens that were tried in these steps beside its last ones."""
 
 
 class Running(NamedTuple):

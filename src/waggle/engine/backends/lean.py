@@ -8,10 +8,12 @@ Invariant: what a row reads was written by itself or by its prefix.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,26 +21,33 @@ from torch import Tensor
 from waggle.engine import tempo
 from waggle.engine.answers import Answers
 from waggle.engine.backends.base import Pace, Rolled, Rolling, Running, Said
-from waggle.engine.backends.lm_head import Output
-from waggle.engine.cuda import flash
-from waggle.engine.cuda.choice_graphs import ChoiceGraphs
-from waggle.engine.cuda.graphs import PassGraphs, bucket
-from waggle.engine.cuda.greedy_loop import GreedyLoop
+from waggle.engine.backends.lm_head import LMHead
+from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs, bucket
+from waggle.engine.cuda.greedy_loop import GreedyLoop, propose
+from waggle.engine.cuda.kernels import triton_kernels, varlen, varlen_works
 from waggle.engine.effort import Effort
+from waggle.engine.memory import spare
+from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
-from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, indices
+from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, index_tensor
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.kv_shared import SharedStore
-from waggle.engine.model.lanes import Lanes, spans
-from waggle.engine.shortage import LEAST_TOKENS, affordable, attempted, halved
+from waggle.engine.shortage import attempted, halved
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
 CPU_BUDGET = 768
 """Tokens per part of a pass on a CPU: enough for its products, few enough for a core's caches."""
 LEAST_SHARE = 24
-"""Tokens that are worth a lane of their own; fewer are limited by reading the weights."""
+"""Tokens that are worth a core of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
+LEAST_TOKENS = 2048
+"""A pass of so many tokens on a GPU is never cut before it has failed."""
+HEADROOM = 0.8
+"""Part of the spare memory that a pass may be planned for: memory is spare in pieces."""
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 class LeanBackend:
@@ -51,28 +60,30 @@ class LeanBackend:
         self.graphs: PassGraphs | None = None
         self.loop: GreedyLoop | None = None
         shape, dtype = self.decoder.shape, self.decoder.dtype
-        if flash.works(self.device, dtype, shape.heads, shape.kv_heads, shape.head_dim):
-            store = RowStore(shape, max_rows, dtype, self.device)
-            store.mixer = self.decoder.kernels
+        kernels = triton_kernels(self.device, dtype, self.decoder.rotation(), shape)
+        if kernels is not None:
+            self.decoder.operations = kernels
+        if varlen_works(self.device, dtype, shape):
+            store = RowStore(shape, max_rows, dtype, self.device, varlen, kernels)
             if graphs:
+                proposer = propose if kernels is None else kernels.propose
                 self.graphs = PassGraphs(self.decoder, store)
-                self.loop = GreedyLoop(self.decoder, store)
+                self.loop = GreedyLoop(self.decoder, store, proposer)
             self.store = store
         else:
             self.store = SharedStore(shape, max_rows, dtype, self.device)
         self.asynchronous = self.device.type == "cuda"
         self.budget = GPU_BUDGET if self.asynchronous else CPU_BUDGET
-        self.lanes: Lanes | None = None
+        self.cores: CoreThreads | None = None
         if self.device.type == "cpu" and torch.get_num_threads() > 1:
-            self.lanes = Lanes(torch.get_num_threads())
-        self._inner = int(model.config.intermediate_size)
+            self.cores = CoreThreads(torch.get_num_threads())
         self._fitted = LEAST_TOKENS
         """Tokens of the largest part of a pass that had the memory it needed."""
         self._relieved = 0
         """How often memory was short."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         choices = ChoiceGraphs(self.decoder.head) if self.graphs is not None else None
-        self._output = Output(self.decoder.head, self._relieve, choices)
+        self._head = LMHead(self.decoder.head, self._relieve, choices)
 
     def pace(self, rows: int) -> Pace:
         """Return how far drafts should reach when this many rows share a pass."""
@@ -105,8 +116,9 @@ class LeanBackend:
         """Roll rows on for some steps; given answers, drafts are looked up there and in prompts."""
         assert self.loop is not None
         reach = 1 if answers is None else self._reach(bucket(len(rows)))
+        history = None if answers is None else answers.text()
         with torch.inference_mode():
-            return self.loop.run(rows, ends, answers, reach)
+            return self.loop.run(rows, ends, history, reach)
 
     def _reach(self, rows: int) -> int:
         return tempo.reach(rows, self.decoder, self.store.capacity)
@@ -148,7 +160,7 @@ class LeanBackend:
     def prime(self, most: int, prompt: int) -> None:
         """Make steps of up to this many tokens ready, and passes with prompts of this length."""
         with torch.inference_mode():
-            self._output.prime(most)
+            self._head.prime(most)
             if self.graphs is not None:
                 self.graphs.prime(most, prompt)
             if self.loop is not None:
@@ -158,9 +170,8 @@ class LeanBackend:
         """Say how this backend computes, for reports."""
         kind = "shared prefix"
         if isinstance(self.store, RowStore):
-            kind = "one ragged kernel" if self.store.mixer is None else "fused steps"
-        parts = ", fused parts" if self.decoder.fused else ""
-        return f"{kind}{parts}{', graphs' if self.graphs is not None else ''}"
+            kind = "one ragged kernel" if self.store.kernels is None else "fused steps"
+        return f"{kind}{', graphs' if self.graphs is not None else ''}"
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
         """Return the keys and values of a prefix, running it only if nothing kept begins so."""
@@ -189,8 +200,8 @@ class LeanBackend:
         def work(keep: Tensor) -> Tensor:
             return self.decoder.forward(chunk, store, keep)
 
-        first = indices([0], self.device)
-        work(first) if self.lanes is None else self.lanes.map(work, [first])
+        first = index_tensor([0], self.device)
+        work(first) if self.cores is None else self.cores.map(work, [first])
         return store.prefix(count)
 
     def run(self, rows: Sequence[Running]) -> Tensor:
@@ -212,7 +223,7 @@ class LeanBackend:
                 return halved(work, range(*span), self._relieve)
 
             relieved = self._relieved
-            parts = self.lanes.map(part, parted) if self.lanes else [*map(part, parted)]
+            parts = self.cores.map(part, parted) if self.cores else [*map(part, parted)]
             if relieved == self._relieved:
                 self._note_fit(pieces, parted)
             return parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -230,29 +241,29 @@ class LeanBackend:
 
         def replay() -> Tensor | None:
             found = graphs.run(pieces, prefixes)
-            return None if found is None else found[indices(_flat(pieces, asked), self.device)]
+            return None if found is None else found[index_tensor(_flat(pieces, asked), self.device)]
 
         return attempted(replay, self._relieve)
 
     def _relieve(self) -> None:
         """Give back what is only kept to save time."""
         self._prefixes.clear()
-        self._output.clear()
+        self._head.clear()
         self._fitted, self._relieved = LEAST_TOKENS, self._relieved + 1
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _spans(self, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-        """Split a batch into consecutive spans: within the budget, and enough for all lanes."""
+        """Split a batch into consecutive spans: within the budget, and enough for all cores."""
         total = sum(len(piece.tokens) for piece in pieces)
         budget = self.budget
         if self.device.type == "cuda" and min(total, budget) > self._fitted:
             size = self.decoder.dtype.itemsize  # asking takes time: what fitted once fits again
-            budget = min(budget, affordable(self.device, self.decoder.shape, self._inner, size))
-        if self.lanes is not None and total >= self.lanes.count * LEAST_SHARE:
-            rounds = -(-total // (self.lanes.count * self.budget))
-            budget = -(-total // (self.lanes.count * rounds))
-        return spans([len(piece.tokens) for piece in pieces], budget)
+            budget = min(budget, affordable(self.device, self.decoder.shape, size))
+        if self.cores is not None and total >= self.cores.count * LEAST_SHARE:
+            rounds = -(-total // (self.cores.count * self.budget))
+            budget = -(-total // (self.cores.count * rounds))
+        return split([len(piece.tokens) for piece in pieces], budget)
 
     def _note_fit(self, pieces: Sequence[Piece], parted: Sequence[tuple[int, int]]) -> None:
         """Remember how large a part of a pass went through."""
@@ -268,7 +279,7 @@ class LeanBackend:
         keep = _flat(pieces, asked)
         whole = len(keep) == sum(len(piece.tokens) for piece in pieces)
         chunk = self.store.chunk(pieces, prefixes)
-        wanted = None if whole else indices(keep, self.device)
+        wanted = None if whole else index_tensor(keep, self.device)
         return self.decoder.forward(chunk, self.store, wanted)
 
     def release(self, slot: int) -> None:
@@ -277,11 +288,12 @@ class LeanBackend:
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
         """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
-            return self._output.argmax(hidden, banned)
+            return self._head.argmax(hidden, banned)
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
         """Ask for each state's most likely token among those allowed to it."""
-        choose = self._output.among if self.asynchronous else self._output.few
+        head = self._head
+        choose = head.choose_from_all if self.asynchronous else head.choose_from_few
         with torch.inference_mode():
             return choose(hidden, allowed)
 
@@ -292,3 +304,71 @@ def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:
     return [
         first + offset for first, offsets in zip(firsts, asked, strict=False) for offset in offsets
     ]
+
+
+def affordable(device: torch.device, shape: Shape, itemsize: int) -> int:
+    """Return how many tokens a pass may have by the memory that a GPU can spare.
+
+    A token holds its state and what is added to it, its queries, keys and values before and after
+    they are rotated, and both products of the inner layer with what they make.
+    """
+    heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    each = itemsize * (3 * shape.hidden + 2 * heads + 3 * shape.inner)
+    loose = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return max(LEAST_TOKENS, int(HEADROOM * (spare(device) + loose)) // each)
+
+
+class CoreThreads:
+    """Threads that compute with one core each; each runs its own rows through the whole model.
+
+    Splitting every small product over the cores means waiting for each other hundreds of times per
+    pass, and for the slowest core each time: costly on an idle machine, ruinous on a busy one. Here
+    a pass waits once. Which thread runs a part never shows in its result.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def _open(self) -> ThreadPoolExecutor:
+        """Start the threads at the first use; the caller's own setting stays as it is."""
+        with self._lock:
+            if self._pool is None:
+                threads = torch.get_num_threads()
+                ready = threading.Barrier(self.count + 1)
+                self._pool = ThreadPoolExecutor(self.count, "core")
+                for _ in range(self.count):
+                    self._pool.submit(_settle, ready)
+                ready.wait()
+                torch.set_num_threads(threads)
+            return self._pool
+
+    def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+        """Do all parts and return their results in order."""
+
+        def one(part: Part) -> Result:
+            with torch.inference_mode():
+                return work(part)
+
+        return list(self._open().map(one, parts))
+
+
+def _settle(ready: threading.Barrier) -> None:
+    torch.get_num_threads()  # a thread's first use takes over the process's setting: let it pass
+    torch.set_num_threads(1)
+    ready.wait()
+
+
+def split(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
+    """Split consecutive rows of some sizes into spans, each about within the budget."""
+    if sum(sizes) <= budget:
+        return [(0, len(sizes))]
+    edges = [0]
+    filled = 0
+    for row, size in enumerate(sizes):
+        if row > edges[-1] and filled + size // 2 > budget:
+            edges.append(row)
+            filled = 0
+        filled += size
+    return list(zip(edges, [*edges[1:], len(sizes)], strict=True))

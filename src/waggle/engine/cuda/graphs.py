@@ -1,58 +1,108 @@
-"""CUDA graphs for passes: steps of rows under way, prompts, and both together.
+"""CUDA graphs for passes and for choices among allowed tokens.
 
 A pass of a small model is a dozen short kernels per layer, and launching them costs the host more
-than running them costs the device. Rows are ragged on the device and idle ones cost nothing, so a
-pass's shape is two numbers, rounded up: its tokens, and those of its longest row, which tell the
-attention kernel of torch how far to reach; ours only asks whether every row has one. Each shape
-that comes up often is captured once over static buffers and replayed. Padding tokens belong to
-scratch rows that nobody reads. All graphs write what they found to one outbox: whoever replays one
-takes it from there before the next is replayed.
+than running them costs the device; the LM head of rows under a grammar is a dozen more. So each
+size that comes up often is captured once over static buffers and replayed. Sizes are rounded up, so
+that few are met; padding belongs to scratch rows, or repeats an allowed token, and is never read.
+
+Rows are ragged on the device and idle ones cost nothing, so the size of a pass is two numbers: its
+tokens, and those of its longest row, which tell torch's attention kernel how far to reach; ours
+only needs to know whether every row has one. All passes write what they found to one outbox:
+results are taken from there before the next pass is replayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from waggle.engine.cuda.shelf import Shelf
-from waggle.engine.model.decoder import Decoder
+from waggle.engine.model.decoder import Decoder, greedy
 from waggle.engine.model.kv_cache import Piece, PrefixKV
 from waggle.engine.model.kv_rows import Layout, RowStore
+from waggle.engine.model.linear import Linear
 
+OFTEN = 3
+"""A size is captured when it comes up for this time; capturing takes as long as some passes."""
+RETRY = 1000
+"""A size that could not be captured is tried again when it has come up so many times more."""
 MAX_TOKENS = 36_864
 """Largest pass a graph holds; beyond it launches no longer matter."""
+MAX_WORK = 5e12
+"""Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 FINE = 2048
 """Tokens beyond which a pass costs what its tokens do: sizes lie closer together."""
 FEW = 128
 """Tokens of a row up to which torch's attention kernel is told to reach, where they are few."""
-MAX_WORK = 5e12
-"""Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
+MAX_STATES = 1024
+"""States of the largest choice that is captured."""
+MAX_ALLOWED = 64
+"""Allowed tokens of the widest choice that is captured; more are rare."""
+USUAL = (8, 16)
+"""Widths of choices that come up often."""
 
 Step = Callable[[], Tensor]
+Key = TypeVar("Key", bound=Hashable)
+Graph = TypeVar("Graph")
 
 
-class Size(NamedTuple):
-    """The shape of a pass, rounded up: its tokens, and those of its longest row."""
+class Recorder:
+    """Captures steps as CUDA graphs in one memory pool."""
 
-    tokens: int
-    reach: int
+    def __init__(self) -> None:
+        self._anchor: Any = None
 
-    @property
-    def single(self) -> bool:
-        """Whether every row has one token."""
-        return self.reach == 1
+    def _pool(self) -> Any:
+        """Return the shared pool; a graph that is never dropped keeps it open."""
+        if self._anchor is None:
+            self._anchor = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._anchor):
+                torch.zeros(1, device="cuda")
+        return self._anchor.pool()
+
+    def __call__(self, step: Step) -> Step:
+        """Run a step once to warm up, capture it, and return its replay."""
+        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool()):
+            found = step()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return found
+
+        return replay
 
 
-@dataclass(slots=True)
-class _Graph:
-    replay: Step
-    inbox: Tensor
-    reads: tuple[Any, ...]
-    """What the recorded kernels read by address: it must live as long as the graph."""
+class GraphCache(dict[Key, Graph]):
+    """Captured steps by size, and how often sizes have come up; clearing keeps the counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._met: dict[Key, int] = {}
+
+    def wants(self, size: Key) -> bool:
+        """Count a size; whether it is captured, or worth capturing by now."""
+        if size in self:
+            return True
+        self._met[size] = self._met.get(size, 0) + 1
+        return self._met[size] >= OFTEN
+
+    def take(self, size: Key, capture: Callable[[], Graph]) -> Graph:
+        """Return the captured step of a size, capturing it if need be."""
+        found = self.get(size)
+        if found is None:
+            self._met[size] = -RETRY  # if it fails now
+            found = self[size] = capture()
+            self._met[size] = OFTEN  # should it be dropped, it is captured again at once
+        return found
 
 
 def bucket(value: int) -> int:
@@ -61,6 +111,14 @@ def bucket(value: int) -> int:
     if value > FINE:
         return -(-value // (power // 16)) * (power // 16)
     return power * 3 // 4 if value <= power * 3 // 4 else power
+
+
+def buckets(least: int, most: int) -> Iterator[int]:
+    """Yield the rounded sizes between two sizes."""
+    size = bucket(least)
+    while size <= most:
+        yield size
+        size = bucket(size + 1)
 
 
 def reach(longest: int) -> int:
@@ -73,8 +131,28 @@ def reach(longest: int) -> int:
     return found
 
 
+class Size(NamedTuple):
+    """The size of a pass, rounded up: its tokens, and those of its longest row."""
+
+    tokens: int
+    reach: int
+
+    @property
+    def single(self) -> bool:
+        """Whether every row has one token."""
+        return self.reach == 1
+
+
+@dataclass(slots=True)
+class _Pass:
+    replay: Step
+    inbox: Tensor
+    reads: tuple[Any, ...]
+    """What the captured kernels read by address: it must live as long as the graph."""
+
+
 class PassGraphs:
-    """Captured passes, by shape."""
+    """Captured passes, by size."""
 
     def __init__(
         self,
@@ -86,7 +164,7 @@ class PassGraphs:
         self._decoder = decoder
         self._store = store
         self._weights = decoder.parameters()
-        self._graphs: Shelf[Size, _Graph] = Shelf()
+        self._graphs: GraphCache[Size, _Pass] = GraphCache()
         self._outbox: Tensor | None = None
         self._record = capture or Recorder()
 
@@ -98,10 +176,10 @@ class PassGraphs:
     def run(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Tensor | None:
         """Replay a pass; return the states of its tokens and of the padding behind them.
 
-        They stay until the next pass is run. None where its shape is not recorded.
+        They stay until the next pass is run. None where its size is not captured.
         """
         size = self._size(pieces)
-        if not self._small(size) or not self._graphs.has(size):
+        if not self._small(size) or not self._graphs.wants(size):
             return None
         plan = self._layout(size, pieces, prefixes)
         graph = self._graphs.take(size, lambda: self._capture(plan, size))
@@ -113,14 +191,14 @@ class PassGraphs:
         return Size(bucket(sum(sizes)), self._reach(max(sizes)))
 
     def _reach(self, longest: int) -> int:
-        return reach(longest) if self._store.mixer is None else min(longest, 2)
+        return reach(longest) if self._store.kernels is None else min(longest, 2)
 
     def _small(self, size: Size) -> bool:
         return size.tokens <= self._most
 
     @property
     def _most(self) -> int:
-        """Tokens of the largest pass that is recorded."""
+        """Tokens of the largest pass that is captured."""
         return min(MAX_TOKENS, int(MAX_WORK / self._weights))
 
     def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:
@@ -128,7 +206,7 @@ class PassGraphs:
         return self._store.layout(pieces, prefixes, size.tokens, rows, size.single)
 
     def prime(self, most: int, prompt: int) -> None:
-        """Capture shapes now, instead of when they have come up often.
+        """Capture sizes now, instead of when they have come up often.
 
         Args:
             most: tokens of the largest pass whose rows have few each.
@@ -149,8 +227,8 @@ class PassGraphs:
             far = self._reach(longest)
             yield from (Size(tokens, far) for tokens in buckets(longest, self._most))
 
-    def _capture(self, plan: Layout, size: Size) -> _Graph:
-        """Record a pass over the inputs of the first one: warming up writes what it will write."""
+    def _capture(self, plan: Layout, size: Size) -> _Pass:
+        """Capture a pass over the inputs of the first one: warming up writes what it will write."""
         decoder, store = self._decoder, self._store
         inbox = plan.values.to(decoder.device)
         if self._outbox is None:
@@ -162,44 +240,59 @@ class PassGraphs:
             chunk = store.unpack(inbox, plan.tokens, plan.rows, size.reach)
             return outbox.copy_(decoder.forward(chunk, store))
 
-        return _Graph(self._record(work), inbox, (decoder.tables, store.tensors()))
+        return _Pass(self._record(work), inbox, (decoder.tables, store.tensors()))
 
 
-def buckets(least: int, most: int) -> Iterator[int]:
-    """Yield the rounded sizes between two sizes."""
-    tokens = bucket(least)
-    while tokens <= most:
-        yield tokens
-        tokens = bucket(tokens + 1)
+def greedy_among(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Return each state's most likely token among those allowed to it, -1 for broken logits."""
+    best = greedy(logits.gather(1, allowed)).unsqueeze(1)
+    token = allowed.gather(1, best.clamp_min(0))
+    return torch.where(best < 0, best, token).squeeze(1)
 
 
-class Recorder:
-    """Records steps as CUDA graphs in one memory pool."""
+@dataclass(slots=True)
+class _Choice:
+    replay: Step
+    states: Tensor
+    allowed: Tensor
 
-    def __init__(self) -> None:
-        self._anchor: Any = None
 
-    def _pool(self) -> Any:
-        """Return the shared pool; a graph that is never dropped keeps it open."""
-        if self._anchor is None:
-            self._anchor = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._anchor):
-                torch.zeros(1, device="cuda")
-        return self._anchor.pool()
+class ChoiceGraphs:
+    """Captured choices, by number of states and of tokens that are allowed to each."""
 
-    def __call__(self, step: Step) -> Step:
-        """Run a step once to warm up, record it, and return its replay."""
-        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool()):
-            hidden = step()
+    def __init__(self, head: Linear, capture: Callable[[Step], Step] | None = None) -> None:
+        """Hold choices by a head; `capture` turns a step into its replay (a test's seam)."""
+        self._head = head
+        self._graphs: GraphCache[tuple[int, int], _Choice] = GraphCache()
+        self._record = capture or Recorder()
 
-        def replay() -> Tensor:
-            graph.replay()
-            return hidden
+    def clear(self) -> None:
+        """Drop every graph."""
+        self._graphs.clear()
 
-        return replay
+    def run(self, hidden: Tensor, allowed: Tensor) -> Tensor | None:
+        """Replay a choice; return a token for each list, of which the last may have no state.
+
+        They stay until the next choice is run. None where its size is not captured.
+        """
+        size = allowed.shape[0], allowed.shape[1]
+        if size[0] > MAX_STATES or size[1] > MAX_ALLOWED or not self._graphs.wants(size):
+            return None
+        graph = self._graphs.take(size, lambda: self._capture(*size))
+        graph.states[: len(hidden)].copy_(hidden)
+        graph.allowed.copy_(allowed, non_blocking=True)
+        return graph.replay()
+
+    def prime(self, most: int) -> None:
+        """Capture usual choices of up to this many states now."""
+        for rows in buckets(1, min(most, MAX_STATES)):
+            for width in USUAL:
+                if (rows, width) not in self._graphs:
+                    self._graphs[rows, width] = self._capture(rows, width)
+
+    def _capture(self, rows: int, width: int) -> _Choice:
+        head = self._head
+        states = head.weight.new_zeros((rows, head.weight.shape[1]))
+        allowed = torch.zeros((rows, width), dtype=torch.long, device=head.weight.device)
+        replay = self._record(lambda: greedy_among(head(states), allowed))
+        return _Choice(replay, states, allowed)

@@ -1,12 +1,12 @@
-"""Greedy decoding that stays on the device: what a step says is what the next one reads.
+"""Multi-step greedy decoding on the device: what one step says is what the next one reads.
 
 For a small model on a GPU a step costs less than asking the host what to do next. So rows that the
-host drafts nothing for are rolled: one step of all of them is captured with its output layer, its
-argmax and its bookkeeping, and replayed many times before anything is read back. A step may try
-more tokens of a row than its last one: those that its text, or that of earlier answers, has where
-it is most alike (see `cuda.recall`); what the model's own choices confirm is kept. Ends
-and lengths are tensors; a row that is done goes on without moving until the stretch is over.
-Invariant: the tokens of a row are those of single steps, and a row never writes outside its own
+host drafts nothing for decode by themselves: one step of all of them is captured with its LM head,
+its argmax and its bookkeeping, and replayed many times before anything is read back. A step may
+verify a draft as well, which an n-gram lookup on the device proposes from the row's own text and
+from earlier answers; what the model's own choices confirm is kept. End tokens and lengths are
+tensors; a row that is done stays where it is until the replays are over. Invariant: the tokens of a
+row are those of single steps, drafts change speed alone, and a row never writes outside its own
 cache.
 """
 
@@ -20,33 +20,89 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from waggle.engine.answers import Answers, Text
-from waggle.engine.backends.base import Rolled, Rolling
 from waggle.engine.cuda.graphs import Recorder, Step, bucket, buckets
-from waggle.engine.cuda.recall import Recalled, recalled
-from waggle.engine.model.decoder import Decoder
-from waggle.engine.model.kv_cache import lying
-from waggle.engine.model.kv_rows import Array, RowChunk, RowStore
-from waggle.engine.model.mixing import Spans
+from waggle.engine.model.decoder import Decoder, greedy
+from waggle.engine.model.kv_cache import pinned
+from waggle.engine.model.kv_rows import Array, RowChunk, RowStore, Spans
 
-STRETCH = 16
-"""Steps between two looks at what was said; more waste steps of rows that are done."""
-TRYING = 4
-"""The same where steps try several tokens: answers are over sooner."""
+STEPS = 16
+"""Steps between two reads; more waste steps of rows that are done."""
+DRAFT_STEPS = 4
+"""The same where steps verify drafts: answers are over sooner."""
+ORDER = 8
+"""Last tokens that a proposal matches: the last one counts more than all before it, and so on."""
+HISTORY = 4096
+"""Tokens of earlier answers that proposals may come from; -1 where there is none."""
 BASE, PLACE, TOKEN, ROOM, FORCED, TURN, LEAD, LENGTH, FIELDS = range(9)
-"""What is known of a lane; `TURN` counts the steps of the stretch, in the first lane.
+"""What is known of a row; `TURN` counts the steps since the last read, in the first row.
 
 `LEAD` is where the row's prefix of `LENGTH` tokens may be read: one place for all that share it.
 """
+Text = np.ndarray[Any, np.dtype[np.int32]]
+
+
+class Rolling(NamedTuple):
+    """A row that decodes by itself: its last token, not yet run, and how many more it may say."""
+
+    slot: int
+    token: int
+    place: int
+    """Position of that token in the row's cache, prefix included."""
+    room: int
+    forced: bool
+    """Whether end tokens are banned."""
+
+
+class Rolled(NamedTuple):
+    """What a row said by itself."""
+
+    tokens: list[int]
+    """Up to an end token, which is among them, or its room."""
+    steps: int
+    drafted: int
+    """Tokens that were verified in these steps beside its last ones."""
+
+
+Propose = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+"""As `propose`."""
+
+
+def propose(texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count: int) -> Tensor:
+    """Return the tokens that followed the best match of each row's last ones ([rows, count]).
+
+    Args:
+        texts: the tokens of all slots, [slots, L].
+        slots: which of them each row has.
+        places: where the last known token of each row is.
+        history: one text for all rows; of matches that are equally good the latest counts, and
+            those in this text count as later than the row's own.
+        count: tokens that are wanted; a row that has fewer behind the match repeats them.
+    """
+    texts, own = texts[slots], texts.shape[1]
+    whole = torch.cat((texts, history.expand(len(texts), -1)), 1)
+    columns = torch.arange(ORDER - 1, whole.shape[1], device=texts.device)
+    alike = torch.zeros((len(texts), len(columns)), dtype=torch.int64, device=texts.device)
+    for back in range(ORDER):
+        last = texts.gather(1, (places - back).clamp_min(0).unsqueeze(1))
+        there = whole[:, ORDER - 1 - back : whole.shape[1] - back]
+        alike.add_(there == last, alpha=1 << (ORDER - 1 - back))
+    known = (columns < places.unsqueeze(1)) | (columns >= own)
+    latest = torch.where(known, alike * whole.shape[1] + columns, -1)
+    found = latest.argmax(1) + ORDER - 1
+    # Behind the last own token comes what came behind the match: a loop goes on.
+    period = torch.where(found < own, places - found, whole.shape[1]).unsqueeze(1)
+    ahead = torch.arange(count, device=texts.device) % period
+    at = (found.unsqueeze(1) + 1 + ahead).clamp_max(whole.shape[1] - 1)
+    return whole.gather(1, at).clamp_min(0)
 
 
 @dataclass(slots=True)
-class _Stretch:
+class _Captured:
     replay: Step
     inbox: Tensor
     outbox: Tensor
     reads: tuple[Any, ...]
-    """What the recorded kernels read by address: it must live as long as the graph."""
+    """What the captured kernels read by address: it must live as long as the graph."""
 
 
 class GreedyLoop:
@@ -56,69 +112,60 @@ class GreedyLoop:
         self,
         decoder: Decoder,
         store: RowStore,
+        proposer: Propose = propose,
         capture: Callable[[Step], Step] | None = None,
     ) -> None:
         """Hold steps of a decoder; `capture` turns a step into its replay (a test's seam)."""
         self._decoder = decoder
         self._store = store
         self._ends: tuple[int, ...] = ()
-        self._stretches: dict[tuple[int, int], _Stretch] = {}
+        self._captured: dict[tuple[int, int], _Captured] = {}
         self._record = capture or Recorder()
-        kernels = decoder.kernels
-        self._recalled: Recalled = recalled if kernels is None else kernels.recalled
-        self._answers: Tensor | None = None
-        """What earlier answers said, where steps read it, and as it came from the host."""
-        self._told: Text | None = None
+        self._propose = proposer
+        self._history = torch.full((HISTORY,), -1, dtype=torch.int32, device=decoder.device)
+        """What earlier answers said, where steps read it."""
+        self._sent: Text | None = None
+        """The same as it came from the host."""
 
     def clear(self) -> None:
         """Drop every captured step (the caches they point into are gone)."""
-        self._stretches.clear()
+        self._captured.clear()
 
     def run(
-        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None, reach: int
+        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None, reach: int
     ) -> list[Rolled]:
-        """Roll rows on for some steps, each of which may say as many tokens of a row as it reaches.
+        """Decode rows for some steps, each of which may say up to `reach` tokens of a row.
 
-        More than one only where there are answers to look them up in.
+        More than one only where there is a history; proposals come from it and from the rows.
         """
         if tuple(ends) != self._ends:
             self.clear()
             self._ends = tuple(ends)
-        if answers is not None:
-            self._tell(answers.text())
+        if history is not None and history is not self._sent:
+            sent = pinned(torch.from_numpy(history), self._decoder.device)
+            self._history.copy_(sent, non_blocking=True)
+            self._sent = history
         size = bucket(len(rows))
-        stretch = self._stretches.get((size, reach))
-        if stretch is None:
-            stretch = self._stretches[size, reach] = self._capture(size, reach)
-        sent = self._lanes(rows, size)
-        given = lying(torch.from_numpy(sent), self._decoder.device)
-        stretch.inbox.copy_(given, non_blocking=True)
-        steps = min(STRETCH if reach == 1 else TRYING, int(sent[ROOM].max()))
+        captured = self._captured.get((size, reach))
+        if captured is None:
+            captured = self._captured[size, reach] = self._capture(size, reach)
+        fields = self._fields(rows, size)
+        given = pinned(torch.from_numpy(fields), self._decoder.device)
+        captured.inbox.copy_(given, non_blocking=True)
+        steps = min(STEPS if reach == 1 else DRAFT_STEPS, int(fields[ROOM].max()))
         for _ in range(steps):
-            stretch.replay()
-        return _read(stretch.outbox[:steps, : len(rows)].cpu().numpy())
+            captured.replay()
+        return _read(captured.outbox[:steps, : len(rows)].cpu().numpy())
 
     def prime(self, reaches: Callable[[int], int]) -> None:
-        """Capture steps of any number of rows now, which end as the last ones did."""
-        if self._told is None:
-            self._tell(Answers().text())
+        """Capture steps of any number of rows now, with the end tokens of the last run."""
         for size in buckets(1, bucket(self._store.rows)):
             for reach in {1, reaches(size)}:
-                if (size, reach) not in self._stretches:
-                    self._stretches[size, reach] = self._capture(size, reach)
+                if (size, reach) not in self._captured:
+                    self._captured[size, reach] = self._capture(size, reach)
 
-    def _tell(self, text: Text) -> None:
-        """Put earlier answers where steps read them, unless they are there."""
-        if text is self._told:
-            return
-        given = lying(torch.from_numpy(text), self._decoder.device)
-        if self._answers is None:
-            self._answers = torch.empty_like(given, device=self._decoder.device)
-        self._answers.copy_(given, non_blocking=True)
-        self._told = text
-
-    def _lanes(self, rows: Sequence[Rolling], size: int) -> Array:
-        """Lay rows out; lanes without a row stand still in the scratch row."""
+    def _fields(self, rows: Sequence[Rolling], size: int) -> Array:
+        """Lay rows out; the others up to the size stay where they are, in the scratch row."""
         sent = np.zeros((FIELDS, size), dtype=np.int64)
         sent[BASE] = sent[LEAD] = self._store.rows * self._store.capacity
         if rows:
@@ -129,46 +176,46 @@ class GreedyLoop:
             given[LEAD], given[LENGTH] = self._store.shared(slot)
         return sent
 
-    def _capture(self, size: int, reach: int) -> _Stretch:
-        """Record one step of this many lanes; while that is done all of them stand still."""
+    def _capture(self, size: int, reach: int) -> _Captured:
+        """Capture one step of this many rows; meanwhile all of them stay where they are."""
         decoder, store, device = self._decoder, self._store, self._decoder.device
-        inbox = torch.from_numpy(self._lanes([], size)).to(device)
-        outbox = torch.zeros((STRETCH, size, reach + 1), dtype=torch.long, device=device)
+        inbox = torch.from_numpy(self._fields([], size)).to(device)
+        outbox = torch.zeros((STEPS, size, reach + 1), dtype=torch.long, device=device)
         ends = torch.tensor(self._ends, dtype=torch.long, device=device)
         queries = torch.arange(0, reach * size + 1, reach, dtype=torch.int32, device=device)
 
         def step() -> Tensor:
             chunk = self._chunk(inbox, queries, reach)
             hidden = decoder.forward(chunk, store)
-            said = self._say(hidden, inbox[FORCED].repeat_interleave(reach), ends).view(size, reach)
-            store.note(chunk.flat + 1, said.clamp_min(0).view(-1))
-            kept = _kept(said, chunk.tokens.view(size, reach), inbox[ROOM], ends)
-            told = torch.cat((said, kept.tokens.unsqueeze(1)), 1)
-            outbox.index_copy_(0, inbox[TURN, :1], told.unsqueeze(0))
-            _move(inbox, said, kept)
+            forced = inbox[FORCED].repeat_interleave(reach)
+            said = self._say(hidden, forced, ends).view(size, reach)
+            store.keep_tokens(chunk.flat + 1, said.clamp_min(0).view(-1))
+            kept = _confirmed(said, chunk.tokens.view(size, reach), inbox[ROOM], ends)
+            found = torch.cat((said, kept.tokens.unsqueeze(1)), 1)
+            outbox.index_copy_(0, inbox[TURN, :1], found.unsqueeze(0))
+            _advance(inbox, said, kept)
             return said
 
         replay = self._record(step)
         inbox.zero_()
-        reads = ends, queries, self._answers, decoder.tables, store.tensors()
-        return _Stretch(replay, inbox, outbox, reads)
+        reads = ends, queries, self._history, decoder.tables, store.tensors()
+        return _Captured(replay, inbox, outbox, reads)
 
     def _chunk(self, inbox: Tensor, queries: Tensor, reach: int) -> RowChunk:
-        """Lay out each lane's last token, and what may follow it."""
+        """Lay out each row's last token, and the draft behind it."""
         base, place = inbox[BASE], inbox[PLACE]
         tokens = inbox[TOKEN]
-        angles, flat = place, base + place
-        self._store.note(flat, tokens)
+        positions, flat = place, base + place
+        self._store.keep_tokens(flat, tokens)
         if reach > 1:
-            assert self._answers is not None
             slots = base // self._store.capacity
-            tried = self._recalled(self._store.texts, slots, place, self._answers, reach - 1)
-            tokens = torch.cat((tokens.unsqueeze(1), tried), 1).view(-1)
+            draft = self._propose(self._store.texts, slots, place, self._history, reach - 1)
+            tokens = torch.cat((tokens.unsqueeze(1), draft), 1).view(-1)
             ahead = torch.arange(reach, device=place.device)
-            angles, flat = ((start.unsqueeze(1) + ahead).view(-1) for start in (place, flat))
+            positions, flat = ((start.unsqueeze(1) + ahead).view(-1) for start in (place, flat))
         return RowChunk(
             tokens=tokens,
-            angles=angles,
+            positions=positions,
             flat=flat,
             rows=Spans(
                 starts=queries,
@@ -181,42 +228,33 @@ class GreedyLoop:
         )
 
     def _say(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:
-        """Return the most likely token of each lane, ends banned where a length is forced."""
+        """Return the most likely token of each state, ends banned where a length is forced."""
         logits = self._decoder.head(hidden)
         if self._ends:
             closing = logits.index_select(1, ends)
             closing.masked_fill_(forced.bool().unsqueeze(1), float("-inf"))
             logits.index_copy_(1, ends, closing)
-        return likeliest(logits)
+        return greedy(logits)
 
 
-def likeliest(logits: Tensor) -> Tensor:
-    """Return the most likely token of each row, or -1 where there is no telling.
-
-    Logits that are no numbers would make any token as good as another, without a word.
-    """
-    best = logits.max(-1)
-    return best.indices.masked_fill(~best.values.isfinite(), -1)
-
-
-class _Kept(NamedTuple):
-    """How many of the tokens that lanes said count, and whether the last of them is an end."""
+class _Confirmed(NamedTuple):
+    """How many of the tokens that rows said count, and whether the last of them is an end."""
 
     tokens: Tensor
     ended: Tensor
 
 
-def _kept(said: Tensor, ran: Tensor, room: Tensor, ends: Tensor) -> _Kept:
+def _confirmed(said: Tensor, ran: Tensor, room: Tensor, ends: Tensor) -> _Confirmed:
     """Keep what was said behind tokens that the model had said, too, up to an end or the room."""
     right = (said[:, :-1] == ran[:, 1:]).cumprod(1).sum(1)
     closing = (said.unsqueeze(2) == ends).any(2)
     before = (closing.cumsum(1) == 0).sum(1)
     count = torch.minimum(torch.minimum(right, before) + 1, room)
-    return _Kept(count, count > before)
+    return _Confirmed(count, count > before)
 
 
-def _move(inbox: Tensor, said: Tensor, kept: _Kept) -> None:
-    """Let every lane that has room take its tokens; one that has said an end has no more room."""
+def _advance(inbox: Tensor, said: Tensor, kept: _Confirmed) -> None:
+    """Let every row that has room take its tokens; one that has said an end has no more room."""
     going = inbox[ROOM] > 0
     last = said.gather(1, (kept.tokens - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
     inbox[PLACE] += kept.tokens
@@ -225,9 +263,9 @@ def _move(inbox: Tensor, said: Tensor, kept: _Kept) -> None:
     inbox[TURN] += 1
 
 
-def _read(told: Array) -> list[Rolled]:
+def _read(found: Array) -> list[Rolled]:
     """Return what rows said: of each step as many tokens as its last number says."""
-    said, counts = told[:, :, :-1].swapaxes(0, 1), told[:, :, -1].T
+    said, counts = found[:, :, :-1].swapaxes(0, 1), found[:, :, -1].T
     reach = said.shape[2]
     kept = said[np.arange(reach) < counts[:, :, None]]
     steps: list[int] = (counts > 0).sum(1).tolist()

@@ -1,153 +1,195 @@
-"""Whether fused kernels compute what they must: tried on a few rows against float32."""
+"""Whether kernels compute what they must: tried on a few rows against float32 in plain torch."""
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.cuda import flash
-from waggle.engine.cuda.choice import near
-from waggle.engine.cuda.recall import Recalled, recalled
-from waggle.engine.model.mixing import Mixer, Spans, Spin, plain
-from waggle.engine.model.pointwise import gate
+from waggle.engine.cuda.greedy_loop import Propose, propose
+from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_rows import RowKernels, Spans, Varlen
+from waggle.engine.model.linear import Operations, TorchOperations
+from waggle.engine.model.rope import Rotation
 
 IDLE = 600
 """Rows without tokens that make many programs."""
 
 
-class Smoother(Protocol):
-    """What is done to each token alone."""
+class FusedKernels(RowKernels, Operations, Protocol):
+    """Everything that our kernels compute."""
 
-    def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        """Normalise the rows of [N, D]."""
-        ...
-
-    def gate(self, both: Tensor) -> Tensor:
-        """Return silu of the first half of each row times the second."""
-        ...
-
-
-class Fused(Mixer, Smoother, Protocol):
-    """All of it."""
-
-    def recalled(
-        self, texts: Tensor, slots: Tensor, places: Tensor, answers: Tensor, count: int
+    def propose(
+        self, texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count: int
     ) -> Tensor:
-        """As `waggle.engine.cuda.recall.recalled`."""
+        """As `greedy_loop.propose`."""
         ...
 
 
 def passed(
-    made: Fused, spin: Spin, device: torch.device, dtype: torch.dtype, widths: tuple[int, int]
+    kernels: FusedKernels,
+    rotation: Rotation,
+    device: torch.device,
+    dtype: torch.dtype,
+    shape: Shape,
 ) -> bool:
-    """Whether all kernels agree; `widths` are those of hidden states and of what is gated."""
+    """Whether all kernels agree with float32, on the dimensions of a model."""
     return (
-        agrees(made, spin, device, dtype)
-        and attends(made, spin, device, dtype)
-        and smooth(made, device, dtype, *widths)
-        and recalls(made.recalled, device)
+        steps_agree(kernels, rotation, device, dtype)
+        and attention_agrees(kernels, rotation, device, dtype)
+        and operations_agree(kernels, device, dtype, shape.hidden, shape.inner)
+        and proposals_agree(kernels.propose, device)
     )
 
 
-def agrees(made: Mixer, spin: Spin, device: torch.device, dtype: torch.dtype) -> bool:
+def steps_agree(
+    kernels: RowKernels, rotation: Rotation, device: torch.device, dtype: torch.dtype
+) -> bool:
     """Whether steps give what float32 gives: several rows, one shared prefix, gaps."""
-    width, lanes = spin.cos.shape[-1], spin.heads + 2 * spin.kv
-    fused = flash.wave((3, lanes, width), 0.731, device, dtype)
-    cache = flash.wave((3 * 160, 2 * spin.kv, width), 0.317, device, dtype)
+    width, lanes = rotation.cos.shape[-1], rotation.heads + 2 * rotation.kv_heads
+    qkv = wave((3, lanes, width), 0.731, device, dtype)
+    cache = wave((3 * 160, 2 * rotation.kv_heads, width), 0.317, device, dtype)
     cache[160:200] = cache[:40]  # the first two rows begin alike
     places = torch.tensor([150, 130, 0], device=device)
     bases = torch.tensor([0, 160, 320], device=device)
-    exact = _exactly(spin)
-    wanted, kept = _reference(fused.float(), exact, places, bases, cache.float())
+    exact = _float32(rotation)
+    wanted, kept = step_reference(qkv.float(), exact, places, bases, cache.float())
     more = torch.arange(4, device=device), F.pad(bases, (0, 1)), places + 1
     rows = Spans(*more, torch.zeros_like(bases), torch.tensor([40, 40, 0], device=device))
     held = cache.clone()
-    found = made.step(fused, spin, places, rows, held, width**-0.5)
-    turned, _ = plain(fused.float(), exact, places)
+    found = kernels.step(qkv, rotation, places, rows, held, width**-0.5)
+    rotated, _ = exact.at(places).apply(qkv.float())
     apart = cache.clone()
-    asked = made.place(fused, spin, places, bases + places, apart)
-    pairs = ((found, wanted), (held, kept), (asked, turned), (apart, kept))
+    asked = kernels.place(qkv, rotation, places, bases + places, apart)
+    pairs = ((found, wanted), (held, kept), (asked, rotated), (apart, kept))
     return all(near(a, b) for a, b in pairs)
 
 
-def attends(made: Mixer, spin: Spin, device: torch.device, dtype: torch.dtype) -> bool:
+def attention_agrees(
+    kernels: RowKernels, rotation: Rotation, device: torch.device, dtype: torch.dtype
+) -> bool:
     """Whether rows of some tokens see what they must: long, short and empty ones, out of order.
 
     Alone, and before so many empty ones that the kernel goes about it otherwise.
     """
 
-    def whole(*values: int) -> Tensor:
+    def integers(*values: int) -> Tensor:
         return torch.tensor(values, dtype=torch.int32, device=device)
 
-    width, scale = spin.cos.shape[-1], spin.cos.shape[-1] ** -0.5
-    q = flash.wave((120, spin.heads, width), 0.731, device, dtype)
-    cache = flash.wave((4 * 240, 2 * spin.kv, width), 0.317, device, dtype)
+    width, scale = rotation.cos.shape[-1], rotation.cos.shape[-1] ** -0.5
+    q = wave((120, rotation.heads, width), 0.731, device, dtype)
+    cache = wave((4 * 240, 2 * rotation.kv_heads, width), 0.317, device, dtype)
     cache[240:390] = cache[480:630]  # two rows begin alike
     keys, values = cache.chunk(2, dim=1)
-    seen = whole(0, 90, 90, 117, 119, 120), whole(480, 0, 240, 0, 720), whole(230, 0, 190, 2, 131)
-    exact = flash.reference(q.float(), keys.float(), values.float(), *seen, (120, 240), scale)
-    parts = *seen, whole(480, 0, 480, 0, 720), whole(150, 0, 150, 0, 70)
+    starts = integers(0, 90, 90, 117, 119, 120)
+    seen = starts, integers(480, 0, 240, 0, 720), integers(230, 0, 190, 2, 131)
+    exact = varlen_reference(q.float(), keys.float(), values.float(), *seen, (120, 240), scale)
+    others = *seen[1:], integers(480, 0, 480, 0, 720), integers(150, 0, 150, 0, 70)
     for more in (0, IDLE):
-        starts, *others = parts
         rows = Spans(
             torch.cat((starts, starts[-1:].expand(more))),
             *(torch.cat((part, part.new_zeros(more))) for part in others),
         )
-        if not near(made.attend(q, keys, values, rows, scale), exact):
+        if not near(kernels.attend(q, keys, values, rows, scale), exact):
             return False
     return True
 
 
-def recalls(made: Recalled, device: torch.device) -> bool:
-    """Whether the same is recalled: from a row's own text, which loops, from answers, or not."""
+def operations_agree(
+    operations: Operations, device: torch.device, dtype: torch.dtype, hidden: int, inner: int
+) -> bool:
+    """Whether norms and gates are those of float32."""
+    x, weight = wave((5, hidden), 0.37, device, dtype), wave((hidden,), 0.11, device, dtype)
+    wide = wave((3, 2 * inner), 0.7, device, dtype)
+    exact = TorchOperations()
+    return near(
+        operations.norm(x, weight, 1e-5), exact.norm(x.float(), weight.float(), 1e-5)
+    ) and near(operations.gate(wide), exact.gate(wide.float()))
+
+
+def proposals_agree(found: Propose, device: torch.device) -> bool:
+    """Whether proposals are the same: from a row's own text, which loops, and from the history."""
     steps = torch.arange(3 * 300, device=device)
     texts = (steps * steps // 7 % 23).int().view(3, 300)
-    answers = (steps[:700] * 5 % 19 - 1).int()
+    history = (steps[:700] * 5 % 19 - 1).int()
     slots, places = (torch.tensor(rows, device=device) for rows in ([2, 0, 2, 1], [290, 30, 5, 0]))
     texts[0, 20:31] = texts[0, 9:20]
-    wanted = recalled(texts, slots, places, answers, 7)
-    return made(texts, slots, places, answers, 7).tolist() == wanted.tolist()
+    wanted = propose(texts, slots, places, history, 7)
+    return found(texts, slots, places, history, 7).tolist() == wanted.tolist()
 
 
-def _exactly(spin: Spin) -> Spin:
-    """Return the same turns and norms in float32."""
-    return spin._replace(
-        cos=spin.cos.float(),
-        sin=spin.sin.float(),
-        q_norm=None if spin.q_norm is None else spin.q_norm.float(),
-        k_norm=None if spin.k_norm is None else spin.k_norm.float(),
-    )
+def varlen_agrees(device: torch.device, dtype: torch.dtype, shape: Shape, attend: Varlen) -> bool:
+    """Whether ragged attention gives what float32 gives, with gaps and out-of-order rows."""
+    width = shape.head_dim
+    q = wave((49, shape.heads, width), 0.731, device, dtype)
+    cache = wave((3 * 200, 2 * shape.kv_heads, width), 0.317, device, dtype)
+    places = (0, 1, 1, 9, 49), (400, 0, 200, 0, 0), (131, 0, 150, 40)
+    rows = tuple(torch.tensor(part, dtype=torch.int32, device=device) for part in places)
+    more = (*rows, (64, 200), width**-0.5)
+    keys, values = cache.chunk(2, dim=1)
+    with torch.inference_mode():
+        exact = varlen_reference(q.float(), keys.float(), values.float(), *more)
+        return near(attend(q, keys, values, *more), exact)
 
 
-def smooth(
-    made: Smoother, device: torch.device, dtype: torch.dtype, hidden: int = 576, gated: int = 1536
-) -> bool:
-    """Whether norms and gates are those of float32, on widths that are no powers of two."""
-    x, weight = (
-        flash.wave((5, hidden), 0.37, device, dtype),
-        flash.wave((hidden,), 0.11, device, dtype),
-    )
-    wide = flash.wave((3, 2 * gated), 0.7, device, dtype)
-    pairs = (
-        (made.norm(x, weight, 1e-5), F.rms_norm(x.float(), (hidden,), weight.float(), 1e-5)),
-        (made.gate(wide), gate(wide.float())),
-    )
-    return all(near(a, b) for a, b in pairs)
+def varlen_reference(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    starts_q: Tensor,
+    starts_k: Tensor,
+    used: Tensor,
+    longest: tuple[int, int],
+    scale: float,
+) -> Tensor:
+    """Attend ragged rows one by one, on any device."""
+    out = torch.zeros_like(q)
+    firsts, keys, lengths = starts_q.tolist(), starts_k.tolist(), used.tolist()
+    for row, length in enumerate(lengths):
+        count = min(firsts[row + 1] - firsts[row], longest[0])
+        if count <= 0:
+            continue
+        chosen = slice(firsts[row], firsts[row] + count)
+        span = slice(keys[row], keys[row] + length)
+        groups = q.shape[1] // k.shape[1]
+        seen, values = (part[span].repeat_interleave(groups, dim=1).float() for part in (k, v))
+        weights = torch.einsum("qhd,khd->hqk", q[chosen].float(), seen) * scale
+        ahead = torch.ones_like(weights[0], dtype=torch.bool).triu(length - count + 1)
+        weights = weights.masked_fill(ahead, float("-inf")).softmax(-1)
+        out[chosen] = torch.einsum("hqk,khd->qhd", weights, values).to(q.dtype)
+    return out
 
 
-def _reference(
-    fused: Tensor, spin: Spin, places: Tensor, bases: Tensor, cache: Tensor
+def step_reference(
+    qkv: Tensor, rotation: Rotation, places: Tensor, bases: Tensor, cache: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return what one new token of each row sees, and the cache behind it."""
-    q, kv = plain(fused, spin, places)
+    q, kv = rotation.at(places).apply(qkv)
     cache.index_copy_(0, bases + places, kv)
-    groups, out = spin.heads // spin.kv, torch.empty_like(q)
-    for row, (base, place) in enumerate(zip(bases.tolist(), places.tolist(), strict=True)):
-        held = cache[base : base + place + 1].float()
-        keys, values = (part.repeat_interleave(groups, dim=1) for part in held.chunk(2, dim=1))
-        weights = torch.einsum("hd,khd->hk", q[row].float(), keys) * q.shape[-1] ** -0.5
-        out[row] = torch.einsum("hk,khd->hd", weights.softmax(-1), values).to(q.dtype)
-    return out, cache
+    one = torch.arange(len(q) + 1)
+    used, longest = places + 1, (1, int(places.max()) + 1)
+    keys, values = cache.chunk(2, dim=1)
+    return varlen_reference(q, keys, values, one, bases, used, longest, q.shape[-1] ** -0.5), cache
+
+
+def _float32(rotation: Rotation) -> Rotation:
+    """Return the same rotation and norms in float32."""
+    norms = rotation.q_norm, rotation.k_norm
+    q_norm, k_norm = (None if norm is None else norm.float() for norm in norms)
+    wide = rotation._replace(cos=rotation.cos.float(), sin=rotation.sin.float())
+    return wide._replace(q_norm=q_norm, k_norm=k_norm)
+
+
+def near(found: Tensor, exact: Tensor) -> bool:
+    """Whether values are those computed in float32, to some roundings of their own type."""
+    slack = max(1e-5, 4 * torch.finfo(found.dtype).eps)
+    return torch.allclose(found.float(), exact.float(), atol=slack, rtol=slack)
+
+
+def wave(shape: tuple[int, ...], step: float, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return values to try kernels on: all different, between -1 and 1, the same every time."""
+    values = torch.arange(math.prod(shape), device=device, dtype=torch.float32)
+    return (values * step).sin().to(dtype).view(shape)

@@ -1,8 +1,8 @@
-"""Attention in two parts: a prefix all rows share, and what each row owns.
+"""Attention in two parts: a prefix that all rows share, and what each row owns.
 
 Queries of every row meet the shared prefix keys in one product; each row's own keys are attended
 apart, and the two results are merged by their log-sum-exps. The merge is exact: it is the softmax
-over the concatenation (paper-independent algebra; float32 results agree to rounding).
+over the concatenation, so float32 results agree to rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ops: Any = torch.ops.aten
 WIDTH = 16
 """Keys in a vector of the processor: attention over another number of them is a third slower."""
 BAND = 80
-"""Places of a row whose queries a CPU attends for at a time."""
+"""Positions of a row whose queries a CPU attends for at a time."""
 WIDE = 640
 """The same elsewhere, where only the size of masks matters."""
 
@@ -60,20 +60,21 @@ def attend_prefix(
 def attend_row(
     q: Tensor, k: Tensor, v: Tensor, scale: float, first: int, into: tuple[Tensor, Tensor]
 ) -> None:
-    """Attend [T,Hq,D] queries of one row, which lie from `first` on, over its [Hkv,L,D] keys.
+    """Attend [T,Hq,D] queries of one row, which start at position `first`, over its [Hkv,L,D] keys.
 
-    Each sees the keys up to its own place; a [T,Hq,D] output and its [T,Hq] log-sum-exp are filled.
-    Queries are taken in bands, short ones on a CPU, since its kernel computes what a mask hides.
+    Each sees the keys up to its own position; a [T,Hq,D] output and its [T,Hq] log-sum-exp are
+    filled. Queries are taken in bands, short ones on a CPU, whose kernel computes what a mask
+    hides.
     """
-    here = q.device.type == "cpu"
-    groups, band = q.shape[1] // k.shape[0], BAND if here else WIDE
-    if groups > 1 and not (here and _groups()):
+    on_cpu = q.device.type == "cpu"
+    groups, band = q.shape[1] // k.shape[0], BAND if on_cpu else WIDE
+    if groups > 1 and not (on_cpu and _groups()):
         k, v = k.repeat_interleave(groups, dim=0), v.repeat_interleave(groups, dim=0)
     begin = 0
     while begin < len(q):
         end = min(len(q), round_up(first + begin + 1, band) - first)
         keys = round_up(first + end, WIDTH)
-        mask = _ahead(first + begin, first + end, keys, q.dtype, q.device)
+        mask = _causal_mask(first + begin, first + end, keys, q.dtype, q.device)
         some = q[begin:end].transpose(0, 1).unsqueeze(0)
         found = attend(some, k[None, :, :keys], v[None, :, :keys], scale, mask)
         for kept, part in zip(into, found, strict=True):
@@ -82,8 +83,10 @@ def attend_row(
 
 
 @lru_cache(maxsize=16)
-def _ahead(first: int, last: int, keys: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the additive mask of the places from one to another over so many keys."""
+def _causal_mask(
+    first: int, last: int, keys: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Return the additive causal mask of the positions from one to another over so many keys."""
     hidden = torch.ones(last - first, keys, dtype=torch.bool, device=device).triu(first + 1)
     mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
     return mask.masked_fill_(hidden, float("-inf"))[None, None]

@@ -9,32 +9,76 @@ unpacked on the device, inside a captured graph if there is one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from waggle.engine.cuda import flash
 from waggle.engine.model.config import Shape
 from waggle.engine.model.kv_cache import (
     SLACK,
     Chunk,
     Piece,
     PrefixKV,
-    blank,
-    indices,
-    memory_limit,
-    position_bytes,
+    Store,
+    index_tensor,
+    pinned_empty,
     round_up,
 )
-from waggle.engine.model.mixing import Mixer, Spans, Spin
+from waggle.engine.model.rope import Rotation
 
 STACK = 8
 """Layers whose caches are one tensor: a prefix is copied into all of them at once."""
 Array = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Spans(NamedTuple):
+    """Rows of new tokens, and where their keys are."""
+
+    starts: Tensor
+    """Where the tokens of each row start, and where those of the last one end."""
+    bases: Tensor
+    """Where each row's cache begins; one number more than there are rows, which is never read."""
+    used: Tensor
+    """Keys of each row with its new tokens."""
+    leads: Tensor
+    """Where a row's prefix may be read as well: one place for all rows that have it."""
+    lengths: Tensor
+    """Tokens of that prefix."""
+
+
+class RowKernels(Protocol):
+    """Fused kernels for rows of caches that lie one after the other."""
+
+    def place(
+        self, qkv: Tensor, rotation: Rotation, positions: Tensor, flat: Tensor, cache: Tensor
+    ) -> Tensor:
+        """Rotate any number of tokens, keep their keys and values; return their queries."""
+        ...
+
+    def step(
+        self,
+        qkv: Tensor,
+        rotation: Rotation,
+        positions: Tensor,
+        rows: Spans,
+        cache: Tensor,
+        scale: float,
+    ) -> Tensor:
+        """Rotate, keep and attend for rows of one new token each."""
+        ...
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
+        """Attend with any number of tokens of each row: [N,H,D] over [total,K,D]."""
+        ...
+
+
+Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, tuple[int, int], float], Tensor]
+"""Ragged attention: (q [N,H,D], k and v [total,K,D], query starts, key starts, keys used, longest,
+scale) -> out. Query i of a row with `used` keys and n queries sees the first `used - n + i + 1`."""
 
 
 @dataclass(slots=True)
@@ -50,17 +94,19 @@ class RowChunk(Chunk):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A step as integers: tokens, angles, places, then per row where it starts and ends."""
+    """A step as integers: tokens, positions, places, then per row where it starts and ends."""
 
     values: Tensor
-    """Where a device can fetch them by itself."""
+    """In pinned memory where the device is a GPU."""
     tokens: int
     rows: int
     longest: int
 
 
-class RowStore:
+class RowStore(Store):
     """One contiguous cache per row, prefix included."""
+
+    _scratch = 1
 
     def __init__(
         self,
@@ -68,20 +114,13 @@ class RowStore:
         rows: int,
         dtype: torch.dtype,
         device: torch.device,
-        attend: flash.Varlen = flash.kernel,
+        varlen: Varlen,
+        kernels: RowKernels | None = None,
     ) -> None:
-        self.capacity = 0
-        self.limit: int | None = None
-        """Bytes for all rows; by default what the device can spare."""
-        self._planned = 0, 0
-        self._shape = shape
-        self.rows = self._most = rows
-        self._dtype = dtype
-        self._device = device
-        self._kernel = attend
-        self.mixer: Mixer | None = None
-        """Fused kernels, where there are any."""
-        self._scale = shape.head_dim**-0.5
+        super().__init__(shape, rows, dtype, device)
+        self._varlen = varlen
+        self.kernels = kernels
+        """Fused kernels; without them, queries and keys are rotated in torch."""
         self._stacks: list[Tensor] = []
         self._cache: list[Tensor] = []
         """The layers of the stacks, one by one."""
@@ -91,31 +130,21 @@ class RowStore:
         self._shared: Array = np.zeros((2, rows), dtype=np.int64)
         """Where the prefix of each slot is read, and its size (see `shared`)."""
 
-    def room(self, prefix: int, own: int) -> int:
-        """Return how many rows the memory holds when one of this size is among them."""
-        capacity = self._needed(prefix, own)
-        if capacity <= self.capacity:
-            return self.rows
-        each = position_bytes(self._shape, self._dtype)
-        limit = self.limit or memory_limit(self._device, each * (self.rows + 1) * self.capacity)
-        self._planned = capacity, max(1, min(self._most, limit // (each * capacity)))
-        return self._planned[1]
+    @property
+    def rotates(self) -> bool:
+        """Whether kernels rotate."""
+        return self.kernels is not None
 
     def _needed(self, prefix: int, own: int) -> int:
-        """Return the capacity to have for a row; growing voids recorded steps: grow rarely."""
+        """Return the capacity for a row; growing voids captured steps, so it grows by a quarter."""
         needed = prefix + own + SLACK
         if needed <= self.capacity:
             return self.capacity
         return round_up(max(needed, self.capacity * 5 // 4), 128)
 
-    def reserve(self, prefix: int, own: int) -> bool:
-        """Make room for rows of a prefix and this many own positions; one more row is scratch."""
-        capacity = self._needed(prefix, own)
-        if capacity == self.capacity:
-            return False
-        # What was said to fit is what there will be, though memory may have gone since.
-        rows = self._planned[1] if self._planned[0] == capacity else self.room(prefix, own)
-        stale, self._stacks, self._cache = self._stacks, [], []
+    def _grow(self, rows: int, capacity: int) -> None:
+        """Move the caches into larger ones; one more row is scratch for padding."""
+        old, self._stacks, self._cache = self._stacks, [], []
         kept, known = min(rows, self.rows), self.capacity
         self.rows, self.capacity = rows, capacity
         self._held = [*self._held[:kept], *[None] * (rows - kept)]
@@ -124,28 +153,22 @@ class RowStore:
             height = min(STACK, self._shape.layers - first)
             size = (height, rows + 1, capacity, *tail)
             fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
-            if stale:  # stack by stack: where there are several, both never lie in memory whole
-                old = stale.pop(0)[:, :kept]
-                fresh[:, :kept, :known] = old
-                del old
+            if old:  # stack by stack: where there are several, old and new never lie there whole
+                fresh[:, :kept, :known] = old.pop(0)[:, :kept]
             self._stacks.append(fresh)
             self._cache += fresh.flatten(1, 2)
-        read, self.texts = self.texts[:kept], self.texts.new_zeros((rows + 1, capacity))
-        self.texts[: len(read), :known] = read
+        texts, self.texts = self.texts[:kept], self.texts.new_zeros((rows + 1, capacity))
+        self.texts[: len(texts), :known] = texts
         self._find_shared()
-        return True
 
-    def forget(self) -> None:
-        """Give all memory back; what rows held is lost."""
-        self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
+    def _drop(self) -> None:
         self._stacks, self._cache, self._held = [], [], [None] * self._most
         self.texts = self.texts.new_empty((0, 0))
         self._find_shared()
 
     def single(self, length: int) -> RowStore:
         """Return a store of one row."""
-        store = RowStore(self._shape, 1, self._dtype, self._device, self._kernel)
-        store.mixer = self.mixer
+        store = RowStore(self._shape, 1, self._dtype, self._device, self._varlen, self.kernels)
         store.reserve(0, length)
         return store
 
@@ -163,8 +186,8 @@ class RowStore:
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> RowChunk:
         """Lay out a batch and send it to the device."""
         plan = self.layout(pieces, prefixes)
-        given = plan.values.to(self._device, non_blocking=True)
-        return self.unpack(given, plan.tokens, plan.rows, plan.longest)
+        sent = plan.values.to(self._device, non_blocking=True)
+        return self.unpack(sent, plan.tokens, plan.rows, plan.longest)
 
     def layout(
         self,
@@ -188,10 +211,12 @@ class RowStore:
         prefix = self.shared(places)
         bases, firsts = places * self.capacity, np.array(starts, dtype=np.int64) + prefix[1]
         ends = sizes.cumsum()
-        given = blank(3 * padded + 5 * height + 2, self._device)
-        values = given.numpy()
+        sent = pinned_empty(3 * padded + 5 * height + 2, self._device)
+        values = sent.numpy()
         fields = values[: 3 * padded].reshape(3, padded)
-        fields[0, :total] = np.frombuffer(b"".join(map(_words, texts)), dtype=np.uintc)
+        fields[0, :total] = np.frombuffer(
+            b"".join(array("I", text) for text in texts), dtype=np.uintc
+        )
         fields[1, :total] = np.arange(total) + np.repeat(firsts - (ends - sizes), sizes)
         fields[2, :total] = fields[1, :total] + np.repeat(bases, sizes)
         fields[:2, total:] = 0
@@ -209,22 +234,22 @@ class RowStore:
         for field, known in zip(shared, prefix, strict=True):
             field[:count] = known
             field[count:] = 0
-        return Layout(given, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
+        return Layout(sent, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
-        """Return the chunk that a layout of so many tokens and rows describes, and note it."""
+        """Return the chunk that a layout of so many tokens and rows describes; keep its tokens."""
         sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows, rows, rows]
-        ids, angles, flat, *more = torch.split(sent, sizes)
-        self.note(flat, ids)
+        ids, positions, flat, *more = torch.split(sent, sizes)
+        self.keep_tokens(flat, ids)
         spans = Spans(*(part.int() for part in more))
-        return RowChunk(ids, angles, flat, spans, (longest, self.capacity))
+        return RowChunk(ids, positions, flat, spans, (longest, self.capacity))
 
-    def note(self, flat: Tensor, tokens: Tensor) -> None:
+    def keep_tokens(self, flat: Tensor, tokens: Tensor) -> None:
         """Keep tokens where their keys go, counted over all rows' caches."""
         self.texts.view(-1).index_copy_(0, flat, tokens.int())
 
     def tensors(self) -> list[Tensor]:
-        """Return the caches; who captures a step keeps them alive."""
+        """Return the caches; a captured step keeps them alive."""
         return [*self._cache, self.texts]
 
     def _enter(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> None:
@@ -244,7 +269,7 @@ class RowStore:
             self._find_shared()
 
     def _copy(self, prefix: PrefixKV, slots: list[int]) -> None:
-        where = indices(slots, self._device)
+        where = index_tensor(slots, self._device)
         for stack, kept in zip(self._stacks, prefix.layers, strict=True):
             rows = kept.unsqueeze(1).expand(-1, len(slots), -1, -1, -1)
             stack[:, :, : prefix.length].index_copy_(1, where, rows)
@@ -266,26 +291,17 @@ class RowStore:
         self._shared = np.array((slots, lengths), dtype=np.int64)
         self._shared[0] *= self.capacity
 
-    def mix(self, index: int, fused: Tensor, spin: Spin, chunk: Chunk) -> Tensor:
-        """Turn queries and keys, keep and attend, with fused kernels."""
-        assert isinstance(chunk, RowChunk) and self.mixer is not None
-        cache = self._cache[index]
-        if chunk.longest[0] == 1:
-            return self.mixer.step(fused, spin, chunk.angles, chunk.rows, cache, self._scale)
-        q = self.mixer.place(fused, spin, chunk.angles, chunk.flat, cache)
-        keys, values = cache.chunk(2, dim=1)
-        return self.mixer.attend(q, keys, values, chunk.rows, self._scale)
-
-    def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
+    def attend(self, index: int, qkv: Tensor, rotation: Rotation, chunk: Chunk) -> Tensor:
         """Keep new keys and values, and attend over everything each row holds."""
         assert isinstance(chunk, RowChunk)
-        cache = self._cache[index]
-        cache.index_copy_(0, chunk.flat, kv)
+        kernels, cache, rows = self.kernels, self._cache[index], chunk.rows
+        if kernels is not None and chunk.longest[0] == 1:
+            return kernels.step(qkv, rotation, chunk.positions, rows, cache, self._scale)
         keys, values = cache.chunk(2, dim=1)
-        rows = (chunk.rows.starts, chunk.rows.bases, chunk.rows.used)
-        return self._kernel(q, keys, values, *rows, chunk.longest, self._scale)
-
-
-def _words(tokens: Sequence[int]) -> memoryview[int] | array[int]:
-    """Return tokens as they lie side by side, as some do already."""
-    return tokens if isinstance(tokens, memoryview) else array("I", tokens)
+        if kernels is not None:
+            q = kernels.place(qkv, rotation, chunk.positions, chunk.flat, cache)
+            return kernels.attend(q, keys, values, rows, self._scale)
+        q, kv = rotation.apply(qkv)
+        cache.index_copy_(0, chunk.flat, kv)
+        seen = (rows.starts, rows.bases, rows.used)
+        return self._varlen(q, keys, values, *seen, chunk.longest, self._scale)

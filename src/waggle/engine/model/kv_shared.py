@@ -1,9 +1,9 @@
 """Caches in which a prefix is kept once for all rows: the store for CPUs.
 
-Queries of every row meet the shared prefix in one product; each row's own keys are attended apart
-and the two results merged (see `model.attention`). A prefix is attended in whole vectors of
-the processor: what is left of it stands before each row's own keys. Rows are packed; only the
-attention over own keys is padded, and it reads the caches where they lie.
+Queries of every row meet the shared prefix in one product; each row's own keys are attended apart,
+and the two results are merged (see `attention`). A prefix is attended in whole vectors of the
+processor: what is left of it stands before each row's own keys. Rows are packed; only the attention
+over own keys is padded, and it reads the caches where they lie.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from waggle.engine.model.kv_cache import (
     Chunk,
     Piece,
     PrefixKV,
-    indices,
-    memory_limit,
-    position_bytes,
+    Store,
+    index_tensor,
     round_up,
 )
+from waggle.engine.model.rope import Rotation
 
 LONG = 32
 """Tokens of a row that are worth attending for it alone."""
@@ -52,7 +52,7 @@ class Block:
     grid: tuple[Tensor, Tensor] | None
     """Where each token is among `steps` places per row; None where all places are taken."""
     span: int
-    """Cache positions that are looked at."""
+    """Cache positions that are attended."""
     mask: Tensor
     """Which of them each place sees."""
     cells: tuple[Tensor, Tensor]
@@ -76,60 +76,36 @@ class SharedChunk(Chunk):
     """Slots of rows that begin behind a prefix which does not end with a vector."""
 
 
-class SharedStore:
+class SharedStore(Store):
     """Per-row caches behind shared prefixes."""
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
-        self.capacity = 0
-        self.limit: int | None = None
-        """Bytes for all rows; by default what the device can spare."""
-        self._planned = 0, 0
-        self._shape = shape
-        self._rows = self._most = rows
-        self._dtype = dtype
-        self._device = device
-        self._scale = shape.head_dim**-0.5
+        super().__init__(shape, rows, dtype, device)
         self._cache: list[tuple[Tensor, Tensor]] = []
 
-    def room(self, prefix: int, own: int) -> int:
-        """Return how many rows the memory holds when one of this size is among them."""
-        capacity = _capacity(own)
-        if capacity <= self.capacity:
-            return self._rows
-        each = position_bytes(self._shape, self._dtype)
-        limit = self.limit or memory_limit(self._device, each * self._rows * self.capacity)
-        self._planned = capacity, max(1, min(self._most, limit // (each * capacity)))
-        return self._planned[1]
+    def _needed(self, prefix: int, own: int) -> int:
+        """Return the capacity for a row; prefixes are kept elsewhere."""
+        return round_up(own + SLACK + attention.WIDTH, 128)
 
-    def reserve(self, prefix: int, own: int) -> bool:
-        """Make room for rows of this many own positions; prefixes are kept elsewhere."""
-        capacity = max(self.capacity, _capacity(own))
-        if capacity == self.capacity:
-            return False
-        # What was said to fit is what there will be, though memory may have gone since.
-        known = self._planned[0] == capacity
-        self._rows = self._planned[1] if known else self.room(prefix, own)
-        self.capacity = capacity
-        stale, self._cache = self._cache, []
+    def _grow(self, rows: int, capacity: int) -> None:
+        self.rows, self.capacity = rows, capacity
+        old, self._cache = self._cache, []
         for _ in range(self._shape.layers):
             pair = self._empty()
-            if stale:  # layer by layer, so that both never lie in memory whole
-                for fresh, old in zip(pair, stale.pop(0), strict=True):
-                    kept = min(len(fresh), len(old))
-                    fresh[:kept, :, : old.shape[2]] = old[:kept]
+            if old:  # layer by layer, so that old and new never lie in memory whole
+                for fresh, part in zip(pair, old.pop(0), strict=True):
+                    kept = min(len(fresh), len(part))
+                    fresh[:kept, :, : part.shape[2]] = part[:kept]
             self._cache.append(pair)
-        return True
 
     def _empty(self) -> tuple[Tensor, Tensor]:
-        size = (self._rows, self._shape.kv_heads, self.capacity, self._shape.head_dim)
+        size = (self.rows, self._shape.kv_heads, self.capacity, self._shape.head_dim)
         first, second = (
             torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2)
         )
         return first, second
 
-    def forget(self) -> None:
-        """Give all memory back; what rows held is lost."""
-        self.capacity, self._rows, self._planned = 0, self._most, (0, 0)
+    def _drop(self) -> None:
         self._cache = []
 
     def single(self, length: int) -> SharedStore:
@@ -153,13 +129,13 @@ class SharedStore:
         ahead = [_left(prefix) for prefix in prefixes]
         firsts = [piece.start + left for piece, left in zip(pieces, ahead, strict=True)]
         edges = [0, *itertools.accumulate(sizes)]
-        angles = [
+        positions = [
             range(piece.start + prefix.length, piece.start + prefix.length + size)
             for piece, prefix, size in zip(pieces, prefixes, sizes, strict=True)
         ]
         return SharedChunk(
             tokens=self._index([*itertools.chain.from_iterable(p.tokens for p in pieces)]),
-            angles=self._index([*itertools.chain.from_iterable(angles)]),
+            positions=self._index([*itertools.chain.from_iterable(positions)]),
             stretches=[
                 Stretch(slice(edges[row], edges[row + 1]), piece.slot, firsts[row])
                 for row, piece in enumerate(pieces)
@@ -196,11 +172,12 @@ class SharedStore:
         )
 
     def _index(self, values: Sequence[int]) -> Tensor:
-        return indices(values, self._device)
+        return index_tensor(values, self._device)
 
-    def attend(self, index: int, q: Tensor, kv: Tensor, chunk: Chunk) -> Tensor:
+    def attend(self, index: int, qkv: Tensor, rotation: Rotation, chunk: Chunk) -> Tensor:
         """Keep new keys and values, and attend over the prefix and what each row owns."""
         assert isinstance(chunk, SharedChunk)
+        q, kv = rotation.apply(qkv)
         cache = self._cache[index]
         for prefix, slot in chunk.begins:
             left = _left(prefix)
@@ -242,11 +219,6 @@ class SharedStore:
 def _left(prefix: PrefixKV) -> int:
     """Return how many keys of a prefix fill no vector."""
     return prefix.length % attention.WIDTH
-
-
-def _capacity(own: int) -> int:
-    """Return the positions of a row that has this many of its own."""
-    return round_up(own + SLACK + attention.WIDTH, 128)
 
 
 def _runs(pieces: Sequence[Piece]) -> list[tuple[int, int]]:

@@ -1,15 +1,15 @@
-"""Matrix products in the layout the machine likes best.
+"""The products, norms and gates of a block, in the form their device computes fastest.
 
 On a CPU the weights are reordered once into the blocked layout of the matrix library, which spares
 a reordering per call and nearly doubles small-batch speed; elsewhere, and in float32 with many
-rows, this is an ordinary product.
+rows, a product is an ordinary one. `Operations` are the element-wise parts that a GPU may fuse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,43 @@ from torch import Tensor
 _TYPICAL_ROWS = 64
 _PACKED = {torch.bfloat16: 1 << 62, torch.float32: 128}
 """Most rows with which the blocked layout pays, by dtype."""
+
+
+class Operations(Protocol):
+    """What a block does to each token alone, between its products."""
+
+    def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Scale the rows of [N, D] to a mean square of one, and by the weights."""
+        ...
+
+    def gate(self, gate_up: Tensor) -> Tensor:
+        """Return silu of the first half of each row times the second half."""
+        ...
+
+
+class TorchOperations:
+    """The operations in plain torch, for every device."""
+
+    def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Scale the rows of [N, D] to a mean square of one, and by the weights."""
+        return rms_norm(x, weight, epsilon)
+
+    def gate(self, gate_up: Tensor) -> Tensor:
+        """Return silu of the first half of each row times the second half."""
+        first, second = gate_up.chunk(2, dim=-1)
+        return F.silu(first).mul_(second)
+
+
+def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """Scale the last dimension to a mean square of one, and by the weights.
+
+    On a CPU in float32 and few passes: up to three times the library's speed.
+    """
+    if x.device.type != "cpu":
+        return F.rms_norm(x, (x.shape[-1],), weight, epsilon)
+    wide = x.float()
+    mean: Tensor = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square_().div_(x.shape[-1])
+    return (wide * mean.add_(epsilon).rsqrt_()).mul_(weight.float()).to(x.dtype)
 
 
 class Linear:
@@ -29,7 +66,7 @@ class Linear:
         self._packed = _pack(self.weight)
 
     def packed(self, x: Tensor) -> Any:
-        """Return the weight in the layout of the matrix library, where that pays for an input."""
+        """Return the weight in the blocked layout, or None where that does not pay for an input."""
         return self._packed if len(x) <= _PACKED.get(x.dtype, 0) else None
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -37,7 +74,7 @@ class Linear:
         packed = self.packed(x)
         if packed is None:
             return F.linear(x, self.weight, self.bias)
-        return _alone(x, packed, self.bias, "none")
+        return _product(x, packed, self.bias, "none")
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """Return `residual + x @ weight.T + bias`, in one kernel where the device has it.
@@ -48,14 +85,14 @@ class Linear:
         if packed is None and self.bias is None:
             return residual.addmm_(x, self.weight.t())
         if packed is not None and x.dtype == torch.bfloat16 and _fuses(x.dtype):
-            return _onto(x, residual, packed, self.bias, "add")
+            return _product_with(x, residual, packed, self.bias, "add")
         return self(x).add_(residual)
 
 
 class GateUp:
-    """Two products of one input, of which the first, through silu, gates the second.
+    """The two products of the gated layer: silu of the first times the second.
 
-    On a CPU they are computed apart: what follows them is computed in place.
+    On a CPU they are computed apart, and what follows them in place.
     """
 
     def __init__(self, gate: Tensor, up: Tensor) -> None:
@@ -67,40 +104,43 @@ class GateUp:
             self._whole = Linear(torch.cat((gate, up)))
         self.weights = gate.numel() + up.numel()
 
-    def __call__(self, x: Tensor, close: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the gated product; `close` gates both products side by side."""
+    def __call__(self, x: Tensor, join: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the gated product; `join` gates both products side by side."""
         if self._whole is not None:
-            return close(self._whole(x))
+            return join(self._whole(x))
         assert self._parts is not None
         gate, up = self._parts
         first, second = gate.packed(x), up.packed(x)
         if first is None or second is None or not _fuses(x.dtype):
             return F.silu(gate(x), inplace=True).mul_(up(x))
-        return _onto(x, _alone(x, first, None, "swish"), second, None, "mul")
+        return _product_with(x, _product(x, first, None, "swish"), second, None, "mul")
 
 
-def _alone(x: Tensor, packed: Any, bias: Tensor | None, then: str) -> Tensor:
-    """Return a product, with a function of it computed where it is."""
+def _product(x: Tensor, packed: Any, bias: Tensor | None, then: str) -> Tensor:
+    """Return a product with a function applied to it in the same kernel."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, then, [], "")
     return found
 
 
-def _onto(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, how: str) -> Tensor:
-    """Return a product with another tensor added or multiplied where it is computed."""
+def _product_with(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, how: str) -> Tensor:
+    """Return a product with another tensor added or multiplied in the same kernel."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, packed, bias, how)
     return found
 
 
 @lru_cache(maxsize=len(_PACKED))
 def _fuses(dtype: torch.dtype) -> bool:
-    """Whether the matrix library is here and takes what follows a product into it."""
+    """Whether the matrix library is here and computes what follows a product in its kernel."""
     x = torch.arange(32, dtype=torch.float32).view(2, 16).to(dtype) - 8
     packed = _pack(torch.eye(16, dtype=dtype))
     if packed is None:
         return False
     try:
-        opened = _alone(x, packed, None, "swish")
-        found = _onto(x, opened, packed, None, "mul"), _onto(x, x, packed, None, "add")
+        opened = _product(x, packed, None, "swish")
+        found = (
+            _product_with(x, opened, packed, None, "mul"),
+            _product_with(x, x, packed, None, "add"),
+        )
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
     wanted = F.silu(x) * x, x + x

@@ -6,11 +6,14 @@ the rotation is folded into the sine table, so that rotating is one product and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from waggle.engine.model.linear import rms_norm
 
 
 class Rotation(NamedTuple):
@@ -18,61 +21,59 @@ class Rotation(NamedTuple):
 
     cos: Tensor
     sin: Tensor
-    """Tables by position, [L, 1, D]; the first half of the sines is negated."""
+    """By position or by token, [L, 1, D]; the first half of the sines is negated."""
     q_norm: Tensor | None
     k_norm: Tensor | None
     epsilon: float
     heads: int
     kv_heads: int
 
-    def apply(self, fused: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return rotated queries, and rotated keys with values, of [N, heads + 2 kv_heads, D]."""
+    def at(self, positions: Tensor) -> Rotation:
+        """Return the rotation of tokens at these positions."""
+        return self._replace(cos=self.cos[positions], sin=self.sin[positions])
+
+    def apply(self, qkv: Tensor) -> tuple[Tensor, Tensor]:
+        """Rotate [N, heads + 2 kv_heads, D]; return the queries, and the keys with the values."""
         heads, kv_heads = self.heads, self.kv_heads
         if self.q_norm is not None and self.k_norm is not None:
-            q, k, v = torch.split(fused, [heads, kv_heads, kv_heads], dim=1)
-            width = (q.shape[-1],)
-            q = F.rms_norm(q, width, self.q_norm, self.epsilon)
-            k = F.rms_norm(k, width, self.k_norm, self.epsilon)
-            fused = torch.cat((q, k, v), dim=1)
-        return rotate(fused, self.cos[positions], self.sin[positions], heads, kv_heads)
+            q, k, v = torch.split(qkv, [heads, kv_heads, kv_heads], dim=1)
+            q = rms_norm(q, self.q_norm, self.epsilon)
+            k = rms_norm(k, self.k_norm, self.epsilon)
+            qkv = torch.cat((q, k, v), dim=1)
+        both = qkv[:, : heads + kv_heads]
+        rotated = (both * self.cos).addcmul_(both.roll(both.shape[-1] // 2, -1), self.sin)
+        values = qkv[:, heads + kv_heads :]
+        return rotated[:, :heads], torch.cat((rotated[:, heads:], values), dim=1)
 
 
-def rotate(
-    fused: Tensor, cos: Tensor, sin: Tensor, heads: int, kv_heads: int
-) -> tuple[Tensor, Tensor]:
-    """Rotate [N, heads + 2 kv_heads, D] by the table rows of each token.
+Rotary = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Gives the cosines and sines of [1, L] positions, [1, L, D] each, in the dtype of a tensor."""
 
-    Returns the queries, and the keys with the values.
+
+def rotary(model: Any) -> Rotary:
+    """Return how a model's positions are computed.
+
+    A transformers model has a module for it, scaled positions included; a model that comes without
+    has plain positions, which are computed in the same way.
     """
-    turning = fused[:, : heads + kv_heads]
-    half = turning.shape[-1] // 2
-    turned = (turning * cos).addcmul_(turning.roll(half, -1), sin)
-    return turned[:, :heads], torch.cat((turned[:, heads:], fused[:, heads + kv_heads :]), dim=1)
+    module: Rotary | None = getattr(model.model, "rotary_emb", None)
+    return partial(_unscaled, model.config) if module is None else module
 
 
-def tables(model: Any, length: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosines and signed sines of positions up to a length, in the dtype of a tensor.
-
-    A transformers model computes its own, scaled positions included; a model that comes without
-    the module has plain positions, which are computed in the same way.
-    """
-    positions = torch.arange(length, device=like.device).unsqueeze(0)
-    module = getattr(model.model, "rotary_emb", None)
-    if module is None:
-        cos, sin = _default(model.config, positions)
-    else:
-        cos, sin = module(like[:1].unsqueeze(0), positions)
-    sin = sin[0].to(like.dtype, copy=True)
-    sin[:, : sin.shape[1] // 2].neg_()
-    return cos[0].to(like.dtype).unsqueeze(1), sin.unsqueeze(1)
-
-
-def _default(config: Any, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines of unscaled positions, [1, L, D], as transformers computes them."""
+def _unscaled(config: Any, like: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     width = config.head_dim or config.hidden_size // config.num_attention_heads
     steps = torch.arange(0, width, 2, dtype=torch.int64).to(dtype=torch.float)
-    speeds = (1.0 / (config.rope_theta ** (steps / width))).to(positions.device)
+    speeds = (1.0 / (config.rope_theta ** (steps / width))).to(like.device)
     speeds = speeds[None, :, None].expand(positions.shape[0], -1, 1)
     angles = (speeds @ positions[:, None, :].float()).transpose(1, 2)
     both = torch.cat((angles, angles), dim=-1)
-    return both.cos(), both.sin()
+    return both.cos().to(like.dtype), both.sin().to(like.dtype)
+
+
+def tables(compute: Rotary, length: int, embedding: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cosines and signed sines of so many positions, [L, 1, D], on a model's device."""
+    positions = torch.arange(length, device=embedding.device).unsqueeze(0)
+    cos, sin = compute(embedding[:1].unsqueeze(0), positions)
+    sin = sin[0].clone()
+    sin[:, : sin.shape[1] // 2].neg_()
+    return cos[0].unsqueeze(1), sin.unsqueeze(1)

@@ -8,8 +8,7 @@ import torch
 from tests.engine.helpers import row_engine
 from waggle.engine.backends.base import Running
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, PassGraphs, Size, bucket, reach
-from waggle.engine.cuda.shelf import OFTEN
+from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, OFTEN, PassGraphs, Size, bucket, reach
 from waggle.engine.model.kv_cache import Piece
 
 

@@ -1,7 +1,7 @@
 """Caches behind shared prefixes give what plain attention over everything a row holds gives."""
 
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from waggle.engine.model import attention
 from waggle.engine.model.config import Shape
 from waggle.engine.model.kv_cache import Piece, PrefixKV
 from waggle.engine.model.kv_shared import SharedStore
+from waggle.engine.model.rope import Rotation
 
 SHAPE = Shape(
     layers=2, hidden=32, heads=4, kv_heads=2, head_dim=8, inner=48, epsilon=1e-5
@@ -32,6 +33,13 @@ def drawn(count: int, seed: int) -> tuple[Tensor, Tensor]:
         count, sum(HEADS), SHAPE.head_dim, generator=torch.Generator().manual_seed(seed)
     )
     return values[:, : HEADS[0]], values[:, HEADS[0] :]
+
+
+def attended(held: SharedStore, layer: int, q: Tensor, kv: Tensor, chunk: Any) -> Tensor:
+    """Attend with queries and keys that are rotated by nothing."""
+    still = torch.ones(len(q), 1, SHAPE.head_dim), torch.zeros(len(q), 1, SHAPE.head_dim)
+    rotation = Rotation(*still, None, None, SHAPE.epsilon, SHAPE.heads, SHAPE.kv_heads)
+    return held.attend(layer, torch.cat((q, kv), dim=1), rotation, chunk)
 
 
 def plain(q: Tensor, kv: Tensor) -> Tensor:
@@ -57,7 +65,7 @@ def prefix_of(length: int) -> tuple[PrefixKV, Tensor]:
     chunk = single.chunk([Piece(0, [1] * length, 0)], [PrefixKV([], 0)])
     q, kv = drawn(length, 1000 + length)
     for layer in range(SHAPE.layers):
-        found = single.attend(layer, q, kv, chunk)
+        found = attended(single, layer, q, kv, chunk)
         torch.testing.assert_close(found, plain(q, kv))
     return single.prefix(length), kv
 
@@ -103,13 +111,13 @@ def test_attention_is_that_over_the_whole_row(rows: list[Row]) -> None:
         ]
         chunk = held.chunk(pieces, [known[row.prefix][0] for row in rows])
         q, kv = drawn(sum(sizes), random.randrange(1 << 30))
-        angles = [r.prefix + p.start + i for r, p in zip(rows, pieces, strict=True)
+        positions = [r.prefix + p.start + i for r, p in zip(rows, pieces, strict=True)
                   for i in range(len(p.tokens))]  # fmt: skip
-        assert chunk.angles.tolist() == angles
+        assert chunk.positions.tolist() == positions
         seen = [torch.cat(pair) for pair in zip(seen, kv.split(sizes), strict=True)]
         wanted = torch.cat([plain(*pair) for pair in zip(q.split(sizes), seen, strict=True)])
         for layer in range(SHAPE.layers):
-            torch.testing.assert_close(held.attend(layer, q, kv, chunk), wanted)
+            torch.testing.assert_close(attended(held, layer, q, kv, chunk), wanted)
         starts = [start + size for start, size in zip(starts, sizes, strict=True)]
 
 
@@ -118,10 +126,10 @@ def test_a_row_that_begins_beside_one_that_goes_on() -> None:
     held.reserve(23, 80)
     prefix, before = prefix_of(23)
     q, first = drawn(9, 1)
-    held.attend(0, q, first, held.chunk([Piece(3, [1] * 9, 0)], [prefix]))
+    attended(held, 0, q, first, held.chunk([Piece(3, [1] * 9, 0)], [prefix]))
     q, kv = drawn(2 + 6, 2)
     pieces = [Piece(3, [1] * 2, 9), Piece(4, [1] * 6, 0)]
-    found = held.attend(0, q, kv, held.chunk(pieces, [prefix] * 2))
+    found = attended(held, 0, q, kv, held.chunk(pieces, [prefix] * 2))
     torch.testing.assert_close(found[:2], plain(q[:2], torch.cat((before, first, kv[:2]))))
     torch.testing.assert_close(found[2:], plain(q[2:], torch.cat((before, kv[2:]))))
 

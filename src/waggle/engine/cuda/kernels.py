@@ -1,0 +1,209 @@
+"""Kernels for a GPU: torch's ragged attention, our Triton kernels, and whether each may be used.
+
+A kernel is tried against float32 when a backend is made, and left aside where it fails or differs
+(see `selfcheck`). `WAGGLE_KERNELS` in the environment limits the choice: `auto` uses our kernels
+where they compute what they must; `torch` only what torch brings; `plain` neither torch's ragged
+attention nor captured steps. It tells a wrong kernel from a wrong model, and helps on cards that
+have not been tried. Invariant: same function, fewer launches.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from waggle.core.errors import ConfigError
+from waggle.engine.cuda import selfcheck
+from waggle.engine.cuda.greedy_loop import ORDER
+from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_rows import Spans
+from waggle.engine.model.rope import Rotation
+
+VARIABLE = "WAGGLE_KERNELS"
+KINDS = ("plain", "torch", "auto")
+HALF = (torch.bfloat16, torch.float16)
+GATED = 2048
+"""Values that a program gates."""
+LEAST_QUERIES = 16
+"""Fewest queries that a matrix unit takes."""
+STEP_KEYS = 32
+"""Keys that a program of the step kernel reads at a time: a warp, which waits for no other."""
+SPLITS = ((64, 8), (256, 4), (1024, 2))
+"""With up to so many rows and key heads, keys of each are split among so many programs."""
+QUERIES = 64
+"""Queries of one program where rows have several tokens."""
+NEAR, FAR = (64, 3), (128, 2)
+"""Keys that it reads at a time, and how many times ahead."""
+FEW, NARROW = 512, 64
+"""It reads far where there are few programs, if heads are narrow: small cards have little room."""
+LOOKUP = 1024
+"""Places that the n-gram kernel compares at a time."""
+
+
+def allowed(kind: str) -> bool:
+    """Whether kernels of a kind (`torch` or `auto`) may be used.
+
+    Raises:
+        ConfigError: when the environment names no kind.
+    """
+    limit = os.environ.get(VARIABLE, "auto")
+    if limit not in KINDS:
+        raise ConfigError(f"{VARIABLE} is {limit!r}; set it to {', '.join(KINDS)} or not at all")
+    return KINDS.index(kind) <= KINDS.index(limit)
+
+
+def varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    starts_q: Tensor,
+    starts_k: Tensor,
+    used: Tensor,
+    longest: tuple[int, int],
+    scale: float,
+) -> Tensor:
+    """Attend ragged rows with torch's own flash kernel; 16-bit CUDA tensors only."""
+    ops: Any = torch.ops.aten
+    found: Tensor = ops._flash_attention_forward(
+        q, k, v, starts_q, starts_k, *longest, 0.0, True, False, scale=scale, seqused_k=used
+    )[0]
+    return found
+
+
+def varlen_works(device: torch.device, dtype: torch.dtype, shape: Shape) -> bool:
+    """Whether torch's ragged attention is here and computes what it must."""
+    if device.type != "cuda" or dtype not in HALF or not allowed("torch"):
+        return False
+    try:
+        return selfcheck.varlen_agrees(device, dtype, shape, varlen)
+    except Exception:  # another torch, another card: the other store works everywhere
+        return False
+
+
+class Kernels:
+    """Our Triton kernels, each with its launch."""
+
+    def __init__(self) -> None:
+        self._triton: Any = import_module("waggle.engine.cuda.triton_kernels")
+        self._counter: Tensor | None = None
+        """How many parts of a sum are there; all of it is zero between launches."""
+
+    def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Scale the rows of [N, D] to a mean square of one, and by the weights."""
+        count, width = x.shape
+        out = torch.empty_like(x)
+        self._triton.norm[(count,)](
+            x, weight, out, epsilon, WIDTH=width, BLOCK=_power(width), num_warps=4
+        )
+        return out
+
+    def gate(self, gate_up: Tensor) -> Tensor:
+        """Return silu of the first half of each row times the second half."""
+        count, width = gate_up.shape[0], gate_up.shape[1] // 2
+        out = torch.empty((count, width), dtype=gate_up.dtype, device=gate_up.device)
+        block = min(_power(width), GATED)
+        self._triton.gate[(count, -(-width // block))](
+            gate_up, out, WIDTH=width, BLOCK=block, num_warps=4
+        )
+        return out
+
+    def place(
+        self, qkv: Tensor, rotation: Rotation, positions: Tensor, flat: Tensor, cache: Tensor
+    ) -> Tensor:
+        """Rotate any number of tokens, keep their keys and values; return their queries."""
+        count, lanes, width = qkv.shape
+        queries = torch.empty((count, rotation.heads, width), dtype=qkv.dtype, device=qkv.device)
+        self._triton.place[(count,)](
+            qkv, rotation.cos, rotation.sin, positions, flat, cache, queries,
+            *_norms(rotation, qkv), rotation.epsilon,
+            HEADS=rotation.heads, KV=rotation.kv_heads, WIDTH=width, LANES=_power(lanes),
+            NORMED=rotation.q_norm is not None, num_warps=4,
+        )  # fmt: skip
+        return queries
+
+    def step(
+        self,
+        qkv: Tensor,
+        rotation: Rotation,
+        positions: Tensor,
+        rows: Spans,
+        cache: Tensor,
+        scale: float,
+    ) -> Tensor:
+        """Rotate, keep and attend for rows of one new token each."""
+        count, _, width = qkv.shape
+        heads, kv_heads = rotation.heads, rotation.kv_heads
+        out = torch.empty((count, heads, width), dtype=qkv.dtype, device=qkv.device)
+        lanes, groups = max(LEAST_QUERIES, _power(heads // kv_heads)), count * kv_heads
+        splits = next((parts for most, parts in SPLITS if groups <= most), 1)
+        size = groups * splits * lanes * (width + 2) if splits > 1 else 0
+        parts = torch.empty(size, dtype=torch.float32, device=qkv.device)
+        self._triton.step[(splits, kv_heads, count)](
+            qkv, rotation.cos, rotation.sin, positions, rows.bases, rows.leads, rows.lengths,
+            cache, out, self._zeros(qkv.device), parts,
+            *_norms(rotation, qkv), rotation.epsilon, scale,
+            HEADS=heads, KV=kv_heads, WIDTH=width, LANES=lanes, BLOCK=STEP_KEYS, SPLITS=splits,
+            NORMED=rotation.q_norm is not None, num_warps=max(1, width // 64), num_stages=3,
+        )  # fmt: skip
+        return out
+
+    def _zeros(self, device: torch.device) -> Tensor:
+        if self._counter is None:  # made while a graph is captured it would be the graph's own
+            self._counter = torch.zeros(SPLITS[-1][0], dtype=torch.int32, device=device)
+        return self._counter
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
+        """Attend with any number of tokens of each row; a key is read once for all its heads."""
+        heads, kv, width = q.shape[1], k.shape[1], q.shape[2]
+        count, lanes = rows.used.shape[0], max(QUERIES, _power(heads // kv))
+        tiles = q.shape[0] // (lanes // (heads // kv)) + count
+        block, stages = FAR if tiles * kv <= FEW and width <= NARROW else NEAR
+        out = torch.empty_like(q)
+        self._triton.attend[(tiles, kv)](
+            q, k, v, *rows, out, count, scale,
+            HEADS=heads, KV=kv, WIDTH=width, STRIDE=k.stride(0), LANES=lanes, BLOCK=block,
+            ROWS=max(LEAST_QUERIES, _power(count)), num_warps=4, num_stages=stages,
+        )  # fmt: skip
+        return out
+
+    def propose(
+        self, texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count: int
+    ) -> Tensor:
+        """Return what followed the best match of each row's last tokens ([rows, count])."""
+        out = torch.empty((len(slots), count), dtype=torch.int32, device=texts.device)
+        own = texts.shape[1]
+        self._triton.propose[(len(slots),)](
+            texts, slots, places, history, out, own, own + len(history),
+            COUNT=count, WIDTH=_power(count), ORDER=ORDER, BLOCK=LOOKUP, num_warps=8,
+        )  # fmt: skip
+        return out
+
+
+def _norms(rotation: Rotation, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weights of both norms; where there are none, what stands in is never read."""
+    if rotation.q_norm is None or rotation.k_norm is None:
+        return other, other
+    return rotation.q_norm, rotation.k_norm
+
+
+def _power(value: int) -> int:
+    return 1 << (value - 1).bit_length()
+
+
+def triton_kernels(
+    device: torch.device, dtype: torch.dtype, rotation: Rotation, shape: Shape
+) -> Kernels | None:
+    """Return our kernels where Triton is at hand and they compute what they must, else None."""
+    if device.type != "cuda" or dtype not in HALF or not allowed("auto"):
+        return None
+    try:
+        kernels = Kernels()
+        with torch.inference_mode():
+            right = selfcheck.passed(kernels, rotation, device, dtype, shape)
+        return kernels if right else None
+    except Exception:  # no Triton, an unknown card: plain torch works everywhere
+        return None

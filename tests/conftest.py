@@ -20,7 +20,7 @@ settings.load_profile("standard")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--runslow", action="store_true", help="run tests marked slow")
     parser.addoption("--rungpu", action="store_true", help="run tests marked gpu")
-    parser.addoption("--fuzz", type=int, default=40_000, metavar="N", help="texts to fuzz with")
+    parser.addoption("--fuzz", type=int, default=15_000, metavar="N", help="texts to fuzz with")
 
 
 def pytest_configure(config: pytest.Config) -> None:

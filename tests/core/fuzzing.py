@@ -103,8 +103,13 @@ def random_text(legal: templates.Templates, rng: random.Random) -> str | bytes:
     return _mangle(text, rng)
 
 
-def fuzz(count: int, seed: int, validate: Validator = admit.violations) -> Counter[str]:
-    """Feed texts to parse, validate and project; count what happened, `broken` among it."""
+ILLEGAL = "broken: illegal record admitted"
+
+
+def fuzz(
+    count: int, seed: int, validate: Validator = admit.violations, until: str = ""
+) -> Counter[str]:
+    """Feed texts to parse, validate and project, up to an outcome; count what happened."""
     rng = random.Random(seed)
     found: Counter[str] = Counter()
     for i in range(count):
@@ -120,12 +125,14 @@ def fuzz(count: int, seed: int, validate: Validator = admit.violations) -> Count
             found["refused" if sound else "broken: no code"] += 1
         elif not validate(view, parsed.decision):
             good = oracle.legal(shown, encode_decision(parsed.decision))
-            found["admitted" if good else "broken: illegal record admitted"] += 1
+            found["admitted" if good else ILLEGAL] += 1
         else:
             found["invalid"] += 1
         rest = parsed.decision or parsed.salvage
         if rest is not None and not _projects(view, shown, rest):
             found["broken: projection"] += 1
+        if until in found:
+            break
     return found
 
 

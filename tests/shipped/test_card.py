@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Command, refused, waggle
 from tests.shipped.conftest import Export
+from tests.shipped.recipes import RECIPE
 from waggle import shipped
 from waggle.evaluate import plan
 from waggle.laws.digest import of_manifest
@@ -19,18 +20,6 @@ from waggle.shipped.pack import pack
 
 __all__ = ["waggle"]
 
-RECIPE = """
-title = "A small run"
-[methods.nano]
-law = "nano"
-[methods.expert]
-law = "expert"
-[[blocks]]
-methods = ["expert"]
-tasks = ["beacon"]
-n = [4]
-seeds = [10000, 10001]
-"""
 PLAYED_BY_NANO = {"methods": ["nano"], "tasks": ["beacon"], "n": [4], "seeds": [10000, 10001]}
 DIAGNOSIS = {
     "order": "canonical", "synthetic views": 800, "synthetic executable": 0.9875,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Command, waggle
 from tests.shipped.conftest import Export
-from tests.shipped.test_card import RECIPE
+from tests.shipped.recipes import RECIPE
 from waggle import plugins
 from waggle.evaluate import plan
 from waggle.laws.shipped import Shipped

@@ -16,6 +16,7 @@ from waggle.engine.model.decoder import Decoder
 from waggle.engine.request import Prompt
 from waggle.models.bare import open_bare
 from waggle.models.load import load, load_to_decode
+from waggle.models.nano import byte_tokenizer
 
 TURNS = [
     {"role": "system", "content": "You are one node."},
@@ -152,3 +153,25 @@ def test_a_law_starts_without_transformers(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-500:]
+
+
+def test_a_mistral_folder_is_opened_by_the_table_of_the_engine(tmp_path: Path) -> None:
+    transformers: Any = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+             "max_position_embeddings": 512}  # fmt: skip
+    tokenizer = byte_tokenizer()
+    for window in (None, 24):
+        config = transformers.MistralConfig(
+            vocab_size=len(tokenizer), eos_token_id=2, sliding_window=window, **sizes
+        )
+        place = tmp_path / str(window)
+        transformers.MistralForCausalLM(config).save_pretrained(place)
+        tokenizer.save_pretrained(place)
+        found = open_bare(place, "cpu", torch.float32, supports)
+        assert (found is None) == (window is not None)
+        if found is not None:
+            model, _ = load(str(place), "cpu", "float32")
+            batch = [Prompt(tokenizer.encode(f"view {i}"), max_new_tokens=12) for i in range(3)]
+            one, other = Engine(*found, max_rows=3), Engine(model, tokenizer, max_rows=3)
+            assert one.generate(batch) == other.generate(batch)

@@ -1,6 +1,7 @@
 """The lean decoder reproduces each family it claims; others, and kept adapters, fall back."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.backends.transformers import PlainBackend
 from waggle.engine.constraint.grammar import Grammar
 from waggle.engine.engine import Engine
+from waggle.engine.model.config import refusal, supports
 from waggle.engine.request import Prompt
 from waggle.models.load import load
 from waggle.models.nano import byte_tokenizer
@@ -38,6 +40,21 @@ CASES = {
         transformers.LlamaConfig(**SMALL, rope_parameters=LLAMA3_ROPE),
         True,
     ),
+    "mistral": (
+        transformers.MistralForCausalLM,
+        transformers.MistralConfig(**SMALL, sliding_window=None),
+        True,
+    ),
+    "mistral, window of the whole context": (
+        transformers.MistralForCausalLM,
+        transformers.MistralConfig(**SMALL, sliding_window=512),
+        True,
+    ),
+    "mistral, short window": (
+        transformers.MistralForCausalLM,
+        transformers.MistralConfig(**SMALL, sliding_window=24),
+        False,
+    ),
     "qwen2": (transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**SMALL), True),
     "qwen3": (transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**SMALL, head_dim=16), True),
     "gemma3": (
@@ -55,6 +72,32 @@ CASES = {
 }
 
 
+STRINGS = ['{"a":1}', '{"a":12}', '{"a":123}', '{"b":[]}', '{"b":[3,4]}', "null", "nullify"]
+
+
+def made(name: str) -> tuple[Any, Any, Engine]:
+    """Return a random model of a family, its tokenizer, and an engine over the backend it gets."""
+    kind, config, lean = CASES[name]
+    model, tokenizer = randomise(kind(config)), byte_tokenizer()
+    engine = Engine(model, tokenizer, max_rows=4)
+    assert isinstance(engine.backend, LeanBackend if lean else PlainBackend)
+    return model, tokenizer, engine
+
+
+def texts(tokenizer: Any) -> tuple[tuple[int, ...], list[list[int]]]:
+    """Return a shared prefix and what follows it; together longer than a short window."""
+    prefix = tuple(tokenizer.encode("the shared part of every prompt "))
+    return prefix, [tokenizer.encode("node " + "v" * i) for i in range(1, 7)]
+
+
+def generated(model: Any, tokens: list[int], **options: Any) -> list[int]:
+    """Return what transformers says greedily."""
+    whole = torch.tensor([tokens])
+    found = model.generate(whole, attention_mask=torch.ones_like(whole), do_sample=False, **options)
+    answer: list[int] = found[0, len(tokens) :].tolist()
+    return answer
+
+
 def randomise(model: Any) -> Any:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -65,35 +108,54 @@ def randomise(model: Any) -> Any:
 
 @pytest.mark.parametrize("name", CASES)
 def test_tokens_are_those_of_generate(name: str) -> None:
-    kind, config, lean = CASES[name]
-    model, tokenizer = randomise(kind(config)), byte_tokenizer()
-    engine = Engine(model, tokenizer, max_rows=4)
-    assert isinstance(engine.backend, LeanBackend if lean else PlainBackend)
-    prefix = tuple(tokenizer.encode("the shared part of every prompt "))
-    tails = [tokenizer.encode("node " + "v" * i) for i in range(1, 7)]
+    model, tokenizer, engine = made(name)
+    prefix, tails = texts(tokenizer)
     done = engine.generate([Prompt(t, prefix, max_new_tokens=16, ignore_end=True) for t in tails])
     for tail, completion in zip(tails, done, strict=True):
-        whole = torch.tensor([[*prefix, *tail]])
-        found = model.generate(
-            whole,
-            attention_mask=torch.ones_like(whole),
-            max_new_tokens=16,
-            min_new_tokens=16,
-            do_sample=False,
+        want = generated(model, [*prefix, *tail], max_new_tokens=16, min_new_tokens=16)
+        assert list(completion.tokens) == want
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_constrained_tokens_are_those_of_generate(name: str) -> None:
+    """Transformers is told after each token which bytes go on to one of the strings."""
+    model, tokenizer, engine = made(name)
+    prefix, tails = texts(tokenizer)
+    end = tokenizer.eos_token_id
+    spelled = [tuple(tokenizer.encode(text)) for text in STRINGS]
+    grammar = engine.constraint(Grammar.of_strings(STRINGS))
+    done = engine.generate([Prompt(tail, prefix, grammar=grammar) for tail in tails])
+    for tail, completion in zip(tails, done, strict=True):
+        begun = len(prefix) + len(tail)
+
+        def allowed(_: int, tokens: torch.Tensor, begun: int = begun) -> list[int]:
+            said = tuple(tokens[begun:].tolist())
+            here = [text for text in spelled if text[: len(said)] == said]
+            return sorted({text[len(said)] if len(text) > len(said) else end for text in here})
+
+        want = generated(
+            model, [*prefix, *tail], max_new_tokens=16, prefix_allowed_tokens_fn=allowed
         )
-        assert list(completion.tokens) == found[0, whole.shape[1] :].tolist()
+        assert [*completion.tokens, end] == want
+        assert completion.text in STRINGS
 
 
-def test_constrained_decoding_works_on_the_fallback() -> None:
-    kind, config, _ = CASES["gpt2"]
-    tokenizer = byte_tokenizer()
-    engine = Engine(randomise(kind(config)), tokenizer, max_rows=2)
-    grammar = Grammar.of_strings(['{"a":1}', '{"a":22}', '{"b":3}'])
-    prompts = [
-        Prompt(tokenizer.encode(text), grammar=engine.constraint(grammar))
-        for text in ("x", "yy", "z")
-    ]
-    assert all(grammar.accepts(done.text) for done in engine.generate(prompts))
+def test_what_the_decoder_refuses_is_said() -> None:
+    assert {name: refusal(config) == "" for name, (_, config, _) in CASES.items()} == {
+        name: lean for name, (_, _, lean) in CASES.items()
+    }
+    *_, engine = made("mistral, short window")
+    assert "sliding window of 24" in engine.backend.describe()
+    assert "'gpt2'" in refusal(CASES["gpt2"][1])
+    biased = transformers.LlamaConfig(**SMALL, mlp_bias=True)
+    assert "inner layer" in refusal(biased)
+    # As a plain `config.json` has it, where fields that do not matter may be missing.
+    raw = {"hidden_act": "silu", "max_position_embeddings": 512}
+    for window, runs in ((None, True), (511, False), (512, True)):
+        config = SimpleNamespace(**raw, model_type="mistral", sliding_window=window)
+        assert supports(config) == runs
+    config = SimpleNamespace(**raw, model_type="qwen2", use_sliding_window=False, sliding_window=24)
+    assert supports(config)
 
 
 def test_an_adapter_merged_or_kept_gives_the_same_answers(tiny: Any, tmp_path: Path) -> None:

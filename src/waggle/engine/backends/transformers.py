@@ -17,6 +17,7 @@ from torch import Tensor
 from waggle.engine.answers import Answers
 from waggle.engine.backends.base import Rolled, Rolling, Running, Said
 from waggle.engine.effort import Effort
+from waggle.engine.model.config import refusal
 
 MAX_PREFIXES = 4
 
@@ -59,7 +60,8 @@ class PlainBackend:
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""
-        return "transformers, row by row"
+        reason = refusal(self.model.config)
+        return f"transformers, row by row{f' ({reason})' if reason else ''}"
 
     def room(self, prefix: int, own: int) -> int:
         """Any number: nothing is kept side by side."""

@@ -37,8 +37,6 @@ Sizes: TypeAlias = Annotated[
     Parameter(name=("-n", "--n"), show_default=lambda sizes: ", ".join(map(str, sizes))),
 ]
 """How many agents, in several swarms."""
-Paths: TypeAlias = Annotated[tuple[Path, ...], Parameter(show_default=False)]
-"""Files or folders; none if unset."""
 Chosen: TypeAlias = Annotated[str, Parameter(show_default=False)]
 """A comma-separated part of what there is; all of it if unset."""
 ChosenSizes: TypeAlias = Annotated[str, Parameter(name=("-n", "--n"), show_default=False)]

@@ -37,6 +37,8 @@ from waggle.runtime.perturb import Perturbation
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import native_order
 
+RUN_RECIPE = "recipe.json"
+"""The recipe in a run directory, with everything settled that it left open."""
 MAX_CELLS = 1_000_000
 """A larger plan is taken for a mistake."""
 Key: TypeAlias = tuple[str, str]
@@ -189,6 +191,18 @@ def load(path: Path) -> Recipe:
         _method(recipe, name)
     settled = {name: _settled(spec) for name, spec in recipe.methods.items()}
     return recipe.model_copy(update={"methods": settled, "source": recipe.source or str(path)})
+
+
+def load_run(folder: Path) -> Recipe:
+    """Read the recipe that a run directory keeps.
+
+    Raises:
+        ConfigError: if the folder is no run directory.
+    """
+    copy = folder / RUN_RECIPE
+    if not copy.exists():
+        raise ConfigError(f"{folder} holds no {RUN_RECIPE}; name a run directory of `waggle eval`")
+    return load(copy)
 
 
 def _read(path: Path) -> dict[str, Any]:

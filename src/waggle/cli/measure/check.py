@@ -154,14 +154,13 @@ def rows(
         workers: Worker processes, one per core if unset.
         json: Print one JSON object instead of text.
     """
-    from waggle.cli.measure.evaluate import recipe_of
     from waggle.evaluate import executors, plan
     from waggle.evaluate.recheck import drawn, recheck, rules
     from waggle.evaluate.rows import succeeded
     from waggle.evaluate.selection import select
 
     at_least_one(cells=cells)
-    planned = plan.cells(recipe_of(folder))
+    planned = plan.cells(plan.load_run(folder))
     here = succeeded(folder)
     if not any((cell.method, cell.id) in here for cell in planned):
         raise ConfigError(f"{folder} has no row of its own recipe; play it with `waggle eval`")

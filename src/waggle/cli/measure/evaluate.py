@@ -22,8 +22,6 @@ from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import catalog, docs_pages, page
 
-RECIPE = "recipe.json"
-"""The recipe in a run directory, with everything settled that it left open."""
 SHOWN_FAILURES = 3
 """Failed cells whose reason is printed; the rows hold all of them."""
 
@@ -129,7 +127,7 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
+        (folder / plan.RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write to {folder} ({error.strerror}); choose another --out"
@@ -237,7 +235,7 @@ def report(
         else:
             console.say(f"{len(written_pages)} pages: {pages}")
         return 0
-    recipe = recipe_of(folder)
+    recipe = plan.load_run(folder)
     rows = rows_from_records(plan.cells(recipe), folder) if records else None
     if freeze is not None:
         _freeze(recipe, folder, freeze)
@@ -248,14 +246,6 @@ def report(
         console.say(written.markdown.read_text(encoding="utf-8"))
         console.say(f"page: {written.html}")
     return 0
-
-
-def recipe_of(folder: Path) -> Recipe:
-    """Return the recipe that a run directory keeps."""
-    copy = folder / RECIPE
-    if not copy.exists():
-        raise ConfigError(f"{folder} holds no {RECIPE}; name a run directory of `waggle eval`")
-    return plan.load(copy)
 
 
 def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
@@ -281,8 +271,8 @@ def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:
         to: Folder of the archive.
         json: Print one JSON object instead of text.
     """
-    done = packing.archive(plan.cells(recipe_of(run)), run, to)
-    shutil.copyfile(run / RECIPE, to / RECIPE)
+    done = packing.archive(plan.cells(plan.load_run(run)), run, to)
+    shutil.copyfile(run / plan.RUN_RECIPE, to / plan.RUN_RECIPE)
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
     if json:
         console.dump({**done._asdict(), "folder": str(to), "bytes": size})

@@ -3,82 +3,99 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from waggle import plugins
 from waggle.core.seeds import Split
-from waggle.evaluate.plan import cells, load
+from waggle.evaluate.plan import Cell, Recipe, cells, load
 from waggle.evaluate.selection import decisions
 from waggle.report import catalog
 
-FOLDER = Path(__file__).parents[2] / "recipes" / "tables"
-RECIPES = sorted(path for path in FOLDER.glob("*.toml") if path.stem != "methods")
-LATE = sorted(
-    path
-    for path in FOLDER.parent.glob("reorganization/*.toml")
-    if not path.stem.startswith("factorial")
-)
+RECIPES = Path(__file__).parents[2] / "recipes"
+TABLES = sorted(p.stem for p in RECIPES.glob("tables/*.toml") if p.stem != "methods")
+LATE = sorted(path.stem for path in RECIPES.glob("reorganization/*.toml"))
 RULES = {"expert", "heuristic", "private-only", "random-legal", "first-listed", "nocomm",
          "nativemsg", "fixedswarm"}  # fmt: skip
 SEEDS = {"anchors": Split.ANCHOR, "horizon": Split.HORIZON, "extension": Split.EXTENSION}
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_recipes_name_laws_tables_and_figures_that_exist(path: Path) -> None:
-    recipe = load(path)
-    used = {name for block in recipe.blocks for name in block.methods}
-    assert {recipe.methods[name].law for name in used} <= set(plugins.names("law"))
-    assert set(recipe.tables) - {"scores"} <= set(catalog.TABLES)
-    assert set(recipe.figures) <= set(catalog.FIGURES)
-    assert set(recipe.reference) <= set(recipe.methods)
-    if recipe.blocks and path.stem != "same_runtime":
-        assert used >= RULES | {"nano"}
+@cache
+def planned(name: str) -> tuple[Recipe, list[Cell]]:
+    """Return a recipe and its cells."""
+    recipe = load(next(RECIPES.glob(f"*/{name}.toml")))
+    return recipe, cells(recipe)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_recipes_use_the_seeds_of_their_split(path: Path) -> None:
-    for cell in cells(load(path)):
-        wanted = (
-            Split.COUNTEREVIDENCE if cell.case.shock else SEEDS.get(path.stem, Split.EVALUATION)
-        )
-        assert Split.of(cell.case.seed) is wanted
+def of_nano(name: str) -> list[Cell]:
+    return [cell for cell in planned(name)[1] if cell.method == "nano"]
+
+
+def test_recipes_name_what_exists_and_say_what_they_compare() -> None:
+    for name in (*TABLES, *LATE):
+        recipe, _ = planned(name)
+        used = {method for block in recipe.blocks for method in block.methods}
+        assert {recipe.methods[method].law for method in used} <= set(plugins.names("law"))
+        catalog.check(recipe)
+        assert set(recipe.reference) <= set(recipe.methods), name
+        assert recipe.about.endswith("."), name
+        if name in TABLES and recipe.blocks and name != "same_runtime":
+            assert used >= RULES | {"nano"}, name
+
+
+def test_recipes_use_the_seeds_of_their_split() -> None:
+    for name in (*TABLES, *LATE):
+        plain = SEEDS.get(name, Split.EVALUATION)
+        for cell in planned(name)[1]:
+            wanted = Split.COUNTEREVIDENCE if cell.case.shock else plain
+            assert Split.of(cell.case.seed) is wanted, name
 
 
 def test_the_primary_matrix_has_the_size_of_the_paper() -> None:
-    plan = [cell for cell in cells(load(FOLDER / "primary.toml")) if cell.method == "nano"]
+    plan = of_nano("primary")
     assert Counter(cell.case.substrate for cell in plan) == {"silo": 450, "swarmbench": 45}
     assert sum(map(decisions, plan)) == 336_000
 
 
 def test_the_reduced_matrix_is_a_part_of_the_primary_one_that_a_laptop_can_play() -> None:
-    plan = [cell for cell in cells(load(FOLDER / "reduced.toml")) if cell.method == "nano"]
-    primary = {cell.id for cell in cells(load(FOLDER / "primary.toml"))}
+    plan = of_nano("reduced")
     shared = [cell for cell in plan if cell.case.substrate != "agentsnet"]
-    assert {cell.id for cell in shared} <= primary
+    assert {cell.id for cell in shared} <= {cell.id for cell in of_nano("primary")}
     assert len({cell.case.substrate for cell in plan}) == 3
     assert sum(map(decisions, plan)) <= 10_000
 
 
 def test_same_runtime_reuses_cells_of_the_primary_matrix() -> None:
-    primary = {(cell.method, cell.id) for cell in cells(load(FOLDER / "primary.toml"))}
-    plain = [cell for cell in cells(load(FOLDER / "same_runtime.toml")) if not cell.case.shock]
-    assert all((cell.method, cell.id) in primary for cell in plain)
+    plain = {cell.key for cell in planned("same_runtime")[1] if not cell.case.shock}
+    assert plain <= {cell.key for cell in planned("primary")[1]}
 
 
 def test_agentsnet_has_ninety_settings_and_ten_draws() -> None:
-    plan = [cell for cell in cells(load(FOLDER / "agentsnet.toml")) if cell.method == "nano"]
-    by_priority = Counter(cell.case.options["priority"] for cell in plan)
+    by_priority = Counter(cell.case.options["priority"] for cell in of_nano("agentsnet"))
     assert by_priority == {True: 900, False: 180}
 
 
-@pytest.mark.parametrize("path", LATE, ids=lambda path: path.stem)
-def test_late_counterevidence_is_played_by_nano_on_its_own_seeds(path: Path) -> None:
-    recipe = load(path)
-    assert recipe.keep and {recipe.methods[name].law for name in recipe.methods} >= {"nano"}
-    shocked = [cell for cell in cells(recipe) if cell.case.shock]
-    assert {Split.of(cell.case.seed) for cell in shocked} == {Split.COUNTEREVIDENCE}
-    assert {cell.case.n for cell in shocked} == {32, 64}
-    whole = [cell for cell in shocked if cell.method == "nano" and cell.case.task != "pursuit"]
-    assert all(decisions(cell) in (100 * cell.case.n, 37 * cell.case.n) for cell in whole)
+def test_late_counterevidence_has_the_settings_of_the_paper() -> None:
+    for name in LATE:
+        recipe, plan = planned(name)
+        late = Counter(cell.method for cell in plan if cell.case.shock)
+        plain = Counter(cell.method for cell in plan if not cell.case.shock)
+        assert recipe.keep
+        assert {cell.case.n for cell in plan if cell.case.shock} == {32, 64}
+        if name == "sensitivity":
+            own = [method for method in late if method.startswith("nano")]
+            shared = 10 * sum("refresh" in method for method in own)
+            assert len(own) == 7 and sum(late[m] + plain[m] for m in own) + shared == 210
+        elif name == "factorial":
+            assert sum(late.values()) == 800 and sum(plain.values()) == 1_020
+        else:
+            assert set(late.values()) == {40} and not plain, name
+
+
+def test_late_counterevidence_is_played_by_nano_to_the_longer_horizon() -> None:
+    for name in LATE:
+        if not name.startswith("factorial"):
+            plan = [cell for cell in of_nano(name) if cell.case.shock]
+            assert plan, name
+            whole = [cell for cell in plan if cell.case.task != "pursuit"]
+            assert all(decisions(cell) in (100 * cell.case.n, 37 * cell.case.n) for cell in whole)

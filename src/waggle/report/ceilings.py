@@ -5,13 +5,13 @@ shortest paths bound what agents bring home in Foraging. Ceilings depend on case
 the archives in `results/` take a minute to compute and are frozen in a file beside this one; all
 others are computed when they are asked for. The file is written by
 
-    python -m waggle.report.ceilings results/*
+    python -m waggle.report.ceilings results/*/
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -117,19 +117,24 @@ def _frozen_or(name: str, cases: Any, compute: Callable[[], float]) -> float:
 @cache
 def frozen() -> dict[str, float]:
     """Return the frozen ceilings, and those that were computed since."""
+    return read_frozen()
+
+
+def read_frozen() -> dict[str, float]:
+    """Return the frozen ceilings."""
     return msgspec.json.decode(FROZEN.read_bytes(), type=dict[str, float])
 
 
-def freeze(folders: Iterator[Path]) -> None:
-    """Compute the ceilings of archives anew and write the file."""
-    frozen().clear()
+def compute(folders: Iterable[Path]) -> None:
+    """Ask for every ceiling of some archives."""
     for folder in folders:
-        recipe = load(folder / "recipe.json") if folder.is_dir() else None
-        if recipe is not None and "ceilings" in recipe.tables:
+        recipe = load(folder / "recipe.json")
+        if "ceilings" in recipe.tables:
             ceilings(counted(read_rows(folder), recipe).rows, recipe)
-    found = msgspec.json.encode(frozen(), order="sorted")
-    FROZEN.write_bytes(msgspec.json.format(found, indent=1) + b"\n")
 
 
 if __name__ == "__main__":
-    freeze(map(Path, sys.argv[1:]))
+    frozen().clear()
+    compute(Path(name) for name in sys.argv[1:])
+    text = msgspec.json.format(msgspec.json.encode(frozen(), order="sorted"), indent=1)
+    FROZEN.write_bytes(text + b"\n")

@@ -1,22 +1,16 @@
-"""Reorganization tables and figures from rows made by hand; recipes that plan what they say."""
+"""Reorganization tables and figures, from rows made by hand."""
 
 from __future__ import annotations
-
-from collections import Counter
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.report.sheets import LATE, LATE_METHODS, course, late_row, row
 from waggle.core.errors import ConfigError
-from waggle.evaluate import plan
 from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import Row
 from waggle.report import catalog
 from waggle.report.reorganization import figures, runtime, tables, trajectory
-
-RECIPES = Path(__file__).parents[3] / "recipes" / "reorganization"
 
 
 @pytest.fixture(scope="module")
@@ -191,24 +185,3 @@ FIGURES = (
 def test_figures_are_drawn(name: str, rows: list[Row], recipe: Recipe) -> None:
     drawn = catalog.figure(name)(rows, recipe)
     assert drawn.svg.startswith(b"\x89PNG") and drawn.name and drawn.title
-
-
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
-def test_recipes_plan_what_they_say(path: Path) -> None:
-    made = plan.load(path)
-    assert made.keep
-    for name in made.tables:
-        catalog.table(name)
-    for name in made.figures:
-        catalog.figure(name)
-    late = Counter(c.method for c in cells(made) if c.case.shock)
-    rest = Counter(c.method for c in cells(made) if not c.case.shock)
-    assert all(c.case.seed // 1000 == (22 if c.case.shock else 20) for c in cells(made))
-    if path.stem == "sensitivity":
-        own = [m for m in late if m.startswith("nano")]
-        shared = sum("refresh" in m for m in own) * 10
-        assert len(own) == 7 and sum(late[m] + rest[m] for m in own) + shared == 210
-    elif path.stem == "factorial":
-        assert sum(late.values()) == 800 and sum(rest.values()) == 1_020
-    else:
-        assert set(late.values()) == {40} and not rest

@@ -180,8 +180,8 @@ def _both(rows: Rows) -> str:
 
 def agentsnet_protocols(rows: Rows, recipe: Recipe) -> Table:
     """Reference protocols on the same graphs: what knowing the task and free messages reach."""
+    from waggle.baselines.graph_protocols import reference_table
     from waggle.substrates.agentsnet.graph_files import find_graph
-    from waggle.substrates.agentsnet.reference import reference_table
 
     wanted = sorted(set(map(_graph, _with(rows, priority=True))))
     graphs = [find_graph(family, n, index, None) for family, n, index in wanted]

@@ -70,18 +70,15 @@ def read_vector(path: Path, kind: Any = Any) -> Any:
         RecordError: if the file is too large or cut short.
         msgspec.MsgspecError: if its content is not of that kind.
     """
+    too_large = RecordError(f"larger than {MAX_BYTES} bytes; split it")
     if path.stat().st_size > MAX_BYTES:
-        raise RecordError(f"larger than {MAX_BYTES} bytes; split it")
+        raise too_large
     data = path.read_bytes()
-    return msgspec.json.decode(_unpack(data) if path.suffix == ".gz" else data, type=kind)
-
-
-def _unpack(packed: bytes) -> bytes:
-    """Decompress gzip data, stopping at the size limit."""
-    stream = zlib.decompressobj(wbits=31)
-    data = stream.decompress(packed, MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise RecordError(f"larger than {MAX_BYTES} bytes; split it")
-    if not stream.eof:
-        raise RecordError("the gzip data is cut short; fetch the file again")
-    return data
+    if path.suffix == ".gz":
+        stream = zlib.decompressobj(wbits=31)
+        data = stream.decompress(data, MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise too_large
+        if not stream.eof:
+            raise RecordError("the gzip data is cut short; fetch the file again")
+    return msgspec.json.decode(data, type=kind)

@@ -9,8 +9,8 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from tests.substrates.golden import ALL, GRAPHS
-from waggle.substrates.agentsnet.graph_files import find_graph, load_folder, parse_graph
+from tests.substrates.golden import ALL, recorded_graphs
+from waggle.substrates.agentsnet.graph_files import find_graph, parse_graph
 from waggle.substrates.agentsnet.graphs import (
     FAMILIES,
     POOL,
@@ -25,7 +25,7 @@ UNREPLAYABLE = {"dt_4_0", "dt_8_0", "dt_16_0"}
 
 
 def test_generator_reproduces_every_public_graph_it_can() -> None:
-    recorded = load_folder(GRAPHS)
+    recorded = recorded_graphs()
     assert len(recorded) == (36 if ALL else 20)
     for id, graph in recorded.items():
         ours = benchmark_graph(graph.family, graph.n, graph.index)

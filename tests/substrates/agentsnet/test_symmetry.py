@@ -4,14 +4,13 @@ import json
 
 import pytest
 
-from tests.substrates.golden import ALL, GOLDEN, GRAPHS
-from waggle.substrates.agentsnet.graph_files import load_folder
+from tests.substrates.golden import ALL, GOLDEN, recorded_graphs
 from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graph, from_edges
 from waggle.substrates.agentsnet.symmetry import diagnose, orbits, view_classes
 
 
 def test_recorded_diagnostics_are_reproduced() -> None:
-    graphs = load_folder(GRAPHS)
+    graphs = recorded_graphs()
     recorded = json.loads((GOLDEN / "agentsnet" / "symmetry.json").read_text())
     assert len(recorded) == (27 if ALL else 19)
     for row in recorded:
@@ -22,7 +21,7 @@ def test_recorded_diagnostics_are_reproduced() -> None:
 
 
 def test_counts_over_the_eighteen_public_graphs() -> None:
-    found = [diagnose(g) for g in load_folder(GRAPHS).values() if g.n in (8, 16)]
+    found = [diagnose(g) for g in recorded_graphs().values() if g.n in (8, 16)]
     assert sum(s.obstructed for s in found) == 0
     assert sum(not s.unique_max_degree for s in found) == 6
     assert sum(any(len(orbit) > 1 for orbit in s.orbits) for s in found) == 6

@@ -2,6 +2,5 @@
 
 Reading order: `tasks` (contracts, budgets, official scores), `graphs` and `graph_files` (the
 instances), `world` (one episode as a `World`), `adapter` (the registered substrate). Beside them:
-`reference` (distributed algorithms as ceilings), `symmetry` (which instances have none), `vectors`
-(recorded evaluations).
+`symmetry` (which instances have none) and `vectors` (recorded evaluations).
 """

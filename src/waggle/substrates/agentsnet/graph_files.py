@@ -88,16 +88,6 @@ def load_graph(path: Path) -> GraphFile:
     return parse_graph(read_json(path), path.stem)
 
 
-def load_folder(folder: Path) -> dict[str, AgentGraph]:
-    """Read every graph JSON of a folder, by id.
-
-    Raises:
-        GraphError: where the folder has none, or one of them is malformed.
-    """
-    graphs = [load_graph(path).graph for path in graph_paths(folder)]
-    return {graph.id: graph for graph in graphs}
-
-
 def graph_paths(folder: Path) -> list[Path]:
     """Return the graph files of a folder by name; `MANIFEST.json` is an index, not a graph."""
     paths = sorted(p for p in folder.glob("*.json") if p.name != "MANIFEST.json")

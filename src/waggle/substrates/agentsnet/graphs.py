@@ -139,29 +139,19 @@ def from_edges(
         raise GraphError(f"graph {id!r} has {n} nodes; use 1 to {MAX_NODES}")
     if len(set(names)) != n:
         raise GraphError(f"graph {id!r} repeats a name; give every node its own")
-    order = _adjacency_of(id, n, edges)
-    if adjacency is not None:
-        if [sorted(row) for row in adjacency] != [sorted(row) for row in order]:
-            raise GraphError(f"graph {id!r}: adjacency_order does not match edges; drop or fix it")
-        order = [list(row) for row in adjacency]
-    rows = tuple(tuple(row) for row in order)
-    return AgentGraph(id, tuple(names), rows, family, index, provenance)
-
-
-def _adjacency_of(id: str, n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return neighbour lists in order of insertion, refusing loops, repeats and unknown nodes."""
     order: list[list[int]] = [[] for _ in range(n)]
-    seen: set[tuple[int, int]] = set()
     for u, v in edges:
         if not (0 <= u < n and 0 <= v < n):
             raise GraphError(f"graph {id!r}: edge [{u}, {v}] names no node; ids are 0 to {n - 1}")
-        key = (min(u, v), max(u, v))
-        if u == v or key in seen:
+        if u == v or v in order[u]:
             raise GraphError(f"graph {id!r}: edge [{u}, {v}] is a loop or repeated; remove it")
-        seen.add(key)
         order[u].append(v)
         order[v].append(u)
-    return order
+    listed = order if adjacency is None else adjacency
+    if [sorted(row) for row in listed] != [sorted(row) for row in order]:
+        raise GraphError(f"graph {id!r}: adjacency_order does not match edges; drop or fix it")
+    rows = tuple(tuple(row) for row in listed)
+    return AgentGraph(id, tuple(names), rows, family, index, provenance)
 
 
 def _eccentricity(adjacency: Sequence[Sequence[int]], source: int) -> int | None:

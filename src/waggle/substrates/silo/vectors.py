@@ -140,15 +140,16 @@ def _check_digests(path: Path, upstream: _Upstream) -> Iterator[Outcome]:
     for key, recorded in sorted(read_vector(path).items()):
         task_id, _, size = key.partition("_n")
         case = upstream.case(task_id, int(size))
-        problem = None if case is None else _digest_problem(case, recorded)
+        problems = []
+        if case is not None:
+            ours = {"shards_sha256": _digest(case.shards), "expected_sha256": _digest(case.golds)}
+            problems = [
+                f"{field} is {_short(recorded[field])}, computed {computed}"
+                for field, computed in ours.items()
+                if recorded.get(field, computed) != computed
+            ]
+        problem = problems[0] if problems else None
         yield Outcome(f"{path.name} {key}", problem, skipped=case is None)
-
-
-def _digest_problem(case: Case, recorded: dict[str, Any]) -> str | None:
-    for field, values in (("shards_sha256", case.shards), ("expected_sha256", case.golds)):
-        if field in recorded and recorded[field] != _digest(values):
-            return f"{field} is {_short(recorded[field])}, computed {_digest(values)}"
-    return None
 
 
 def _digest(values: tuple[Any, ...]) -> str:

@@ -165,10 +165,11 @@ class SiloWorld(WorldBase):
         coverage = MAX_BIN if ready else self._proposer.coverage(known, self.keys[node])
         own = Evidence(claim, MAX_BIN, coverage, 0)
         bound = self._bound[node]
+        held, before = known.bit_count(), self._before[node].bit_count()
         return Sensed(
             observation={
                 "answer": "own" if self._task.segmented else "common",
-                "gained": self._gained(node),
+                "gained": -(-MAX_BIN * (held - before) // held),  # came in with the last round
                 "answered": "no" if bound is None else "so" if bound == claim else "otherwise",
             },
             proposal=Suggestion(
@@ -179,11 +180,6 @@ class SiloWorld(WorldBase):
             coverage=coverage,
             ports={j: port.facts(known, self._round) for j, port in self._memory[node].items()},
         )
-
-    def _gained(self, node: int) -> int:
-        """Return five bins of how much of what is held came in with the last round."""
-        held, before = self._known[node].bit_count(), self._before[node].bit_count()
-        return -(-MAX_BIN * (held - before) // held)
 
     def _refutations(self, node: int, claim: str, local: Local) -> list[Evidence]:
         """Return verified conflict: claims held or received that the knowledge contradicts."""
@@ -297,16 +293,13 @@ class SiloWorld(WorldBase):
         chosen = sorted(lots, key=lots.__getitem__)[:most]
         origins = [self.keys[node] for node in chosen]
         old = {show_answer(self._proposer.gold(key)) for key in self.keys}
-        old |= {z for node, z in committed.items() if self._rests_on(node, z, origins)}
+        replaced = sum(1 << origin for origin in origins)
+        old |= {z for node, z in committed.items() if self._bases[node].get(z, 0) & replaced}
         for node in chosen:
             self._renew(node)
         new = self._proposer.renewed(origins)
         names = tuple(sorted(old - new)), tuple(sorted(new))
         return Shock(round, *names, tuple(chosen), "renewed shards")
-
-    def _rests_on(self, node: int, claim: str, origins: Sequence[int]) -> bool:
-        basis = self._bases[node].get(claim, 0)
-        return any(basis >> origin & 1 for origin in origins)
 
     def _renew(self, node: int) -> None:
         key = self.keys[node]

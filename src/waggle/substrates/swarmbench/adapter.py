@@ -50,18 +50,15 @@ class SwarmBench:
             hint = suggest(case.task, list(_TASK_KEYS))
             raise ConfigError(f"no task {case.task!r}; use one of {', '.join(_TASK_KEYS)}{hint}")
         options = read_options(SwarmBenchOptions, case)
-        grid = GridWorld.from_seed(_config(case, options))
+        side = options.map or (10 if case.n <= 10 else 24)
+        config = WorldConfig(
+            task=_TASK_KEYS[case.task],
+            num_agents=case.n,
+            width=side,
+            height=side,
+            seed=case.seed,
+            max_round=ROUNDS if case.rounds is None else case.rounds,
+            upstream_seed=options.upstream_seed,
+        )
+        grid = GridWorld.from_seed(config)
         return SwarmEpisode(case, grid, range(case.n) if keys is None else keys)
-
-
-def _config(case: Case, options: SwarmBenchOptions) -> WorldConfig:
-    side = options.map or (10 if case.n <= 10 else 24)
-    return WorldConfig(
-        task=_TASK_KEYS[case.task],
-        num_agents=case.n,
-        width=side,
-        height=side,
-        seed=case.seed,
-        max_round=ROUNDS if case.rounds is None else case.rounds,
-        upstream_seed=options.upstream_seed,
-    )

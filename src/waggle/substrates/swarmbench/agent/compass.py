@@ -18,7 +18,8 @@ _OCTANTS = {
     (-1, 0): "N", (-1, 1): "NE", (0, 1): "E", (1, 1): "SE",
     (1, 0): "S", (1, -1): "SW", (0, -1): "W", (-1, -1): "NW",
 }  # fmt: skip
-_NAMES = {step: name for name, step in STEP.items()}
+MOVE_NAME = {step: name for name, step in STEP.items()}
+"""Unit step -> the name of the move that makes it."""
 
 
 def octant(offset: Cell) -> str:
@@ -32,11 +33,6 @@ def octant(offset: Cell) -> str:
     di = 0 if 2 * abs(i) < abs(j) else (i > 0) - (i < 0)
     dj = 0 if 2 * abs(j) < abs(i) else (j > 0) - (j < 0)
     return _OCTANTS[di, dj]
-
-
-def move_name(step: Cell) -> str:
-    """Return the name of the move that makes a unit step."""
-    return _NAMES[step]
 
 
 def find(window: Sequence[str], symbols: str) -> list[Cell]:

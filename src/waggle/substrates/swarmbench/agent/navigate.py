@@ -30,13 +30,10 @@ def approach(window: Sequence[str], offset: Cell, draw: int) -> str:
     if j:
         moves.append((abs(j), "RIGHT" if j > 0 else "LEFT"))
     moves.sort(key=lambda entry: (-entry[0], (draw >> (len(entry[1]))) & 1))
-    for _, name in moves:
-        if at(window, STEP[name]) == ".":
-            return name
-    for _, name in moves:
-        if at(window, STEP[name]) not in BLOCKED | {"P"}:
-            return name
-    return "STAY"
+    ahead = [(name, at(window, STEP[name])) for _, name in moves]
+    free = [name for name, symbol in ahead if symbol == "."]
+    passable = free or [name for name, symbol in ahead if symbol not in BLOCKED | {"P"}]
+    return passable[0] if passable else "STAY"
 
 
 def sweep(memory: Memory, window: Sequence[str], draw: int) -> str:
@@ -111,7 +108,9 @@ def distances(memory: Memory, goal: Cell) -> dict[Cell, int]:
     key = (goal, len(memory.solid))
     if memory.distance_key == key and memory.here in memory.distance_map:
         return memory.distance_map
-    top, left, bottom, right = _bounds(memory, goal)
+    rows, columns = zip(*memory.known, goal, strict=True)
+    top, bottom = min(rows) - _MARGIN, max(rows) + _MARGIN
+    left, right = min(columns) - _MARGIN, max(columns) + _MARGIN
     solid, here = memory.solid, memory.here
     field = {goal: 0}
     queue = deque([goal])
@@ -132,17 +131,6 @@ def distances(memory: Memory, goal: Cell) -> dict[Cell, int]:
                     limit = distance + 4
     memory.distance_key, memory.distance_map = key, field
     return field
-
-
-def _bounds(memory: Memory, goal: Cell) -> tuple[int, int, int, int]:
-    cells = [*memory.known, goal]
-    rows, columns = [i for i, _ in cells], [j for _, j in cells]
-    return (
-        min(rows) - _MARGIN,
-        min(columns) - _MARGIN,
-        max(rows) + _MARGIN,
-        max(columns) + _MARGIN,
-    )
 
 
 def step_to(memory: Memory, goal: Cell, crowd: frozenset[Cell], draw: int) -> str | None:

@@ -25,10 +25,7 @@ MAX_ROUNDS = 100_000
 
 
 class LevelError(ConfigError):
-    """A configuration without a level, or a map without room for the next prey.
-
-    The official release loops for ever in these cases.
-    """
+    """A map without room for its agents or the next prey; the release loops for ever there."""
 
 
 class StateError(RecordError):

@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from waggle.substrates.swarmbench.sim.config import (
-    MOVES,
-    Action,
-    Cell,
-    LevelError,
-    Task,
-    WorldConfig,
-)
+from waggle.substrates.swarmbench.sim.config import MOVES, Action, Cell, LevelError, WorldConfig
 from waggle.substrates.swarmbench.sim.levels import FOOD, NEST, WALL, Level
 from waggle.substrates.swarmbench.sim.physics import FIXED, FREE, Physics
 
@@ -417,7 +410,7 @@ def _line_matching(points: _Ints, target: _Ints, shifts: _Ints) -> _Ints:
     return least[spare]
 
 
-_RULES: Mapping[Task, Callable[[WorldConfig, Level, Physics], Rules]] = {
+_RULES: Mapping[str, Callable[[WorldConfig, Level, Physics], Rules]] = {
     "Pursuit": Pursuit,
     "Synchronization": Synchronization,
     "Foraging": Foraging,

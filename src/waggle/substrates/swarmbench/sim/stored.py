@@ -112,6 +112,12 @@ def level_of_state(config: WorldConfig, initial: Initial) -> Level:
         StateError: naming the field that cannot be right.
     """
     _check_bodies(config, initial)
+    rng, stored = random.Random(config.rng_seed), initial.rng_state
+    if stored is not None:
+        try:
+            rng.setstate((stored.version, tuple(stored.words), stored.gauss))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise StateError(f"rng_state is not a Mersenne Twister state: {error}") from None
     lit: Any = []
     key = {"Synchronization": "lights", "Foraging": "carrying"}.get(config.task)
     if key is not None:
@@ -123,7 +129,7 @@ def level_of_state(config: WorldConfig, initial: Initial) -> Level:
     return Level(
         terrain=initial.terrain,
         agents=initial.agents,
-        rng=_generator(config, initial.rng_state),
+        rng=rng,
         prey=initial.bodies.prey,
         box=initial.bodies.box,
         lit=list(map(bool, lit)),
@@ -185,13 +191,3 @@ def _box_cells(config: WorldConfig, bodies: StoredBodies) -> list[Cell]:
     if not box.cells or box.mass < 1:
         raise StateError("the box needs cells and a mass of at least 1")
     return [(box.pos[0] + i, box.pos[1] + j) for i, j in box.cells]
-
-
-def _generator(config: WorldConfig, stored: RngState | None) -> random.Random:
-    rng = random.Random(config.rng_seed)
-    if stored is not None:
-        try:
-            rng.setstate((stored.version, tuple(stored.words), stored.gauss))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"rng_state is not a Mersenne Twister state: {error}") from None
-    return rng

@@ -28,7 +28,6 @@ OUTSIDE = "*"
 class Observation(msgspec.Struct, frozen=True):
     """The official observation of one agent."""
 
-    round: int
     pos: Cell
     view: list[list[str]]
     """k rows of k tokens; agents appear with their ids, as upstream."""
@@ -164,17 +163,13 @@ class GridWorld:
         """Return the k x k token window around an agent, with ids as upstream shows them."""
         k = self.config.view_size
         i, j = self.physics.cell(self.physics.pos[agent])
-        top, left = i - k // 2 + self._margin, j - k // 2 + self._margin
+        top, left = i - k // 2 + k + PAD, j - k // 2 + k + PAD
         return [row[left : left + k] for row in self._token_rows()[top : top + k]]
-
-    @property
-    def _margin(self) -> int:
-        return self.config.view_size + PAD
 
     def _token_rows(self) -> list[list[str]]:
         """Tokens of the map with a margin of outside marks; built once per state."""
         if self._tokens is None:
-            margin = self._margin
+            margin = self.config.view_size + PAD
             side = [OUTSIDE] * margin
             blank = [OUTSIDE] * (self.config.width + 2 * margin)
             rows = [side + list(row) + side for row in self.terrain]
@@ -188,7 +183,7 @@ class GridWorld:
         return self._tokens
 
     def heard(self, agent: int) -> list[tuple[int, str]]:
-        """Messages of the last round within reach, in sender order; the sender hears itself."""
+        """Return messages of the last round within reach, by sender; the sender hears itself."""
         reach = self.config.view_size // 2
         cell, pos = self.physics.cell, self.physics.pos
         i, j = cell(pos[agent])
@@ -203,4 +198,4 @@ class GridWorld:
         """Return the official observation of one agent."""
         pos = self.physics.cell(self.physics.pos[agent])
         extra = self.rules.extra(agent)
-        return Observation(self.round, pos, self.view(agent), self.heard(agent), extra)
+        return Observation(pos, self.view(agent), self.heard(agent), extra)

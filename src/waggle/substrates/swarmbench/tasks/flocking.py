@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from waggle.core.protocols import Local
 from waggle.substrates.swarmbench.agent.compass import (
+    MOVE_NAME,
     add,
     at,
     find,
     manhattan,
-    move_name,
     sub,
     walls,
 )
@@ -184,8 +184,8 @@ def _hold(shape: Outline, here: Cell, window: Sequence[str], drifting: bool) -> 
     """
     ahead, behind = (_free(shape, here, window, forward) for forward in (True, False))
     if ahead > behind + 1 or (drifting and ahead > behind == 0):
-        return move_name(shape.clockwise(here))
-    return move_name(shape.counter(here)) if behind > ahead + 1 else "STAY"
+        return MOVE_NAME[shape.clockwise(here)]
+    return MOVE_NAME[shape.counter(here)] if behind > ahead + 1 else "STAY"
 
 
 def _free(shape: Outline, here: Cell, window: Sequence[str], forward: bool) -> int:

@@ -171,9 +171,8 @@ def _is_near(memory: Memory, lanes: Lanes, site: Site) -> bool:
 
 def _side(memory: Memory, lanes: Lanes, kind: str, sites: Mapping[str, Site]) -> int | None:
     """Return the side across the walls to make for, or None."""
-    assert lanes.axis is not None
     if kind in sites:
-        return 1 if sites[kind].cell[lanes.axis] > memory.here[lanes.axis] else -1
+        return 1 if sites[kind].cell[lanes.along] > memory.here[lanes.along] else -1
     for site in sites.values():
         return winding.away_from(lanes, memory.here, site)
     return lanes.crossed

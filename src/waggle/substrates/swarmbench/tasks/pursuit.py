@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from waggle.core.protocols import Local, Shock, Write
-from waggle.core.schema import MAX_BIN, Json
+from waggle.core.schema import MAX_BIN, Evidence, Json
 from waggle.substrates.swarmbench.agent.compass import (
     add,
     at,
@@ -105,15 +105,17 @@ class PursuitBehaviour(Sites):
         return {"missed": None if site is None else octant(sub(site.cell, memory.here))}
 
     def follow(self, node: int, local: Local) -> str | None:
-        """Step towards the reported prey; search around a place where it was not found."""
-        move = super().follow(node, local)
-        memory, window, draw = (
-            self.scene.memories[node], self.scene.windows[node], self.scene.draw(node),
-        )  # fmt: skip
-        site = self._missed(memory)
-        if move is not None or site is None:
-            return move
-        offset = sub(site.cell, memory.here)
+        """Step towards the prey as seen or reported; search where a report was wrong."""
+        scene = self.scene
+        memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
+        sites = [*memory.heard.values(), *memory.seen.values()]
+        site = self.chosen(memory, sites, local)
+        if site is not None:
+            return approach(window, sub(site.cell, memory.here), draw)
+        missed = self._missed(memory)
+        if missed is None:
+            return None
+        offset = sub(missed.cell, memory.here)
         if chebyshev(offset) > RADIUS:
             return approach(window, offset, draw)
         return sweep(memory, window, draw)
@@ -122,9 +124,12 @@ class PursuitBehaviour(Sites):
         """Return the prey."""
         return "prey"
 
-    def strength(self, age: int) -> int:
+    def _seen_row(self, node: int, site: Site) -> Evidence:
         """Return full support in sight, one bin less every fourth round out of sight."""
-        return max(0, MAX_BIN - (age + 3) // 4)
+        memory = self.scene.memories[node]
+        age, direction = memory.age(site), octant(sub(site.cell, memory.here))
+        support = max(0, MAX_BIN - (age + 3) // 4)
+        return Evidence(site.claim, max(0, MAX_BIN - age), support, 0, direction)
 
     def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
         return not any(symbol in row for row in window)
@@ -133,12 +138,6 @@ class PursuitBehaviour(Sites):
         """Return the cell of the map where the prey is said to be: a prey that moved is news."""
         site = self._source(write)
         return None if site is None else self.scene.to_map(write.sender, site.cell)
-
-    def walk(self, node: int, site: Site) -> str | None:
-        """Walk straight; Pursuit has no inner walls."""
-        scene = self.scene
-        offset = sub(site.cell, scene.memories[node].here)
-        return approach(scene.windows[node], offset, scene.draw(node))
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Relocate the prey once enough nodes are committed.

@@ -4,7 +4,7 @@ Two observers of one target share a claim, and a relocated target is another cla
 refuted by the agent's own window: the place it names is in sight without the target, or the target
 is in sight elsewhere. What travels with a write is a `Sighting`, a cell of the map and a round
 (`Sites.payload`); it is turned into the reader's frame at delivery (`Sites.receive`), and FIELD
-walks there (`Sites.follow`). Laws see compass points and ages only.
+walks there (`follow` of each task). Laws see compass points and ages only.
 """
 
 from __future__ import annotations
@@ -174,14 +174,8 @@ class Sites(Behaviour):
         return None if age < self.refute_after or expired else age
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
-        memory = self.scene.memories[node]
-        age = memory.age(site)
-        direction = octant(sub(site.cell, memory.here))
-        return Evidence(site.claim, max(0, MAX_BIN - age), self.strength(age), 0, direction)
-
-    def strength(self, age: int) -> int:
-        """Return how well a site seen some rounds ago is supported."""
-        return MAX_BIN
+        """Return evidence of a site that the node saw."""
+        raise NotImplementedError
 
     def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
         """Return kind, compass point and age of the claims the node knows."""
@@ -243,15 +237,6 @@ class Sites(Behaviour):
         if known is None or (-site.round, site.cell) < (-known.round, known.cell):
             memory.heard[site.claim] = site
 
-    def follow(self, node: int, local: Local) -> str | None:
-        """Step towards the committed site if it is wanted, else towards the newest known one."""
-        memory, kind = self.scene.memories[node], self.wants(node)
-        sites = [s for s in memory.heard.values() if s.kind == kind]
-        if kind in memory.seen:
-            sites.append(memory.seen[kind])
-        site = self.chosen(memory, sites, local)
-        return None if site is None else self.walk(node, site)
-
     def chosen(self, memory: Memory, sites: list[Site], local: Local) -> Site | None:
         """Return the site the node is committed to, else the newest, then the nearest one."""
         held = [site for site in sites if site.claim == local.commitment]
@@ -260,10 +245,6 @@ class Sites(Behaviour):
         return min(
             sites, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell), default=None
         )
-
-    def walk(self, node: int, site: Site) -> str | None:
-        """Return the move towards a site."""
-        raise NotImplementedError
 
 
 def _incident(local: Local) -> list[str]:

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from waggle.core.protocols import Local
 from waggle.substrates.swarmbench.agent.compass import (
+    MOVE_NAME,
     OUTSIDE,
     add,
     at,
     chebyshev,
     find,
     manhattan,
-    move_name,
     sub,
     walls,
 )
@@ -79,7 +79,7 @@ class Exit(NamedTuple):
 
     def move(self, step: Cell) -> str:
         """Name the move that changes (offset, line) by a unit step."""
-        return move_name(sub(self.cell(step), self.corner))
+        return MOVE_NAME[sub(self.cell(step), self.corner)]
 
 
 class BoxedExit(NamedTuple):
@@ -355,7 +355,7 @@ def _tour(notes: ExitMemory, memory: Memory, window: Sequence[str]) -> str:
     for _ in _CORNERS:
         sides = _CORNERS[notes.corner]
         far = [side for side in sides if not notes.is_near(memory, side)]
-        ahead = far or [side for side in sides if not _faces_wall(window, side)]
+        ahead = far or [side for side in sides if not _faces_wall(window, STEP[side])]
         free = [side for side in ahead if at(window, STEP[side]) == "."]
         if free:
             return free[memory.clock % len(free)]
@@ -370,11 +370,10 @@ def _aside(window: Sequence[str], name: str) -> str:
     i, j = STEP[name]
     for step in ((j, -i), (-j, i)):
         if at(window, step) == ".":
-            return move_name(step)
+            return MOVE_NAME[step]
     return name
 
 
-def _faces_wall(window: Sequence[str], name: str) -> bool:
+def _faces_wall(window: Sequence[str], step: Cell) -> bool:
     """Whether there is wall one or two cells ahead."""
-    step = STEP[name]
     return at(window, step) in "W*" or at(window, add(step, step)) in "W*"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from waggle.substrates.swarmbench.agent.compass import add, manhattan, move_name
+from waggle.substrates.swarmbench.agent.compass import MOVE_NAME, add, manhattan
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
 from waggle.substrates.swarmbench.sim.config import STEP, Cell
 
@@ -141,50 +141,49 @@ class Lanes:
             if end is not None and abs(end - here[axis]) <= 2:
                 self.ways[axis] *= -1
 
+    @property
+    def along(self) -> int:
+        """The axis of the walls; it must be known."""
+        assert self.axis is not None
+        return self.axis
+
     def between(self, a: int, b: int) -> bool:
         """Whether a known line of inner wall or edge runs between two places across."""
-        assert self.axis is not None
-        low, high = min(a, b), max(a, b)
-        return any(low < line < high for line in self.lines[self.axis])
+        return any(min(a, b) < line < max(a, b) for line in self.lines[self.along])
 
     def line(self, across: int, side: int) -> int | None:
         """Return the nearest known line beside a place, or None."""
-        assert self.axis is not None
-        return _nearest(self.lines[self.axis], across, side)
+        return _nearest(self.lines[self.along], across, side)
 
     def gap(self, line: int | None) -> Gap | None:
         """Return where a line is open, if that was seen."""
-        assert self.axis is not None
-        return None if line is None else self.gaps[self.axis].get(line)
+        return None if line is None else self.gaps[self.along].get(line)
 
     def edge_side(self, across: int) -> int | None:
         """Return the side on which the lane at a place is the last one, or None.
 
         The map's edge is seen there, or the lane is wider than lanes between inner walls are.
         """
-        assert self.axis is not None
-        if across in self.lines[self.axis]:
+        if across in self.lines[self.along]:
             return None
         lines = {side: self.line(across, side) for side in (1, -1)}
         for side, line in lines.items():
-            if line is not None and self.border.get((self.axis, side)) == line:
+            if line is not None and self.border.get((self.along, side)) == line:
                 return side
         above, below = lines[1], lines[-1]
         if above is not None and below is not None and above - below > SPACING:
-            outer = [side for side, line in lines.items() if line not in self.inner[self.axis]]
+            outer = [side for side, line in lines.items() if line not in self.inner[self.along]]
             return outer[0] if len(outer) == 1 else None
         return None
 
     @property
     def way(self) -> int:
         """The drawn direction along the lanes."""
-        assert self.axis is not None
-        return self.ways[1 - self.axis]
+        return self.ways[1 - self.along]
 
     def end(self, along: int, side: int) -> int | None:
         """Return where the lanes end on a side, or None if that was not seen."""
-        assert self.axis is not None
-        return _nearest(self.lines[1 - self.axis], along, side)
+        return _nearest(self.lines[1 - self.along], along, side)
 
     def place(self, cell: Cell) -> Cell:
         """Turn (row, column) into (across, along), and back."""
@@ -199,8 +198,7 @@ def _nearest(lines: set[int], place: int, side: int) -> int | None:
 def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
     """Return the side across the walls that leads away from a site at one end of the path."""
     across, there = lanes.place(here)[0], lanes.place(site.cell)[0]
-    assert lanes.axis is not None
-    if lanes.between(across, there) or across in lanes.lines[lanes.axis]:
+    if lanes.between(across, there) or across in lanes.lines[lanes.along]:
         return 1 if across > there else -1
     edge = lanes.edge_side(across)
     if edge is not None:
@@ -213,8 +211,7 @@ def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
 
 def lies_at_open_end(lanes: Lanes, sites: Iterable[Site]) -> bool | None:
     """Whether sites lie where their lane opens, or at its closed end; both lie alike."""
-    assert lanes.axis is not None
-    gaps = lanes.gaps[lanes.axis]
+    gaps = lanes.gaps[lanes.along]
     for site in sites:
         across, along = lanes.place(site.cell)
         line = min(gaps, key=lambda line: abs(line - across), default=None)
@@ -367,11 +364,11 @@ def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell], draw: int) -
         return None
     free = [step for step in steps if step not in crowd]
     if free:
-        return move_name(free[0])
+        return MOVE_NAME[free[0]]
     if memory.blocked and draw & 1:
         i, j = steps[0]
         turns = [(j, -i), (-j, i)][:: 1 - (draw & 2)]
         for step in turns:
             if step not in crowd and add(memory.here, step) not in memory.solid:
-                return move_name(step)
-    return move_name(steps[0])
+                return MOVE_NAME[step]
+    return MOVE_NAME[steps[0]]

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.substrates.golden import GRAPHS
-from waggle.substrates.agentsnet.graph_files import load_folder
-from waggle.substrates.agentsnet.graphs import benchmark_graph, benchmark_graphs
-from waggle.substrates.agentsnet.reference import (
+from tests.substrates.golden import recorded_graphs
+from waggle.baselines.graph_protocols import (
     PROTOCOLS,
     draw_priorities,
     measure,
     reference_table,
     run_protocol,
 )
+from waggle.substrates.agentsnet.graphs import benchmark_graph, benchmark_graphs
 
 FLOOD = next(program for label, program, _ in PROTOCOLS if label == "min-priority flood")
 
@@ -40,7 +39,7 @@ ANCHORS = {
     ("draws", "near"), [(10, 0.08), pytest.param(100, 0.03, marks=pytest.mark.slow)]
 )
 def test_the_table_of_anchors_is_reproduced(draws: int, near: float) -> None:
-    graphs = [graph for graph in load_folder(GRAPHS).values() if graph.n in (8, 16)]
+    graphs = [graph for graph in recorded_graphs().values() if graph.n in (8, 16)]
     rows = {(row.task, row.protocol): row for row in reference_table(graphs, draws)}
     for key, (eight, sixteen, soft, messages) in ANCHORS.items():
         row = rows.pop(key)

@@ -1,7 +1,7 @@
-"""The substrates, laws and metrics that come with the package: each name and where it leads.
+"""The names of the substrates, laws and metrics in this package, each with its target.
 
-A name of the tree is registered by a line here and nowhere else; `waggle.plugins` reads them beside
-those of installed packages. Invariant: targets are texts, so that listing them imports nothing.
+One line here registers a name; `waggle.plugins` adds the names of other packages. Invariant:
+targets are strings, so that listing them imports nothing.
 """
 
 from __future__ import annotations

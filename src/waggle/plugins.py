@@ -1,10 +1,10 @@
-"""The only registry: substrates, laws and metrics, listed in tree, by entry point outside.
+"""The registry of the three extension points: substrates, laws and metrics.
 
-Three extension points and no more. Names map to "module:attribute" strings, so that listing them
-imports nothing and a heavy law costs its import only when it is used. In tree they stand in
-`waggle.built_in`; out of tree, a package declares an entry point in the group `waggle.substrates`,
-`waggle.laws` or `waggle.metrics`, and code that is imported anyway may use the decorators instead.
-Invariant: a name has one meaning; two objects under one name are an error that names both.
+Names map to "module:attribute" strings, so that listing them imports nothing and a heavy law costs
+its import only when it is used. `waggle.built_in` lists the names of this package; another package
+declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`, and
+code that is imported anyway may use the decorators instead. Invariant: a name has one meaning; two
+objects under one name are an error that names both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PluginError(ConfigError):
 
 
 class Entry(NamedTuple):
-    """Where a name leads, before anything is imported."""
+    """What a name stands for, before anything is imported."""
 
     name: str
     target: str
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """A named pure function of one episode record; None where it is not defined."""
+    """A named pure function of one episode record; it returns None where it is undefined."""
 
     name: str
     compute: _Compute
@@ -94,7 +94,7 @@ def metric(
 
 
 def entries(kind: Kind) -> list[Entry]:
-    """Return every name of a kind with where it leads, sorted; nothing is imported."""
+    """Return every name of a kind with its target, sorted; nothing is imported."""
     return sorted(targets[0] for targets in _index(kind).values())
 
 
@@ -155,7 +155,7 @@ def tasks() -> list[Task]:
 
 
 def broken(kind: Kind) -> dict[str, str]:
-    """Return the names that cannot be loaded, each with the reason: one bad plug-in hides none."""
+    """Return the names that cannot be loaded, each with the reason."""
     reasons = {}
     for name in names(kind):
         try:
@@ -195,7 +195,7 @@ def find_task(text: str) -> Task:
 
 
 def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
-    """Remember what was decorated; re-importing its module replaces it, another may not."""
+    """Register a decorated object; only a new import of its module may replace it."""
     target = f"{source.__module__}:{source.__qualname__}"
     known = _decorated[kind].setdefault(name, (target, value))
     if known[0] != target:
@@ -206,7 +206,7 @@ def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
 
 @cache
 def _installed(kind: Kind) -> tuple[Entry, ...]:
-    """Return what installed distributions declare."""
+    """Return the entry points of installed distributions."""
     found = entry_points(group=f"waggle.{kind}s")
     return tuple(Entry(p.name, p.value, p.dist.name if p.dist else "unknown") for p in found)
 
@@ -224,7 +224,7 @@ def _index(kind: Kind) -> dict[str, list[Entry]]:
 
 
 def _load(kind: Kind, name: str) -> Any:
-    """Import what a name leads to."""
+    """Import the target of a name."""
     index = _index(kind)
     if name not in index:
         hint = suggest(name, list(index))
@@ -241,7 +241,7 @@ def _load(kind: Kind, name: str) -> Any:
 
 
 def _imported(kind: Kind, entry: Entry) -> Any:
-    """Import a target; whatever its code raises becomes one line that says whose fault it is."""
+    """Import a target; an exception of its code becomes one line that names the plug-in."""
     module, _, attribute = entry.target.partition(":")
     try:
         found: Any = import_module(module)
@@ -279,7 +279,7 @@ def _parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(factory, eval_str=True).parameters
     except NameError:  # a type that is imported for type checkers alone
         return inspect.signature(factory).parameters
-    except ValueError:  # builtins may not tell theirs
+    except ValueError:  # some builtins have no signature
         return {}
 
 

@@ -74,7 +74,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "commit.challenged": "A decision does not commit to a claim it challenges.",
     }
 )
-"""Every code a decode can be refused with, and the rule it stands for."""
+"""Every code a decode can be refused with, each with the rule it breaks."""
 
 _INTENTS = frozenset((None, *INTENTS))
 _NULL_WAIT = Decision(WAIT, None, (), None)

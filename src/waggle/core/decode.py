@@ -1,7 +1,7 @@
 """Text to Decision: strict JSON first, then envelope normalization ("Decision schema").
 
 A bad decode is data: `parse` never raises and answers with stable codes. Normalization only strips
-what stands around one record (fences, prose, one wrapper object, byte-order mark, white space); it
+the envelope of one record (fences, prose, one wrapper object, byte-order mark, white space); it
 never repairs the record itself.
 """
 
@@ -39,7 +39,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "shape.type": "Every field has the type the schema gives it.",
     }
 )
-"""Codes of texts that are no record, with the rule each one stands for."""
+"""Codes of texts that are no record, each with the rule it breaks."""
 
 _FENCE = re.compile(r"```(.*?)```", re.DOTALL)
 # An unclosed string runs to the end of the text at once, so that scanning stays linear.

@@ -38,8 +38,8 @@ class Sequence(NamedTuple):
 
     parts: tuple[GrammarNode, ...]
     common: bool = False
-    """Whether other trees have this very node: who walks trees need not look at it again for each.
-    It says nothing about the text."""
+    """Whether other trees share this very node, so that a walk over trees can skip it; it says
+    nothing about the text."""
 
 
 GrammarNode: TypeAlias = Literal | IntRange | Text | Alternatives | Sequence

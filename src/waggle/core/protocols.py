@@ -160,7 +160,7 @@ class Shock(msgspec.Struct, frozen=True):
     new_claims: tuple[str, ...]
     """World claims that it supports, where they are known at injection."""
     nodes: tuple[int, ...]
-    """Nodes whose native view carries it at once (empty: whoever comes to see it)."""
+    """Nodes whose native view carries it at once; empty where nodes find it later."""
     note: str = ""
 
 

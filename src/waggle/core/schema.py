@@ -1,10 +1,10 @@
 """View, Trace, Decision: the shared bounded interface of Section 3 and "Canonical Local Interface".
 
 A View has exactly six slots and a Decision one canonical shape; field order here is the key order
-of canonical JSON. References (handles `h..`, claims `z..`) are opaque and stand only in the places
-this file designates, so an orbit can rename them without touching task content. All of it is
-acyclic by construction, so the garbage collector need not track it (`gc=False`): that keeps the
-cost of an update flat in the size of the swarm.
+of canonical JSON. References (handles `h..`, claims `z..`) are opaque and occur only in the fields
+that this file designates, so an orbit can rename them without touching task content. All structs
+are acyclic by construction, so the garbage collector need not track them (`gc=False`); that keeps
+the cost of an update flat in the size of the swarm.
 """
 
 from __future__ import annotations

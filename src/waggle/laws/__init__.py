@@ -1,6 +1,6 @@
 """Decision sources: everything that answers a View with a Decision (paper Section 3.2).
 
-Read `controls` first: the three smallest laws. `moves` holds what rule-based laws share;
+Read `controls` first: the three smallest laws. `moves` holds what rule-based laws share; `relay`,
 `heuristic` and `ports` are built from it, and so is the teacher in `expert/`. `local` runs a
 language model in this process (`dialogue` makes its prompts), `chat` asks an endpoint through the
 client in `endpoint`.

@@ -1,8 +1,8 @@
-"""From the folder that training exported to the folder that ships.
+"""Packing: the folder that ships is made from the folder that training exported.
 
-Weights are cast to bfloat16 and cut into files of bounded size with an index, as transformers has
-it; what is needed to load them is copied; everything gets a digest in `law.json`. Invariant: a
-folder under its final name is complete and within the size limits.
+Weights are cast to bfloat16 and split into files of bounded size with an index, in the layout of
+transformers; the files needed to load them are copied; every file gets a digest in `law.json`.
+Invariant: a folder under its final name is complete and within the size limits.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from waggle.core.errors import ConfigError
 from waggle.shipped import CARD, LAW, MAX_FILE, MAX_WHOLE, RESULTS, Manifest, stamp_of
 
 EXPORTED = "waggle.json"
-"""What training writes beside the weights."""
+"""The file that training writes beside the weights."""
 _CONFIG = {"full": "config.json", "lora": "adapter_config.json", "dense": "adapter_config.json"}
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
 )  # fmt: skip
-_OPENED = ("is_local", "local_files_only")
-"""Settings by which a tokenizer remembers how it was loaded."""
+_LOAD_SETTINGS = ("is_local", "local_files_only")
+"""Settings in which a tokenizer keeps how it was loaded."""
 
 
 class Packed(msgspec.Struct, frozen=True):
-    """What a packing came to."""
+    """The result of a packing."""
 
     folder: Path
     manifest: Manifest
     rounded: bool
-    """Whether weights that ship are not the very ones that were exported."""
+    """Whether rounding changed the exported weights."""
 
 
 def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "") -> Packed:
@@ -42,7 +42,7 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
 
     Args:
         source: the `law` folder of a training run.
-        target: the folder to make; its name becomes the law's. One that is there is replaced.
+        target: the folder to make; its name becomes the law's. An existing one is replaced.
         results: measured results by name, kept as `results.json`.
         card: text of the model card.
 
@@ -57,8 +57,8 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
         parameters, rounded = _write(source, partial, about["kind"])
         (partial / RESULTS).write_text(_text(results), encoding="utf-8")
         (partial / CARD).write_text(card, encoding="utf-8")
-        found = stamped(partial, _described(target.name, about, results, parameters))
-        _small_enough(found)
+        found = stamped(partial, _manifest(target.name, about, results, parameters))
+        _check_size(found)
         (partial / LAW).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
@@ -95,7 +95,7 @@ def _exported(source: Path) -> dict[str, Any]:
         ) from None
 
 
-def _described(
+def _manifest(
     name: str, about: Mapping[str, Any], results: Mapping[str, Any], parameters: int
 ) -> Manifest:
     card, recipe = dict(about["card"]), dict(about["recipe"])
@@ -133,32 +133,32 @@ def _write(source: Path, target: Path, kind: str) -> tuple[int, bool]:
         tensors |= load_file(path)
     if not tensors:
         raise ConfigError(f"{source} holds no {stem}.safetensors; export the law again")
-    narrow = {k: _narrow(v, torch) for k, v in sorted(tensors.items())}
-    _shards(narrow, target, stem)
+    cast = {
+        name: tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
+        for name, tensor in sorted(tensors.items())
+    }
+    _write_shards(cast, target, stem)
     config = json.loads((source / _CONFIG[kind]).read_text(encoding="utf-8"))
     if kind == "full":
         config["dtype"] = "bfloat16"
         for name in _TOKENIZER:
             if (source / name).is_file():
                 shutil.copyfile(source / name, target / name)
-        _forget_how_opened(target / "tokenizer_config.json")
+        _drop_load_settings(target / "tokenizer_config.json")
     (target / _CONFIG[kind]).write_text(_text(config), encoding="utf-8")
-    rounded = any(narrow[name].dtype != tensor.dtype for name, tensor in tensors.items())
+    rounded = any(cast[name].dtype != tensor.dtype for name, tensor in tensors.items())
     return sum(int(tensor.numel()) for tensor in tensors.values()), rounded
 
 
-def _forget_how_opened(path: Path) -> None:
-    """Drop what a tokenizer's settings say of the place it was loaded from."""
+def _drop_load_settings(path: Path) -> None:
+    """Remove what a tokenizer's settings say about how it was loaded."""
     if path.is_file():
-        said = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(_text({k: said[k] for k in said if k not in _OPENED}), encoding="utf-8")
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        kept = {name: settings[name] for name in settings if name not in _LOAD_SETTINGS}
+        path.write_text(_text(kept), encoding="utf-8")
 
 
-def _narrow(tensor: Any, torch: Any) -> Any:
-    return tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
-
-
-def _shards(tensors: Mapping[str, Any], target: Path, stem: str) -> None:
+def _write_shards(tensors: Mapping[str, Any], target: Path, stem: str) -> None:
     """Write tensors into files of bounded size with an index."""
     from safetensors.torch import save_file
 
@@ -175,7 +175,7 @@ def _shards(tensors: Mapping[str, Any], target: Path, stem: str) -> None:
 
 
 def _groups(tensors: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Deal tensors into groups that stay under the size of a file, header included."""
+    """Split tensors into groups that fit into one file, header included."""
     room = MAX_FILE - (256 << 10)
     group: dict[str, Any] = {}
     used = 0
@@ -192,7 +192,7 @@ def _size(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def _small_enough(manifest: Manifest) -> None:
+def _check_size(manifest: Manifest) -> None:
     large = [name for name, stamp in manifest.files.items() if stamp.bytes > MAX_FILE]
     if large:
         raise ConfigError(f"{large[0]} is over {MAX_FILE >> 20} MiB; train a smaller law")

@@ -123,5 +123,5 @@ def _firmer(view: View) -> Commitment | None:
 
 
 def _informed(view: View, claim: str) -> list[str]:
-    """Return the channels with a trace of the claim; whoever is there knows it already."""
+    """Return the channels with a trace of the claim: neighbours that know it already."""
     return [trace.channel for trace in view.traces if trace.claim == claim]

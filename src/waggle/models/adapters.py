@@ -1,9 +1,9 @@
 """PEFT adapters from a folder, whole or in shards.
 
-PEFT itself reads one `adapter_model.safetensors`; a shipped adapter may be cut into files of
-bounded size with an index, as models are. Factors of plain LoRA are folded into the weights here,
-in float32, so that what is rounded is the sum alone; whatever else PEFT knows is left to PEFT.
-Invariant: the adapted model is the same whichever way it was read.
+PEFT reads one `adapter_model.safetensors`; a shipped adapter may be cut into files of bounded size
+with an index, as models are. Factors of plain LoRA are folded into the weights here, in float32, so
+that only the sum is rounded; every other kind of adapter is left to PEFT. Invariant: the adapted
+model is the same whichever way it was read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Factors(NamedTuple):
     b: Tensor
     scale: float
 
-    def change(self, device: Any = "cpu") -> Tensor:
+    def change(self, device: Any) -> Tensor:
         """Return the change itself, in float32."""
         return self.scale * (self.b.to(device).float() @ self.a.to(device).float())
 
@@ -83,7 +83,7 @@ def _config(place: Path) -> dict[str, Any]:
 
 
 def fitting(found: Mapping[str, Factors], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse factors that do not fit the matrices of a backbone, each one of them.
+    """Refuse factors that do not fit the matrices of a backbone.
 
     Raises:
         ConfigError: naming the first that does not.
@@ -102,7 +102,11 @@ def adapt(model: Any, folder: str, merge: bool) -> Any:
     place = Path(folder).expanduser()
     found = factors(place) if merge else None
     if found is not None:
-        return _folded(model, found)
+        matrices = dict(model.named_parameters())
+        fitting(found, {name: tuple(matrix.shape) for name, matrix in matrices.items()})
+        for name, pair in found.items():
+            matrices[name].data = pair.onto(matrices[name].data)
+        return model
     _config(place)
     peft: Any = import_module("peft")
     tensors = read(place)
@@ -114,17 +118,8 @@ def adapt(model: Any, folder: str, merge: bool) -> Any:
     return adapted.merge_and_unload() if merge else adapted
 
 
-def _folded(model: Any, found: Mapping[str, Factors]) -> Any:
-    """Add every change to its matrix."""
-    matrices = dict(model.named_parameters())
-    fitting(found, {name: tuple(matrix.shape) for name, matrix in matrices.items()})
-    for name, pair in found.items():
-        matrices[name].data = pair.onto(matrices[name].data)
-    return model
-
-
 def _fill(adapted: Any, tensors: dict[str, Any], folder: str) -> None:
-    """Put the tensors in; every one must find its place, and every place its tensor."""
+    """Put the tensors in; each must find its place, and each place its tensor."""
     peft: Any = import_module("peft")
     try:
         found = peft.set_peft_model_state_dict(adapted, tensors)

@@ -1,16 +1,16 @@
 """Models made here: `nano`, a small Llama of our own, and `tiny-random` for tests.
 
 Both are seeded, so that the same call gives the same weights everywhere; `nano` is random until it
-is trained. Its tokenizer is a byte-level BPE, so every byte can be spelled (byte fallback), whose
-pieces may span whole stretches of the JSON skeleton but never a digit, an opaque name or an action
-name: what a law compares and copies has the same tokens wherever it stands. It is a file of the
-package, made by `waggle corpus tokenizer` from prompts and records of the training tasks.
+is trained. Its tokenizer is a byte-level BPE that can spell every byte. A token may span whole
+stretches of the JSON skeleton but never a digit, an opaque name or an action name: what a law
+compares and copies has the same tokens everywhere. The tokenizer is a file of the package, made by
+`waggle corpus tokenizer` from prompts and records of the training tasks.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.resources import files
 from typing import Any
@@ -33,18 +33,39 @@ _CHOICES = (
     r'|null\}\z|null,"execution_intent":"'
 )
 """Where a record can go on in several ways a token ends, so that every choice is one token. The
-patterns look at nothing to their left: a walk that stands at a choice sees only what follows."""
+patterns look at nothing to their left: a matcher at a choice knows only what follows."""
 _WORDS = r'\p{N}|[A-Z_]{2,}|(?<=")[A-Z][A-Za-z_]*|[A-Z][A-Za-z_]*(?=")|(?<=[:,] )[A-Z][A-Za-z_]*'
 
 
 def byte_tokenizer(texts: Iterable[str] = (), vocabulary: int = 256 + len(SPECIAL)) -> Any:
     """Train a byte-level BPE tokenizer; without texts it has bytes and markers only."""
+    return _fast(_trained(texts, vocabulary, (r"\p{N}",), words=True))
+
+
+def train_nano_tokenizer(texts: Iterable[str]) -> str:
+    """Train the tokenizer of `nano` and return it as JSON."""
+    from tokenizers import AddedToken
+
+    from waggle.core.prompt import INSTRUCTION, SCHEMA
+
+    # Text that stands in every prompt, word for word: one token each.
+    phrases = (INSTRUCTION, SCHEMA)
+    cuts = (f"{_NAMES}|{_CHOICES}", _WORDS)
+    tokenizer = _trained(texts, NANO_VOCABULARY - len(phrases), cuts, words=False)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in phrases])
+    return str(tokenizer.to_str())
+
+
+def _trained(texts: Iterable[str], vocabulary: int, cuts: Sequence[str], words: bool) -> Any:
+    """Train a byte-level BPE whose tokens end at matches of `cuts` and, if wanted, at words."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
-    digits = pre_tokenizers.Split(Regex(r"\p{N}"), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [digits, pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [
+            *(pre_tokenizers.Split(Regex(cut), "isolated") for cut in cuts),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=words),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -54,35 +75,7 @@ def byte_tokenizer(texts: Iterable[str] = (), vocabulary: int = 256 + len(SPECIA
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return _fast(tokenizer)
-
-
-def train_nano_tokenizer(texts: Iterable[str]) -> str:
-    """Train the tokenizer of `nano` and return it as JSON."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    from waggle.core.prompt import INSTRUCTION, SCHEMA
-
-    # Text that stands in every prompt, word for word: one token each.
-    phrases = (INSTRUCTION, SCHEMA)
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(f"{_NAMES}|{_CHOICES}"), "isolated"),
-            pre_tokenizers.Split(Regex(_WORDS), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=NANO_VOCABULARY - len(phrases),
-        special_tokens=list(SPECIAL),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in phrases])
-    return str(tokenizer.to_str())
+    return tokenizer
 
 
 def nano_tokenizer() -> Any:
@@ -135,16 +128,9 @@ def tiny_random(seed: int = 0) -> tuple[Any, Any]:
     """Return a two-layer random model and its byte tokenizer, for tests."""
     tokenizer = byte_tokenizer()
     model = random_llama(
-        tokenizer,
-        seed,
-        0.15,
-        hidden_size=64,
-        intermediate_size=160,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-    )
+        tokenizer, seed, 0.15, hidden_size=64, intermediate_size=160, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096,
+    )  # fmt: skip
     return model, tokenizer
 
 
@@ -152,19 +138,7 @@ def nano(seed: int = 0) -> tuple[Any, Any]:
     """Return the untrained nano model (just under ten million weights) and its tokenizer."""
     tokenizer = nano_tokenizer()
     model = random_llama(
-        tokenizer,
-        seed,
-        0.02,
-        hidden_size=320,
-        intermediate_size=768,
-        num_hidden_layers=8,
-        num_attention_heads=5,
-        num_key_value_heads=5,
-        max_position_embeddings=4096,
-    )
+        tokenizer, seed, 0.02, hidden_size=320, intermediate_size=768, num_hidden_layers=8,
+        num_attention_heads=5, num_key_value_heads=5, max_position_embeddings=4096,
+    )  # fmt: skip
     return model, tokenizer
-
-
-def make(name: str) -> tuple[Any, Any]:
-    """Make a named model: `nano` or `tiny-random`."""
-    return tiny_random() if name == "tiny-random" else nano()

@@ -7,31 +7,17 @@ from typing import Any
 
 from waggle.core.errors import ConfigError, suggest
 
-SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
-    "smollm2-135m-shape": (
-        "Llama",
-        {
-            "vocab_size": 49_152,
-            "hidden_size": 576,
-            "intermediate_size": 1536,
-            "num_hidden_layers": 30,
-            "num_attention_heads": 9,
-            "num_key_value_heads": 3,
-        },
-    ),
-    "qwen3-4b-shape": (
-        "Qwen3",
-        {
-            "vocab_size": 151_936,
-            "hidden_size": 2560,
-            "intermediate_size": 9728,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-        },
-    ),
-}
+SHAPES: dict[str, tuple[str, dict[str, int]]] = {
+    "smollm2-135m-shape": ("Llama", {
+        "vocab_size": 49_152, "hidden_size": 576, "intermediate_size": 1536,
+        "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+    }),
+    "qwen3-4b-shape": ("Qwen3", {
+        "vocab_size": 151_936, "hidden_size": 2560, "intermediate_size": 9728,
+        "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "head_dim": 128,
+    }),
+}  # fmt: skip
 
 
 def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from waggle.core.admit import is_typed
 from waggle.core.decode import SURROGATE
@@ -119,8 +119,8 @@ class _Social(NamedTuple):
         return len(self.targets) * len(self.commits)
 
 
-class Templates(Sequence[Template]):
-    """The templates of a view as a lazy sequence: counted at once, built when asked for."""
+class Templates:
+    """The templates of a view, in the order of its rows: counted at once, built one by one."""
 
     def __init__(self, view: View, free: bool = True) -> None:
         """Enumerate a view; without `free`, only responses that the view itself offers."""
@@ -132,16 +132,9 @@ class Templates(Sequence[Template]):
     def __len__(self) -> int:
         return len(self._waits) + len(self._acts) * self._ends[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> Template: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Template]: ...
-    def __getitem__(self, index: int | slice) -> Template | Sequence[Template]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
+    def __getitem__(self, index: int) -> Template:
+        if not 0 <= index < len(self):
             raise IndexError(index)
-        index %= len(self)
         if index < len(self._waits):
             return Template(self._waits[index])
         which, rest = divmod(index - len(self._waits), self._ends[-1])
@@ -163,11 +156,6 @@ def _socials(view: View) -> list[_Social]:
     return found
 
 
-def templates(view: View) -> Templates:
-    """Return the templates of a view, in the order of its rows."""
-    return Templates(view)
-
-
 def sample(view: View, entropy: int) -> Decision:
     """Draw an admissible decision: uniform over templates, then over their ranges.
 
@@ -182,17 +170,11 @@ def contains(view: View, decision: Decision) -> bool:
     if not is_typed(decision):
         return False
     if is_wait(decision):
-        idle = any(_acts(act, decision) for act in waits(view))
-        return idle and not decision.deposits and decision.commit is None
-    if not any(_acts(act, decision) for act in acts(view)):
-        return False
-    return any(_matches(social, decision) for social in _socials(view))
-
-
-def _matches(social: _Social, decision: Decision) -> bool:
+        return any(Template(act).matches(decision) for act in waits(view))
     target = tuple([deposit.channel for deposit in decision.deposits])
-    return (
-        target in social.targets
-        and _writes(social.write, target, decision.deposits)
-        and any(_commits(option, decision.commit) for option in social.commits)
+    return any(_acts(act, decision) for act in acts(view)) and any(
+        target in found.targets
+        and _writes(found.write, target, decision.deposits)
+        and any(_commits(option, decision.commit) for option in found.commits)
+        for found in _socials(view)
     )

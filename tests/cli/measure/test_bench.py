@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Command, refused
+from waggle.testing.bench_swarmbench import measure
 
 
 def test_the_runtime_bench_prints_both_figures_and_the_slope(waggle: Command) -> None:
@@ -22,10 +23,14 @@ def test_the_silo_bench_prints_a_mean_and_its_limit(waggle: Command) -> None:
     assert data["n"] == 8 and data["mean"] > 0 and list(data["seconds"]) == ["I-01"]
 
 
-def test_the_swarmbench_bench_prints_rates_beside_the_official_ones(waggle: Command) -> None:
-    said = waggle("bench", "swarmbench", "--seconds", 0.001)
+def test_the_swarmbench_bench_prints_rates_beside_the_official_ones(
+    waggle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = measure(seconds=0.001)
+    monkeypatch.setattr("waggle.testing.bench_swarmbench.measure", lambda **_: measured)
+    said = waggle("bench", "swarmbench")
     assert said.code == 0 and "28.1" in said.out and "Transport" in said.out
-    rows = waggle("bench", "swarmbench", "--seconds", 0.001, "--json").data["speeds"]
+    rows = waggle("bench", "swarmbench", "--json").data["speeds"]
     assert len(rows) == 20 and all(row["ratio"] > 0 for row in rows)
 
 

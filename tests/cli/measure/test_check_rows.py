@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command, refused
-from waggle.evaluate import plan
+from waggle.evaluate import executors, plan
 
 RECIPE = """
 title = "Laws"
@@ -29,6 +29,18 @@ n = [4, 8]
 seeds = { start = 10000, count = 3 }
 """
 RULES = "heuristic,private-only"
+
+
+@pytest.fixture(autouse=True)
+def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play in this process, which spares a worker its imports, but for one test."""
+    made = executors.make
+
+    def inline(kind: str, workers: int | None) -> executors.Executor:
+        return made("inline" if workers == 1 else kind, workers)
+
+    if "hold" not in request.node.name:
+        monkeypatch.setattr(executors, "make", inline)
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 One fixed local rule per AgentsNet task, with the smaller priority breaking ties as the contract
 allows: step aside from a shared group, follow the majority, lead if nobody known is smaller, pair
-with whoever names you, cover what a smaller contact leaves open. Invariant: a function of one view,
-ties by order and lot.
+with a contact that names you, cover what a smaller contact leaves open. Invariant: a function of
+one view, ties by order and lot.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def _group(view: View) -> str:
 def _value(view: View) -> str:
     """Follow the smallest priority whose value is known, else keep, else the majority."""
     values = {row.facts.get("order"): row.facts.get("answer") for row in view.private.claims}
-    told = values.get(0)
-    if isinstance(told, str) and told in view.contract.actions and _own_order(view) > 0:
-        return told
+    smallest = values.get(0)
+    if isinstance(smallest, str) and smallest in view.contract.actions and _own_order(view) > 0:
+        return smallest
     known = [p for p in view.private.channels if _said(p) in view.contract.actions]
     if any(_order(port) != _UNKNOWN for port in known):
         return _standing(view) or view.proposal.action
@@ -87,7 +87,7 @@ def settled(view: View) -> bool:
 
 
 def _partner(view: View) -> str:
-    """Keep a settled pair, accept whoever names this node, else offer to a free contact."""
+    """Keep a settled pair, accept a contact that names this node, else offer to a free contact."""
     ports = view.private.channels
     mutual = [p for p in ports if p.facts.get("named") == 1 and _said(p) == "you"]
     named = mutual or [port for port in ports if _said(port) == "you"]

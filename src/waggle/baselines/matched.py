@@ -44,7 +44,7 @@ class NoComm(PrivateOnly):
 
 
 class NativeMsg:
-    """Send what is known now to whoever is there, remember nothing, agree on nothing."""
+    """Send what is known now to all contacts, remember nothing, agree on nothing."""
 
     name: ClassVar[str] = "nativemsg"
 
@@ -146,7 +146,7 @@ def _on_graph(contract: Contract) -> bool:
 def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
     """Address a write: to all at once where that is one write, else to the best ports.
 
-    A partner that is not settled yet is told with little support.
+    A partner that is not settled yet is reported with little support.
     """
     if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
         write = msgspec.structs.replace(write, support=min(write.support, 1))

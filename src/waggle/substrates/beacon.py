@@ -2,7 +2,7 @@
 
 A beacon shows one colour. A share of the nodes, the scouts, see it; everyone else learns it by
 traces on a sparse random graph, and all should commit to the colour shown now. Late
-counterevidence (`shock`) changes the colour half-way: whoever sees or hears of the newer showing
+counterevidence (`shock`) changes the colour half-way: a node that sees or hears of the new colour
 holds verified conflict against the older one, so commitments form, hold, reopen and re-form.
 Invariant: the world is drawn for *bodies*, and body keys[i] stands at node i, so a relabelled
 swarm is the same swarm.

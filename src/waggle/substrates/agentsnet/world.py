@@ -67,7 +67,7 @@ class Memory:
     spoken: dict[int, Statement] = field(default_factory=dict)
     """Newest statement about itself that this node made to each contact."""
     shared: dict[str, set[int]] = field(default_factory=dict)
-    """Contacts that know a claim: they were told it from here, or told it here."""
+    """Claim -> contacts that know it: it was sent to them, or received from them."""
 
     def hear(self, claim: str, sender: int, statement: Statement) -> None:
         """Take in one delivered statement; an older one never replaces a newer one."""
@@ -90,7 +90,7 @@ def _keep(table: dict[_K, Statement], key: _K, statement: Statement) -> None:
 
 
 class AgentsNetWorld(WorldBase):
-    """Graph, priorities, standing answers, and what was told."""
+    """Graph, priorities, standing answers, and what every node received."""
 
     readiness: Literal["gate", "native"] = "gate"
     refresh: int | None = 4
@@ -120,7 +120,7 @@ class AgentsNetWorld(WorldBase):
         return self._adjacent[node]
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Show the own priority, the order of those held, and what contacts have told."""
+        """Show the own priority, the order of those held, and what contacts have stated."""
         proposal = self._proposals[node]
         own = self._claims[node]
         order = self._order(node)
@@ -218,7 +218,7 @@ class AgentsNetWorld(WorldBase):
         return shown
 
     def _port(self, node: int, contact: int, order: Mapping[str, int]) -> dict[str, Fact]:
-        """Show what a contact told about itself, and when it was last told the own answer."""
+        """Show what a contact stated about itself, and when it last received the own answer."""
         memory = self._memory[node]
         facts: dict[str, Fact] = {}
         standing = self._standing[node]
@@ -275,9 +275,9 @@ class AgentsNetWorld(WorldBase):
         if followed is not None and act.intent != "PRIVATE" and self.priority:
             if self.task == "leader_election":
                 return Answer("Yes" if followed == self._claims[node] else "No")
-            told = self._memory[node].claims.get(followed)
-            if self.task == "consensus" and told is not None and told.answer is not None:
-                return told.answer
+            stated = self._memory[node].claims.get(followed)
+            if self.task == "consensus" and stated is not None and stated.answer is not None:
+                return stated.answer
         return Answer(act.action, act.target)
 
     def _official(self, node: int) -> str | None:

@@ -46,7 +46,7 @@ def find_task(task_id: str) -> Task:
 
 @dataclass(frozen=True)
 class Case:
-    """One instance: who holds which shard, and what everybody is told."""
+    """One instance: the shard of every position, and the public parameters."""
 
     task: Task
     setting: Setting

@@ -22,7 +22,7 @@ class Setting(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """One draw of a task: a shard per position and the parameters everybody is told."""
+    """One draw of a task: a shard per position and the public parameters."""
 
     shards: list[Any]
     public: dict[str, Any]

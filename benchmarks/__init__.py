@@ -1,5 +1,7 @@
-"""Benchmarks: how fast the engine, its host side, training and whole episodes are on this machine.
+"""Benchmarks: one file per question about speed on this machine, run by `waggle bench`.
 
-Run from a checkout, by `waggle bench engine|train` or `python -m benchmarks.engine`; not part of
-the installed package.
+Read `workload` first (prompts and models that the others share), then `engine` (decisions per
+second next to `generate`) with `rivals` (other libraries), `host` (the host's work alone), `play`
+(whole episodes) and `train` (a training update). The folder is part of a checkout, not of the
+installed package.
 """

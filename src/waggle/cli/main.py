@@ -122,7 +122,7 @@ def build(tokens: Sequence[str] = ()) -> App:
         head, _, last = name.rpartition(" ")
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
-        target = _run(tokens) if called and name == "run" else f"waggle.cli.{command.target}"
+        target: Any = _run(tokens) if called and name == "run" else f"waggle.cli.{command.target}"
         shown = {"sort_key": order} if head else headings[name]
         (groups[head] if head else app).command(target, name=last, help=about, **shown)
     for group_app in groups.values():

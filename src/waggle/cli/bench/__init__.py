@@ -1,1 +1,1 @@
-"""Commands that measure speed: `waggle bench ...`."""
+"""Commands that measure speed: `waggle bench`; `checkout` opens the benchmarks of a checkout."""

@@ -1,1 +1,1 @@
-"""Commands that measure: `waggle eval`, `report`, `archive`, `check`, `bound` and `bench`."""
+"""Commands that evaluate and check: `waggle eval`, `report`, `archive`, `check` and `bound`."""

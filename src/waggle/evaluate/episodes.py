@@ -16,7 +16,7 @@ import msgspec
 from waggle import plugins
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
-from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord
+from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
 from waggle.laws.digest import digest_of
@@ -54,11 +54,11 @@ def record_path(folder: Path, cell: Cell) -> Path:
 
 def thin(episode: EpisodeRecord) -> EpisodeRecord:
     """Return an episode without its views, texts and drawn numbers."""
-    return EpisodeRecord(episode.header, tuple(map(_thin_round, episode.rounds)), episode.footer)
-
-
-def _thin_round(entry: RoundRecord) -> RoundRecord:
-    return msgspec.structs.replace(entry, updates=tuple(map(_thin_update, entry.updates)))
+    rounds = tuple(
+        msgspec.structs.replace(entry, updates=tuple(map(_thin_update, entry.updates)))
+        for entry in episode.rounds
+    )
+    return EpisodeRecord(episode.header, rounds, episode.footer)
 
 
 def _thin_update(update: UpdateRecord) -> UpdateRecord:

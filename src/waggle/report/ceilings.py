@@ -21,7 +21,7 @@ import msgspec
 
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
-from waggle.evaluate.plan import Recipe, load
+from waggle.evaluate.plan import Recipe, load_run
 from waggle.evaluate.rows import Row, read_rows
 from waggle.report.layout import groups_of
 from waggle.report.provenance import counted, provenance
@@ -128,7 +128,7 @@ def read_frozen() -> dict[str, float]:
 def compute(folders: Iterable[Path]) -> None:
     """Ask for every ceiling of some archives."""
     for folder in folders:
-        recipe = load(folder / "recipe.json")
+        recipe = load_run(folder)
         if "ceilings" in recipe.tables:
             ceilings(counted(read_rows(folder), recipe).rows, recipe)
 

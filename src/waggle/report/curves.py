@@ -178,7 +178,12 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
         found, traffic = _interval(own, panel), mean(own, metric("messages"))
         return [] if found is None or traffic is None else [(traffic, found)]
 
-    axes, drawn = _drawn([_largest(panel) for panel in _panels(rows)], recipe, points)
+    panels = []
+    for panel in _panels(rows):
+        n = max(sizes_of(panel.rows))
+        here = [row for row in panel.rows if row.n == n]
+        panels.append(panel._replace(title=f"{panel.title}, N = {n}", rows=here))
+    axes, drawn = _drawn(panels, recipe, points)
     for axis in axes:
         axis.set_xlabel("delivered messages per agent")
         axis.margins(x=0.08)
@@ -187,12 +192,6 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     text += "Bars: 95 % bootstrap over seeds within tasks"
     title = "Quality against communication"
     return finish(axes, "tradeoff", title, caption(text, drawn, recipe))
-
-
-def _largest(panel: Panel) -> Panel:
-    n = max(row.n for row in panel.rows)
-    rows = [row for row in panel.rows if row.n == n]
-    return panel._replace(title=f"{panel.title}, N = {n}", rows=rows)
 
 
 @styled

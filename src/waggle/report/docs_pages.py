@@ -70,7 +70,7 @@ def _generated(results: Path) -> str:
 
 def page_of(folder: Path) -> str:
     """Return the page of an archive; one without a finished table says why."""
-    recipe = plan.load(folder / "recipe.json")
+    recipe = plan.load_run(folder)
     head = [f"# {recipe.title}", "", _generated(folder.parent), "", recipe.about, ""]
     try:
         report, kept = page.make(recipe, folder)
@@ -119,7 +119,7 @@ def _commands(folder: Path, recipe: Recipe) -> list[str]:
 
 def index(folders: Sequence[Path]) -> str:
     """Return the page that lists all others."""
-    recipes = {folder.name: plan.load(folder / "recipe.json") for folder in folders}
+    recipes = {folder.name: plan.load_run(folder) for folder in folders}
     table = Table(
         "All results",
         ("page", "what is compared"),
@@ -131,7 +131,7 @@ def index(folders: Sequence[Path]) -> str:
 
 def summary(folder: Path) -> str:
     """Return the table of the README: Silo and SwarmBench by population, a line per method."""
-    recipe = plan.load(folder / "recipe.json")
+    recipe = plan.load_run(folder)
     rows = counted(read_rows(folder), recipe).rows
     small, swarm = silo(rows), swarmbench(rows)
     body = []

@@ -118,7 +118,9 @@ def regimes(rows: Rows) -> list[str]:
     """Name the regime of every benchmark that occurs."""
     found = []
     if silo := [row for row in rows if row.substrate == "silo"]:
-        kinds = [_silo_regime(*pair) for pair in sorted({_ports(row) for row in silo})]
+        pairs = sorted({(r.options.get("regime", "directed"), r.options.get("cap", 4096))
+                        for r in silo})  # fmt: skip
+        kinds = [f"{kind} {cap} bytes" if kind == "ports" else kind for kind, cap in pairs]
         rounds = sorted({row.rounds - 1 for row in silo})
         found.append(f"Silo regime {' and '.join(kinds)}, R = {', '.join(map(str, rounds))}")
     if swarm := [row for row in rows if row.substrate == "swarmbench"]:
@@ -127,18 +129,10 @@ def regimes(rows: Rows) -> list[str]:
         maps = "; ".join(own) or "map 10 x 10 to N = 10, 24 x 24 above"
         found.append(f"SwarmBench {', '.join(map(str, rounds))} rounds, {maps}")
     if nets := [row for row in rows if row.substrate == "agentsnet"]:
-        kinds = sorted({str(row.options.get("priority", True)) for row in nets})
-        said = {"True": "with priority", "False": "without priority"}
-        found.append("AgentsNet " + " and ".join(said[kind] for kind in reversed(kinds)))
+        given = sorted({bool(row.options.get("priority", True)) for row in nets}, reverse=True)
+        kinds = ["with priority" if priority else "without priority" for priority in given]
+        found.append("AgentsNet " + " and ".join(kinds))
     return found
-
-
-def _ports(row: Row) -> tuple[str, int]:
-    return str(row.options.get("regime", "directed")), int(row.options.get("cap", 4096))
-
-
-def _silo_regime(kind: str, cap: int) -> str:
-    return f"{kind} {cap} bytes" if kind == "ports" else kind
 
 
 class Origin(NamedTuple):

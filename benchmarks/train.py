@@ -1,8 +1,8 @@
 """Speed of training on this machine: `waggle bench train`.
 
-Runs the real updates (batches encoded ahead, packed or flat passes, optimizer) on a real corpus,
-with the backbone's own weights or random ones of a known shape, and says how long a stage takes:
-from a few updates, or by running the whole stage two, in several calls whose times are summed.
+Runs the real updates (encoded batches, ragged passes, optimizer) on a real corpus, with the
+backbone's own weights or random ones of a known shape, and says how long a stage takes: from a few
+updates, or by running the whole stage two, in several calls whose times are summed.
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ from waggle.core.seeds import derive
 from waggle.corpus.store import Store
 from waggle.scd.config import Recipe, Run, weights
 from waggle.scd.data.arrays import Rows
-from waggle.scd.data.lessons import Lessons, lessons
-from waggle.scd.data.prepare import Prepared
-from waggle.scd.data.speller import Tokens
-from waggle.scd.data.stored import Stored
+from waggle.scd.data.batches import Batches, none_of, scd_batches, token_batches
+from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.files import TrainError
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
-from waggle.scd.run.stages import second
-from waggle.scd.train.checkpoint import TrainError
-from waggle.scd.train.sprint import Sprint
-from waggle.scd.train.trainer import Plan, Trainer, Watch, nobody
+from waggle.scd.train.objective import Objective
+from waggle.scd.train.trainer import Plan, Trainer, Watch, unwatched
 
 WARM = 8
-"""First updates, which compile and record, and are not counted."""
+"""First updates, which compile and capture, and are not counted."""
 WRITTEN = 10
 """A running call of a stage writes its time down this often."""
 READ = 5
 """Losses are read at least this often, to know what updates cost."""
+SEED = derive(0, "bench")
 
 
 class Speed(NamedTuple):
@@ -50,7 +48,7 @@ class Speed(NamedTuple):
     order: str
     adaptation: str
     passes: str
-    """`packed`, `flat`, `flat, tree`, or `flat, replayed`."""
+    """`ragged`, `ragged, tree`, or `ragged, replayed`."""
     updates: int
     start: float
     """Seconds of the updates that do not count."""
@@ -62,7 +60,7 @@ class Speed(NamedTuple):
     """Tokens that went through the backbone, shared prefixes once."""
     tokens_per_second: float
     padding: float
-    """Share of slots without a token: of the attention grid, or of a flat row."""
+    """Share of the row without a token."""
     passes_per_update: float
     stage_seconds: float
     """Extrapolated to the 648 updates of the paper's stage two."""
@@ -89,11 +87,11 @@ class Spent(NamedTuple):
     tokens_per_second: float
     """Median over the updates of `metrics.jsonl`, so that compilation does not count."""
     padding: float
-    """Mean share of slots without a token over these updates."""
+    """Mean share of the row without a token over these updates."""
 
 
 def bench_stage(
-    recipe: Recipe, corpus: Path, folder: Path, until: int | None, *, watch: Watch = nobody,
+    recipe: Recipe, corpus: Path, folder: Path, until: int | None, *, watch: Watch = unwatched,
     tell: Callable[[str], None] = lambda _what: None,
 ) -> Spent:  # fmt: skip
     """Run stage two for real, from untrained heads and the backbone as it is, up to an update.
@@ -104,12 +102,11 @@ def bench_stage(
     student = Student(recipe, 0)
     _wait()
     tell("weights are there")
-    with _prepared(recipe, student, corpus) as prepared:
-        held = prepared.decisions("validation", recipe.run.validation_records)
-        every = _lessons(recipe, prepared)
+    with _encoded(recipe, student, corpus) as encoded:
+        validation = encoded.decisions("validation", recipe.run.validation_records)
+        batches = scd_batches(encoded, recipe, SEED)
     tell("records are prepared")
-    trainer = second(student, Heads(student.width, 0), _plan(recipe, recipe.run), every, held,
-                     folder, watch=clock)  # fmt: skip
+    trainer = _second(student, recipe, recipe.run, batches, validation, folder, watch=clock)
     progress = trainer.train(until)
     calls = clock.write(progress.update)
     seconds = sum(call["seconds"] for call in calls)
@@ -167,37 +164,30 @@ def _calls(path: Path) -> list[dict[str, float]]:
         raise TrainError(f"cannot read {path} ({error}); give --stage another folder") from error
 
 
-def _plan(recipe: Recipe, run: Run) -> Plan:
-    stage = recipe.stage_two
-    return Plan(
-        stage, run, derive(0, "bench"), {"bench": recipe.backbone}, None, [], None,
-        *weights(stage, "scd"),
-    )  # fmt: skip
-
-
-def _prepared(recipe: Recipe, student: Student, corpus: Path) -> Prepared:
-    return Prepared(
+def _encoded(recipe: Recipe, student: Student, corpus: Path) -> EncodedCorpus:
+    return EncodedCorpus(
         corpus / "prepared", Store(corpus), student.tokenizer, recipe.order,
         longest=recipe.max_context, workers=max(1, (os.cpu_count() or 1) - 2),
     )  # fmt: skip
 
 
-def _lessons(recipe: Recipe, prepared: Prepared) -> Lessons:
-    share = recipe.transitions.eventful
-    return lessons(prepared, recipe.stage_two, recipe.order, derive(0, "bench"), share)
-
-
 def _first(student: Student, recipe: Recipe, run: Run, rows: Rows, folder: Path) -> Trainer:
     """Return a trainer of stage one on decision records, as a token corpus has them."""
-    tokens = Tokens(
-        rows.ids.astype(np.uint16), rows.lengths.astype(np.int32), rows.prompts.astype(np.int32)
-    )
-    stage, seed = recipe.stage_one, derive(0, "bench")
-    known = {"bench": recipe.backbone}
-    if run.flat:
-        return Sprint(student, Plan(stage, run, seed, known, None, []), tokens, tokens, folder)
-    batch = Stored(tokens, seed, stage.batch).batch
-    return Trainer(student, None, Plan(stage, run, seed, known, batch, []), folder)
+    stage = recipe.stage_one
+    plan = Plan(stage, run, SEED, {"bench": recipe.backbone})
+    batches = token_batches(rows, stage, SEED)
+    return Trainer(student, Objective(stage), batches, none_of(rows), plan, folder)
+
+
+def _second(
+    student: Student, recipe: Recipe, run: Run, batches: Batches, validation: Rows, folder: Path,
+    watch: Watch = unwatched,
+) -> Trainer:  # fmt: skip
+    """Return a trainer of stage two with untrained heads."""
+    stage = recipe.stage_two
+    objective = Objective(stage, Heads(student.width, 0), weights(stage, "scd"))
+    plan = Plan(stage, run, SEED, {"bench": recipe.backbone})
+    return Trainer(student, objective, batches, validation, plan, folder, watch=watch)
 
 
 def bench_train(
@@ -207,15 +197,13 @@ def bench_train(
     student = Student(recipe, 0)
     quiet = recipe.run.model_copy(update={"log_every": min(READ, recipe.run.log_every)})
     with tempfile.TemporaryDirectory() as folder:
-        with _prepared(recipe, student, corpus) as prepared:
+        with _encoded(recipe, student, corpus) as encoded:
+            rows = encoded.decisions("train")
             if stage == 1:
-                rows = prepared.decisions("train")
                 trainer = _first(student, recipe, quiet, rows, Path(folder))
             else:
-                trainer = second(
-                    student, Heads(student.width, 0), _plan(recipe, quiet),
-                    _lessons(recipe, prepared), prepared.decisions("validation", 2), Path(folder),
-                )  # fmt: skip
+                batches = scd_batches(encoded, recipe, SEED)
+                trainer = _second(student, recipe, quiet, batches, none_of(rows), Path(folder))
         return _measured(recipe, trainer, updates, profile=profile)
 
 
@@ -232,14 +220,14 @@ def _measured(recipe: Recipe, trainer: Trainer, updates: int, *, profile: bool) 
     seconds = (ended - started) / updates
     host = watched(trainer, WARM + updates) if profile else Host(0.0, [])
     run = recipe.run
-    replayed = run.capture and run.flat and torch.cuda.is_available()
+    replayed = run.capture and torch.cuda.is_available()
 
     def mean(name: str) -> float:
         return sum(v[name] for v in values) / len(values)
 
     return Speed(
         recipe.backbone, recipe.order, recipe.adaptation.kind,
-        "packed" if not run.flat else f"flat{', replayed' if replayed else ', tree' * run.tree}",
+        f"ragged{', replayed' if replayed else ', tree' * run.tree}",
         updates, started - begun, seconds, mean("tokens"), mean("tokens.run"),
         mean("tokens") / seconds, mean("padding"), mean("passes"), seconds * 648,
         torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0,

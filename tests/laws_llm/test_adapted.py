@@ -23,7 +23,7 @@ from waggle.laws.origin import MAX_BYTES
 from waggle.models import adapters
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation
-from waggle.scd.ship import factors
+from waggle.scd.ship import low_rank
 
 OPTIONS = {"device": "cpu", "dtype": "float32"}
 
@@ -40,7 +40,7 @@ def adapter(folder: Path, base: object, said: Mapping[str, Any] | None = None) -
     draw = torch.Generator().manual_seed(5)
     pair = torch.randn(2, 32, generator=draw), torch.randn(32, 2, generator=draw)
     name = "model.layers.0.self_attn.q_proj.weight"
-    factors.write(folder, {name: pair}, str(base), Adaptation(rank=2, targets=("q_proj",)))
+    low_rank.write(folder, {name: pair}, str(base), Adaptation(rank=2, targets=("q_proj",)))
     config = folder / adapters.CONFIG
     told = json.loads(config.read_text()) | {"base_model_name_or_path": base}
     config.write_text(json.dumps(told))

@@ -22,8 +22,11 @@ from waggle.core.schema import View, private_decision
 from waggle.laws.dialogue import Dialogue
 from waggle.models import fetch
 from waggle.models.nano import CHAT_TEMPLATE, byte_tokenizer, random_llama
-from waggle.scd.data.tokens import Coder, end_of_turn
-from waggle.scd.forward.forward import run
+from waggle.scd.data.arrays import from_encoded
+from waggle.scd.data.tokenize import ChatEncoder, end_of_turn
+from waggle.scd.forward import attention
+from waggle.scd.forward.ragged import lay_out
+from waggle.scd.forward.run import run
 
 
 class Template(NamedTuple):
@@ -114,7 +117,7 @@ def rendered(tokenizer: Any, view: View, record: str) -> str:
 def check(tokenizer: Any, views: list[View], end: str, faithful: bool = True) -> None:
     """Check that the answer's tokens, and nothing else, are the assistant's part of the chat."""
     assert end_of_turn(tokenizer) == end
-    coder = Coder(tokenizer)
+    coder = ChatEncoder(tokenizer)
     records = [private_decision(view) for view in views]
     for view, record, one in zip(views, records, coder.encode(views, records), strict=True):
         text = encode_decision(record).decode()
@@ -144,13 +147,12 @@ def test_only_the_tokens_of_the_answer_carry_loss(name: str, beacon_views: list[
         tokenizer, 0, 0.1, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=8192,
     )  # fmt: skip
-    from waggle.scd.forward import packing
-
-    packing.install(model)
+    attention.install(model)
     view = beacon_views[0]
-    (one,) = Coder(tokenizer).encode([view], [private_decision(view)])
+    (one,) = ChatEncoder(tokenizer).encode([view], [private_decision(view)])
+    rows = from_encoded([one], [[]])
     with torch.no_grad():
-        found = run(model, [one], "cpu")
+        found = run(model, lay_out(rows.ids, rows.lengths, rows.prompts, device="cpu"))
     assert found.nll.numel() == len(one.answer) < len(one.prompt)
 
 

@@ -1,4 +1,4 @@
-"""A very small student over a short tokenizer, and a corpus of a few records, made once."""
+"""A very small student over a short tokenizer, a corpus of a few records, and one trained run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.backbones import save_backbone
+from tests.scd.runs import with_onednn, with_warm_start
 from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import Store
@@ -20,6 +21,7 @@ from waggle.corpus.teacher import label, make_teacher
 from waggle.corpus.transitions import write
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run, StageOne, StageTwo
+from waggle.scd.run.stages import Stages
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -28,6 +30,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def same_products() -> Iterator[None]:
+    """Compute products alike in all tests: torch gives oneDNN up for good after a failure."""
+    with with_onednn():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,13 +52,11 @@ def imported() -> None:
 def workers(monkeypatch: pytest.MonkeyPatch) -> ForkServerContext:
     """Let worker processes begin with what training imports, which takes each of them seconds.
 
-    They come from one process that has imported it and nothing else; what they are told still has
+    They come from one process that has imported it and nothing else; what they are given still has
     to be pickled. Processes that begin with nothing are in tests/test_crew.py.
     """
     context = get_context("forkserver")
-    context.set_forkserver_preload(
-        ["peft", "waggle.scd.run.stages", "waggle.scd.diagnose.findings"]
-    )
+    context.set_forkserver_preload(["peft", "waggle.scd.run.factorial"])
     monkeypatch.setattr("waggle.crew.get_context", lambda _kind: context)
     return context
 
@@ -75,7 +82,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recipe(backbone: Path) -> Recipe:
     return Recipe(
         name="test",
@@ -90,3 +97,20 @@ def recipe(backbone: Path) -> Recipe:
         run=Run(device="cpu", dtype="float32", tokens_per_pass=100_000, evaluate_every=2,
                 save_every=1, validation_records=4),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def trained(recipe: Recipe, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with a warm start and the arm `scd`; tests read it and leave it as it is."""
+    out = tmp_path_factory.mktemp("trained")
+    stages = Stages(recipe, corpus, out, 0)
+    with with_onednn():
+        stages.warm_start()
+        stages.arm("scd")
+    return out
+
+
+@pytest.fixture
+def started(trained: Path, tmp_path: Path) -> Path:
+    """A run folder of its own that begins with the warm start of `trained`."""
+    return with_warm_start(tmp_path / "run", trained / "seed-0" / "warm-start")

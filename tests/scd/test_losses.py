@@ -10,7 +10,7 @@ import torch
 from waggle.core.summary import FACTORS, Field
 from waggle.scd import losses
 from waggle.scd.config import StageTwo, weights
-from waggle.scd.data.records import spread
+from waggle.scd.data.records import field_targets
 from waggle.scd.heads import EMBEDDING, FIELD_WIDTHS, HIDDEN, Heads, OrbitHeads
 
 LN2, LN3 = math.log(2), math.log(3)
@@ -56,7 +56,7 @@ def test_orbit_accuracy_is_the_share_of_factors() -> None:
 def test_field_loss_gives_both_groups_equal_weight() -> None:
     logits = Heads(4, 0).field.targets.far[None]
     even = {name: [1.0 / FIELD_WIDTHS[name]] * FIELD_WIDTHS[name] for name in losses.HISTOGRAMS}
-    target = spread(Field(**even, ready=1, commitment=5))
+    target = field_targets(Field(**even, ready=1, commitment=5))
     hist = (3 * math.log(6) + math.log(10)) / 4
     state = (math.log(2) + math.log(6)) / 2
     targets = torch.from_numpy(target)[None]

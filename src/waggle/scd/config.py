@@ -1,16 +1,16 @@
 """Recipes: everything that fixes a training run, as one TOML file (Table "SCD configuration").
 
-Defaults are the paper's values; where the paper is silent the docstring says so. Unknown keys are
-refused, so that a typo cannot quietly train something else.
+Defaults are the paper's values; a docstring says where the paper is silent. Unknown keys are an
+error, so that a typo cannot quietly train something else.
 """
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
@@ -26,6 +26,7 @@ ARMS: tuple[Arm, ...] = ("decision", "orbit", "field", "scd")
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
+_FORMER = {"run": ("flat",), "stage_one": ("augment",)}
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -81,8 +82,6 @@ class StageOne(Stage):
     rate: Rate = 1e-4
     rate_warm_up: Annotated[int, Field(ge=0)] = 40
     decay: Literal["constant", "cosine"] = "cosine"
-    augment: bool = False
-    """Train on a fresh orbit image of each view instead of the view itself."""
 
 
 class StageTwo(Stage):
@@ -109,8 +108,8 @@ class StageTwo(Stage):
 class Run(_Settings):
     """How the machine is used; what is learned changes by rounding and by dropout draws alone.
 
-    Adapters that are compiled drop by a hash of the place, and tokens that are computed once
-    (`flat`, `tree`) are dropped alike in all sequences that share them.
+    Compiled adapters draw dropout by a hash of the place, and tokens that are computed once are
+    dropped alike in all sequences that share them.
     """
 
     device: str = "auto"
@@ -132,19 +131,16 @@ class Run(_Settings):
     """Validation records that count."""
     log_every: Positive = 1
     """Updates between two readings of the losses: each makes the processor wait for the GPU."""
-    flat: bool = False
-    """Sequences end to end, a long common beginning computed once, attention without padding; in
-    stage one for a token corpus. Otherwise attention runs on a padded grid."""
     tree: bool = False
-    """With `flat` in stage two, unless updates are replayed: what only some sequences begin with
-    (an orbit pair its contract, records of a task its text) is computed once too. For large
-    backbones."""
+    """Compute what only some sequences begin with (an orbit pair its contract, records of a task
+    its text) once, not only the beginning that all share. For large backbones; off under `capture`.
+    """
     capture: bool = False
-    """With `flat` on a GPU: updates whose shape was met before are replayed as one CUDA graph."""
+    """On a GPU: updates whose shape was met before are replayed as one CUDA graph."""
     save_every: Positive = 72
     """Updates between two checkpoints."""
     tracker: str = "none"
-    """Besides `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
+    """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
 
 
 class Recipe(_Settings):
@@ -164,12 +160,29 @@ class Recipe(_Settings):
     corpus: CorpusSettings = CorpusSettings()
     harvest: HarvestSettings = HarvestSettings()
     """A token corpus for stage one. In shuffled order every other view has fresh names and rows,
-    the rest those it was seen with; `augment` does nothing."""
+    the rest those it was seen with."""
     transitions: TransitionSettings = TransitionSettings()
     adaptation: Adaptation = Adaptation()
     stage_one: StageOne = StageOne()
     stage_two: StageTwo = StageTwo()
     run: Run = Run()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_keys(cls, data: Any) -> Any:
+        """Drop settings that laws trained earlier name and that no longer change anything."""
+        if not isinstance(data, dict):
+            return data
+        parts = {
+            part: {key: value for key, value in data[part].items() if key not in former}
+            for part, former in _FORMER.items()
+            if isinstance(data.get(part), dict)
+        }
+        return data | parts
+
+    def uncompiled(self) -> Recipe:
+        """Return the recipe without compilation, for work that is over before it pays."""
+        return self.model_copy(update={"run": self.run.model_copy(update={"compile": False})})
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -54,8 +54,8 @@ def orbit_head_loss(source: Tensor, image: Tensor, labels: Tensor, beta: float) 
         beta: the consistency coefficient.
     """
     p, q = source.float().log_softmax(-1), image.float().log_softmax(-1)
-    told = -(p + q).gather(-1, labels[..., None])[..., 0]
-    return (told + beta * symmetric_kl(p, q)).mean(-1)
+    both = -(p + q).gather(-1, labels[..., None])[..., 0]
+    return (both + beta * symmetric_kl(p, q)).mean(-1)
 
 
 def orbit_accuracy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The student: a backbone with what of it is trained (LoRA, target matrices, or everything).
+"""The student: a backbone, and what of it is trained (LoRA, target matrices, or everything).
 
 Trained weights are float32 and arithmetic is autocast, so that a learning rate of 2e-6 is not lost
 in bfloat16 rounding. Invariant: `trainable` is exactly what a checkpoint has to hold.
@@ -8,32 +8,32 @@ from __future__ import annotations
 
 import gc
 import warnings
-from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from waggle.core.errors import ConfigError
-from waggle.models import fetch, load
+from waggle.models import load, shapes
 from waggle.models.nano import nano, nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe
-from waggle.scd.forward import lean, packing
+from waggle.scd.data.arrays import Rows
+from waggle.scd.data.batches import groups
+from waggle.scd.forward import attention, fused
+from waggle.scd.forward.ragged import lay_out
+from waggle.scd.forward.run import run
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "qwen3-4b-shape": {
-        "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
-        "tie_word_embeddings": True, "max_position_embeddings": 40_960,
-    },
-    "smollm2-135m-shape": {
-        "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-        "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64,
-        "tie_word_embeddings": True, "max_position_embeddings": 8_192,
-    },
-}  # fmt: skip
-"""Backbones with random weights, for measurements of speed only."""
-_VOCABULARY = {"qwen3-4b-shape": 151_936, "smollm2-135m-shape": 49_152}
+
+class Read(NamedTuple):
+    """What a frozen student makes of some records, in their order, on the CPU."""
+
+    hidden: Tensor
+    """Final local-view state of each record, (records, width), float32."""
+    nll: Tensor
+    """Sum of the token losses of each answer."""
+    tokens: Tensor
+    """Tokens of each answer."""
 
 
 class Student:
@@ -48,10 +48,10 @@ class Student:
         if recipe.run.checkpointing:
             base.gradient_checkpointing_enable()
             base.enable_input_require_grads()
-        packing.install(base)
-        lean.install(base)
+        attention.install(base)
+        fused.install(base)
         if recipe.run.compile:
-            lean.compile_layers(base)
+            fused.compile_layers(base)
         # A loaded backbone is in evaluation mode and new adapters are not: all of it trains.
         self.model.train()
         self.width = int(base.config.hidden_size)
@@ -65,20 +65,59 @@ class Student:
         kind = torch.device(self.device).type
         return torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32)
 
+    def read(self, rows: Rows) -> Read:
+        """Run the frozen student once over some records, those of similar length together."""
+        self.model.eval()
+        hidden = torch.zeros(len(rows), self.width)
+        nll, tokens = torch.zeros(len(rows)), torch.zeros(len(rows))
+        order = np.argsort(rows.inputs, kind="stable")
+        with torch.no_grad(), self.arithmetic():
+            for group in groups(rows.inputs[order], self.recipe.run.tokens_per_pass):
+                some = rows.take(order[group])
+                ragged = lay_out(some.ids, some.lengths, some.prompts, device=self.device)
+                passed, where = run(self.model, ragged), torch.from_numpy(order[group])
+                record, each = ragged.record.cpu(), passed.nll.float().cpu()
+                hidden[where] = passed.hidden.float().cpu()
+                nll[where] = torch.zeros(len(group)).index_add(0, record, each)
+                tokens[where] = torch.from_numpy(some.lengths - some.prompts).float()
+        return Read(hidden, nll, tokens)
 
-def collect() -> None:
-    """Give back the memory of models that nobody uses; a loaded law is kept from collection."""
+
+def free_memory() -> None:
+    """Free the memory of models that nothing uses; a loaded law is kept from collection."""
     gc.unfreeze()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
+def tokenizer_of(recipe: Recipe) -> Any:
+    """Return the tokenizer of a recipe's backbone without loading its weights."""
+    if recipe.backbone == "nano":
+        return nano_tokenizer()
+    if recipe.backbone in shapes.SHAPES:
+        return _stand_in_tokenizer()
+    return load.load_tokenizer(recipe.backbone)
+
+
+def _stand_in_tokenizer() -> Any:
+    """Return the tokenizer of the pretrained default if it is here, else that of `nano`.
+
+    Backbones of a known shape have random weights, for measurements of speed. Token counts stay
+    close to those of the real ones.
+    """
+    try:
+        return load.load_tokenizer("smollm2-135m-instruct")
+    except ConfigError:
+        return nano_tokenizer()
+
+
 def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
     name = recipe.backbone
     dtype = recipe.run.dtype if recipe.adaptation.kind == "lora" else "float32"
-    if name in SHAPES:
-        return _random_shape(name, device, dtype), _measuring_tokenizer()
+    if name in shapes.SHAPES:
+        tokenizer = _stand_in_tokenizer()
+        return shapes.shaped(name, device, getattr(torch, dtype), tokenizer), tokenizer
     if name == "nano":
         # Made afresh: a copy in the cache may be of another tokenizer.
         model, tokenizer = nano()
@@ -86,44 +125,12 @@ def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
     return load.load(name, device, dtype)
 
 
-def tokenizer_of(recipe: Recipe) -> Any:
-    """Return the tokenizer of a recipe's backbone without loading its weights."""
-    from transformers import AutoTokenizer
-
-    if recipe.backbone == "nano":
-        return nano_tokenizer()
-    if recipe.backbone in SHAPES:
-        return _measuring_tokenizer()
-    return AutoTokenizer.from_pretrained(str(fetch.path(recipe.backbone)))
-
-
-def _random_shape(name: str, device: str, dtype: str) -> Any:
-    """Build a backbone of a known shape with random weights, on the device at once."""
-    library: Any = import_module("transformers")
-    kind = library.Qwen3Config if name.startswith("qwen3") else library.LlamaConfig
-    config = kind(vocab_size=_VOCABULARY[name], **SHAPES[name])
-    # The same weights in every call: a stage that is measured in parts goes on with them.
-    with torch.random.fork_rng(), torch.device(device), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.manual_seed(0)
-        return library.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
-
-
-def _measuring_tokenizer() -> Any:
-    """Return the tokenizer of the pretrained default if it is here, else that of `nano`.
-
-    Token counts stay close to those of the real backbones; values do not matter for speed.
-    """
-    from transformers import AutoTokenizer
-
-    try:
-        folder = fetch.path("smollm2-135m-instruct")
-    except ConfigError:
-        folder = fetch.path("nano")
-    return AutoTokenizer.from_pretrained(str(folder))
-
-
 def _adapted(base: Any, adaptation: Adaptation, seed: int) -> Any:
+    """Choose what of a backbone is trained.
+
+    Raises:
+        ConfigError: if it has none of the target modules.
+    """
     if adaptation.kind == "lora":
         return _with_lora(base, adaptation, seed)
     found = False
@@ -148,7 +155,7 @@ def _with_lora(base: Any, adaptation: Adaptation, seed: int) -> Any:
         bias="none",
         task_type="CAUSAL_LM",
     )
-    # LoRA's first factor is drawn from torch's generator: name it, so that arms can share it.
+    # LoRA's first factor is drawn from torch's generator: seed it, so that arms can share it.
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed % 2**63)

@@ -12,9 +12,9 @@ from tests.backbones import save_backbone
 from tests.cli.conftest import Command, refused
 from waggle.corpus.store import Store
 from waggle.models.nano import nano_tokenizer
-from waggle.scd.run import search
-from waggle.scd.run.search import Candidate
-from waggle.scd.train.checkpoint import TrainError
+from waggle.scd.files import TrainError
+from waggle.scd.run import tune as search
+from waggle.scd.run.tune import Candidate
 
 ROOT = Path(__file__).parents[3]
 SMALL = """

@@ -26,7 +26,6 @@ def train(
     tokens_per_pass: int | None = None,
     order: str | None = None,
     first: Flag = False,
-    flat: bool | None = None,
     tree: bool | None = None,
     capture: bool | None = None,
     profile: Flag = False,
@@ -47,9 +46,8 @@ def train(
         tokens_per_pass: Tokens that are run together.
         order: Another canon order than the recipe's.
         first: Measure stage one, on the decision records of the corpus.
-        flat: Flat passes or packed ones, whatever the recipe says.
-        tree: In flat passes, compute what only some sequences begin with once as well, or not.
-        capture: Replay flat updates as CUDA graphs or not, whatever the recipe says.
+        tree: Compute what only some sequences begin with once as well, or not.
+        capture: Replay updates as CUDA graphs or not, whatever the recipe says.
         profile: Also say how busy the GPU is, and which functions take this process's time.
         stage: Run the whole stage instead, with its validation and checkpoints, in this folder;
             calls with the same folder go on where the last one ended, and their times are summed.
@@ -63,7 +61,7 @@ def train(
         raise ConfigError("--updates must be at least 1")
     data = read_recipe(recipe).model_dump()
     data |= {k: v for k, v in (("backbone", backbone), ("order", order)) if v is not None}
-    run = {"tokens_per_pass": tokens_per_pass, "flat": flat, "tree": tree, "capture": capture}
+    run = {"tokens_per_pass": tokens_per_pass, "tree": tree, "capture": capture}
     data["run"] |= {k: v for k, v in run.items() if v is not None}
     chosen = Recipe.model_validate(data)
     if stage is not None:

@@ -59,7 +59,7 @@ class Ahead(NamedTuple):
         else:
             stages = self.cells[0].stages()
             stages.workers = self.workers
-            stages.lessons()
+            stages.stage_two_data()
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def diagnose(
     """
     from json import dumps
 
-    from waggle.scd.diagnose.findings import (
+    from waggle.scd.diagnose.law import (
         Findings,
         diagnose_folder,
         diagnose_law,

@@ -53,7 +53,7 @@ def ranks(
         out: Also write the rows as JSON here.
         json: Print one JSON object instead of text.
     """
-    from waggle.scd.ship.ranks import Row, measure
+    from waggle.scd.ship.low_rank import Row, measure
 
     place = corpus or run_of(source) / "corpus"
     sizes = ranks_of(ranks)
@@ -135,7 +135,7 @@ def pack(
             found[SOURCE] = of_folder(source).digest
         _finish(made.folder, made.manifest, found)
         return
-    from waggle.scd.ship.ranks import refactor
+    from waggle.scd.ship.low_rank import refactor
 
     there = run_of(source) / "corpus"
     fit = None if plain else corpus or (there if there.is_dir() else None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from waggle.scd.config import Arm
     from waggle.scd.run.factorial import Cell
     from waggle.scd.run.stages import Stages
-    from waggle.scd.run.workers import Team
+    from waggle.scd.run.workers import Workers
 
 
 def train(
@@ -67,15 +67,15 @@ def train(
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
     from waggle.scd.config import read_recipe
-    from waggle.scd.run import factorial, starts
-    from waggle.scd.run.stages import Stages
-    from waggle.scd.run.workers import hired
+    from waggle.scd.run import factorial
+    from waggle.scd.run.stages import Stages, check_warm_start
+    from waggle.scd.run.workers import started
 
     settings = read_recipe(recipe)
     if start is not None:  # before anything is made that takes long
         if arm == "warm-start" or harvest is not None:
             raise ConfigError("--start leaves stage one out: name another --arm, and no --harvest")
-        starts.given(start, settings)
+        check_warm_start(start, settings)
     phases = Phases()
     folder = corpus or out / "corpus"
     chosen = range(seed, seed + seeds) if arm == "all" else range(seed, seed + 1)
@@ -85,7 +85,7 @@ def train(
     if arm == "warm-start":
         planned = []
     ahead = Ahead(settings, folder, planned, workers, arm == "all")
-    with hired(planned if arm == "all" else [], jobs) as team:
+    with started(planned if arm == "all" else [], jobs) as processes:
         with watching() as watch, telling() as tell:
             stages = Stages(
                 settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest,
@@ -96,7 +96,7 @@ def train(
         if arm == "all":
             stages.release()
             with phases("factorial"):
-                lost = _factorial(planned, jobs, arms or out / "arms", team)
+                lost = _factorial(planned, jobs, arms or out / "arms", processes)
     if arm != "all" and (views or native):
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
@@ -125,7 +125,7 @@ def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: T
         return stages.arm(cast("Arm", arm))
 
 
-def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) -> int:
+def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | None) -> int:
     """Train and diagnose the four arms of every seed; write each result when it comes.
 
     Returns:
@@ -142,7 +142,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) ->
 
     found: list[dict[str, Any]] = []
     began = time.perf_counter()
-    for result in run_all(planned, jobs, tell, team):
+    for result in run_all(planned, jobs, tell, processes):
         factorial.write_arm(arms, result)
         found.append(result)
         _summary(planned[0].out, found)
@@ -160,7 +160,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, team: Team | None) ->
 
 def _summary(out: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Write the numbers of the arms that are there as one table."""
-    from waggle.scd.diagnose.findings import numbers
+    from waggle.scd.diagnose.law import numbers
     from waggle.scd.run import factorial
 
     rows = [numbers(row) for row in factorial.relative(found)]
@@ -170,7 +170,7 @@ def _summary(out: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     """Measure the law on held-out decisions and write the result beside it."""
-    from waggle.scd.diagnose.findings import Findings, diagnose_law, numbers
+    from waggle.scd.diagnose.law import Findings, diagnose_law, numbers
 
     findings = Findings(
         stages.store, views=views, native=native, seed=0,

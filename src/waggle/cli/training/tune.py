@@ -17,8 +17,8 @@ from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
 
 if TYPE_CHECKING:
-    from waggle.scd.run.search import Candidate
-    from waggle.scd.run.workers import Lost, Team
+    from waggle.scd.run.tune import Candidate
+    from waggle.scd.run.workers import Failed, Workers
 
 _SHOWN = ("rank", "rate", "updates", "validation loss", "at update", "at the end", "seconds", "")
 
@@ -64,8 +64,8 @@ def tune(
         json: Print one JSON object instead of text.
     """
     from waggle.scd.config import read_recipe
-    from waggle.scd.run import choosing, search
-    from waggle.scd.run import workers as team
+    from waggle.scd.run import tune as search
+    from waggle.scd.run.workers import started
 
     at_least_one(jobs=jobs, workers=workers)
     own = read_recipe(recipe)
@@ -82,16 +82,16 @@ def tune(
 
     phases = Phases()
     left = [candidate for candidate in planned if candidate.kept() is None]
-    with team.hired(left, jobs) as hands:
+    with started(left, jobs) as processes:
         if left:
             _warm(left, tell, phases, workers, harvest)
         ready = [candidate for candidate in planned if candidate.name not in lost]
         with phases("candidates"):
-            results = _results(ready, jobs, tell, hands)
-    chosen = choosing.choose(results)
+            results = _results(ready, jobs, tell, processes)
+    chosen = search.choose(results)
     told = _told(planned, results, lost) | {"chosen": chosen, "command": command_line()}
-    told["at the end of"] = choosing.at_end([(c.rate, c.rank) for c in planned], chosen)
-    told["advice"] = choosing.advice(own, recipe, chosen)
+    told["at the end of"] = search.at_end([(c.rate, c.rank) for c in planned], chosen)
+    told["advice"] = search.advice(own, recipe, chosen)
     (out / SEARCH).write_text(plain.dumps(told, indent=1), encoding="utf-8")
     if json:
         console.dump(told)
@@ -115,11 +115,11 @@ def _rates(text: str) -> list[float]:
 
 
 def _warm(
-    left: Sequence[Candidate], lost: Lost[Candidate], phases: Phases, workers: int,
+    left: Sequence[Candidate], lost: Failed[Candidate], phases: Phases, workers: int,
     harvest: Path | None,
 ) -> None:  # fmt: skip
     """Make what candidates start from and read: tokens, corpus, warm starts, encoded records."""
-    from waggle.scd.run import search
+    from waggle.scd.run import tune as search
     from waggle.scd.run.stages import Stages
 
     first = left[0]
@@ -140,13 +140,13 @@ def _warm(
 
 
 def _results(
-    ready: Sequence[Candidate], jobs: int, lost: Lost[Candidate], hands: Team | None
+    ready: Sequence[Candidate], jobs: int, lost: Failed[Candidate], processes: Workers | None
 ) -> list[dict[str, Any]]:
     """Train what is not trained yet; return the numbers of all by rank and rate."""
-    from waggle.scd.run import workers as team
+    from waggle.scd.run.workers import run_all
 
     found = []
-    for result in team.run_all(ready, jobs, lost, hands):
+    for result in run_all(ready, jobs, lost, processes):
         found.append(result)
         name = "" if result["rank"] is None else f"rank {result['rank']}, "
         told = f"validation loss {result['best']:.5f}, {len(found)}/{len(ready)}"

@@ -1,14 +1,15 @@
-"""Encoded records as arrays: what the trainer reads instead of views.
+"""Encoded records as arrays: the token ids of many records end to end, and their labels.
 
-One kind of record per set: decisions (a prompt, the record that answers it, rho of it) or
-transitions (a prompt, rho of the admitted decision, the next field). Invariant: row i is the i-th
-record that was asked for.
+A set holds records of one kind. A decision is a prompt, the answer to it and rho of that answer; a
+transition is a prompt, rho of the admitted decision and the next field. Records of a token corpus
+have no labels. Invariant: row i is the i-th record that was asked for.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,138 +17,105 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waggle.corpus.store import CorpusError
-from waggle.scd.data.records import Move, Pair
-from waggle.scd.forward.forward import Encoded
+from waggle.scd.files import one_line, write_file
 
 Index = NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class Encoded(NamedTuple):
+    """A prompt and the answer to it, in tokens; the answer may be empty."""
+
+    prompt: Sequence[int]
+    answer: Sequence[int] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
     """Some records of one kind, end to end."""
 
-    ids: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    """Prompt and record together."""
-    prompts: NDArray[np.int64]
+    ids: NDArray[np.integer[Any]]
+    lengths: Index
+    """Tokens of each record, prompt and answer together."""
+    prompts: Index
+    """Tokens of each prompt."""
     labels: NDArray[np.int64]
     """rho, (records, factors)."""
     targets: NDArray[np.float32]
-    """(transitions, targets, classes); nothing for decisions."""
+    """m(next view), (transitions, targets, classes); empty for decisions."""
     eventful: NDArray[np.bool_]
+    """Which transitions are eventful; empty for decisions."""
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @property
+    @cached_property
     def starts(self) -> Index:
         """Where each record starts among the ids."""
         found: Index = np.cumsum(self.lengths) - self.lengths
         return found
 
     @property
-    def fed(self) -> NDArray[np.int64]:
-        """Tokens that the model reads of each: all but the last token of the record."""
+    def inputs(self) -> Index:
+        """How many tokens of each record the model reads: all but the last of the answer."""
         return np.maximum(self.lengths - 1, self.prompts)
 
     def take(self, chosen: Index) -> Rows:
         """Return some records, in the order given."""
-        starts = self.starts[chosen]
         lengths = self.lengths[chosen]
-        moves = chosen if len(self.eventful) else chosen[:0]
+        transitions = chosen if len(self.eventful) else chosen[:0]
         return Rows(
-            self.ids[within(starts, lengths)], lengths, self.prompts[chosen], self.labels[chosen],
-            self.targets[moves], self.eventful[moves],
+            self.ids[spans(self.starts[chosen], lengths)], lengths, self.prompts[chosen],
+            self.labels[chosen], self.targets[transitions], self.eventful[transitions],
         )  # fmt: skip
 
-    def encoded(self) -> list[Encoded]:
-        """Return the sequences as lists."""
-        ids = self.ids.tolist()
-        ends = np.cumsum(self.lengths).tolist()
-        each = zip(ends, self.lengths.tolist(), self.prompts.tolist(), strict=True)
-        return [Encoded(ids[e - n : e - n + p], ids[e - n + p : e]) for e, n, p in each]
-
-    def moves(self) -> list[Move]:
-        """Return transitions as records."""
-        every = zip(self.encoded(), self.labels.tolist(), self.targets, self.eventful, strict=True)
-        return [Move(one, tuple(label), to, bool(flag)) for one, label, to, flag in every]
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def within(starts: Index, lengths: Index) -> Index:
-    """Return the places of several stretches, one after another."""
+def spans(starts: Index, lengths: Index) -> Index:
+    """Return the places of several spans, one after another."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     places: Index = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
     return places
 
 
-def groups(cost: Index, budget: int) -> list[Index]:
-    """Cut records, in their order, into groups of at most so many tokens; one may exceed it."""
-    if cost.sum() <= budget:
-        return [np.arange(len(cost))]
-    found: list[list[int]] = []
-    filled = budget
-    for number, each in enumerate(cost.tolist()):
-        if filled + each > budget or not found:
-            found.append([])
-            filled = 0
-        found[-1].append(number)
-        filled += each
-    return [np.array(group, np.int64) for group in found]
-
-
-def pairs_of(sources: Rows, images: Rows | None) -> list[Pair]:
-    """Return decisions as records, each with its image where there are images."""
-    labels = [tuple(label) for label in sources.labels.tolist()]
-    seen = images.encoded() if images is not None else [None] * len(sources)
-    return [Pair(*each) for each in zip(sources.encoded(), seen, labels, strict=True)]
-
-
-def of_sequences(coded: Sequence[Encoded], labels: Sequence[Sequence[int]]) -> Rows:
-    """Lay decision records out as arrays."""
+def from_encoded(
+    encoded: Sequence[Encoded], labels: Sequence[Sequence[int]],
+    targets: Sequence[NDArray[np.float32]] = (), eventful: Sequence[bool] = (),
+) -> Rows:  # fmt: skip
+    """Put decisions into arrays, or transitions if targets are given."""
     return Rows(
-        np.array([token for one in coded for part in one for token in part], np.int32),
-        np.array([len(one.prompt) + len(one.answer) for one in coded], np.int64),
-        np.array([len(one.prompt) for one in coded], np.int64),
+        np.array([token for one in encoded for part in one for token in part], np.int32),
+        np.array([len(one.prompt) + len(one.answer) for one in encoded], np.int64),
+        np.array([len(one.prompt) for one in encoded], np.int64),
         np.array(labels, np.int64),
-        np.zeros((0, 0, 0), np.float32),
-        np.zeros(0, np.bool_),
+        np.array(targets, np.float32) if targets else np.zeros((0, 0, 0), np.float32),
+        np.array(eventful, np.bool_),
     )
 
 
-def of_moves(moves: Sequence[Move]) -> Rows:
-    """Lay transitions out as arrays."""
-    plain = of_sequences([move.source for move in moves], [move.labels for move in moves])
+def unlabelled(ids: NDArray[Any], lengths: NDArray[Any], prompts: NDArray[Any]) -> Rows:
+    """Return records without labels, as a token corpus has them."""
     return Rows(
-        plain.ids, plain.lengths, plain.prompts, plain.labels,
-        np.array([move.target for move in moves], np.float32),
-        np.array([move.eventful for move in moves], np.bool_),
+        ids, lengths.astype(np.int64), prompts.astype(np.int64),
+        np.zeros((len(lengths), 0), np.int64), np.zeros((0, 0, 0), np.float32),
+        np.zeros(0, np.bool_),
     )  # fmt: skip
 
 
 def stack(parts: Sequence[Rows]) -> Rows:
     """Put several sets one after another."""
-    return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    columns = [part.columns() for part in parts]
+    return Rows(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})
 
 
 def save(path: Path, rows: Rows) -> None:
-    """Write a set under its name once it is whole.
-
-    Raises:
-        CorpusError: in one line, when the disk is full or not writable.
-    """
+    """Write a set, whole or not at all."""
     from safetensors.numpy import save as packed
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(packed(rows._asdict()))
-        os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise CorpusError(
-            f"cannot write {path} ({error.strerror or error}); free some space, then resume with "
-            "the same command"
-        ) from None
+    write_file(path, packed(rows.columns()))
 
 
 def load(path: Path) -> Rows:
@@ -160,11 +128,14 @@ def load(path: Path) -> Rows:
     from safetensors.numpy import load_file
 
     try:
-        found: dict[str, Any] = load_file(str(path))
-        rows = Rows(**found)
+        rows = Rows(**load_file(str(path)))
         if int(rows.lengths.sum()) != len(rows.ids) or len(rows.labels) != len(rows):
             raise ValueError("lengths do not add up")
         return rows
     except (OSError, SafetensorError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise CorpusError(f"{path} is damaged ({reason}); delete it and run again") from None
+        raise damaged(path, error) from None
+
+
+def damaged(path: Path, error: Exception) -> CorpusError:
+    """Return the error of a file that cannot be read."""
+    return CorpusError(f"{path} is damaged ({one_line(error)}); delete it and run again")

@@ -1,1 +1,1 @@
-"""Diagnostics of a trained law on held-out data."""
+"""Diagnostics on held-out data: `law` has all of them; `equivariance` and `probe` measure two."""

@@ -50,11 +50,6 @@ class _Answer(NamedTuple):
     admitted: Decision
 
 
-def measure(law: Law, views: Sequence[View], order: Order, seed: int = 0) -> Equivariance:
-    """Decode every view and one image of it, in a canon order, and compare."""
-    return rates(agreements(law, views, order, seed))
-
-
 def rates(each: Sequence[Agreement]) -> Equivariance:
     """Return the rates of some agreements."""
     size = max(1, len(each))

@@ -1,9 +1,9 @@
-"""Frozen probes: what of the next field can be read off the deployed representation linearly.
+"""Frozen probes: how much of the next field a linear map can read off the deployed representation.
 
-"Frozen-probe field loss": the training predictor is gone, the backbone is frozen, and a fresh
-linear probe with fixed architecture, draw, optimizer and budget is fitted for every controller on
+"Frozen-probe field loss": the training predictor is gone and the backbone is frozen. A fresh linear
+probe with fixed architecture, draw, optimizer and budget is fitted for every controller on
 probe-training transitions, then evaluated on an independent split, over all and over eventful
-transitions. Losses of arms are normalized to Decision only by the caller.
+transitions. The caller divides the losses of arms by that of Decision only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from waggle.core.seeds import derive
 from waggle.core.summary import FACTORS
 from waggle.scd import losses
 from waggle.scd.data.arrays import Rows
-from waggle.scd.forward.states import read
 from waggle.scd.heads import FIELD_WIDTHS, Classifiers
 from waggle.scd.model import Student
 
@@ -47,16 +46,16 @@ class Features(NamedTuple):
     eventful: Tensor
 
 
-def features(student: Student, moves: Rows) -> Features:
+def features(student: Student, transitions: Rows) -> Features:
     """Run the frozen backbone once over some transitions."""
-    labels = torch.from_numpy(moves.labels)
+    labels = torch.from_numpy(transitions.labels)
     factors = [
         F.one_hot(labels[:, k], len(classes)).float() for k, classes in enumerate(FACTORS.values())
     ]
     return Features(
-        torch.cat([read(student, moves).hidden, *factors], -1),
-        torch.from_numpy(moves.targets),
-        torch.from_numpy(moves.eventful),
+        torch.cat([student.read(transitions).hidden, *factors], -1),
+        torch.from_numpy(transitions.targets),
+        torch.from_numpy(transitions.eventful),
     )
 
 

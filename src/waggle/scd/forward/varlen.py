@@ -1,8 +1,8 @@
 """Variable-length flash attention of torch, under any of its signatures.
 
-Sequences lie end to end; where a sequence has more keys than queries, its queries are the last of
-it. The function is young and changes between releases, so it is tried once per dtype, forward and
-backward, against plain attention. Invariant: where `fits` says no, nothing here is called.
+Sequences lie end to end; where a sequence has more keys than queries, its queries are its last
+tokens. The function is young and changes between releases, so it is tried once per dtype, forward
+and backward, against plain attention. Invariant: nothing here is called unless `usable` says yes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from waggle.core.errors import ConfigError
 
 try:
     from torch.nn.attention import varlen
@@ -29,19 +31,19 @@ _GROUPED = "enable_gqa" in _known
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def fits(kind: str, dtype: torch.dtype) -> bool:
+def usable(kind: str, dtype: torch.dtype) -> bool:
     """Whether flash attention works on this kind of device and agrees with plain attention."""
-    return kind == "cuda" and dtype in (torch.bfloat16, torch.float16) and _tried(dtype)
+    return kind == "cuda" and dtype in (torch.bfloat16, torch.float16) and _works(dtype)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _takes_fewer_heads(kind: str, dtype: torch.dtype) -> bool:
+def _takes_grouped_keys(kind: str, dtype: torch.dtype) -> bool:
     """Whether keys of fewer heads can be given as they are, where no option says so."""
-    return kind == "cuda" and _tried(dtype, repeated=False)
+    return kind == "cuda" and _works(dtype, repeated=False)
 
 
 @lru_cache(maxsize=8)
-def _tried(dtype: torch.dtype, *, repeated: bool = True) -> bool:
+def _works(dtype: torch.dtype, *, repeated: bool = True) -> bool:
     try:
         return _function is not None and _agrees(dtype, repeated=repeated)
     except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
@@ -58,9 +60,9 @@ def _agrees(dtype: torch.dtype, *, repeated: bool) -> bool:
 
     with torch.enable_grad():
         q, k, v = drawn(5, 2), drawn(8, 1), drawn(8, 1)
-        asked = torch.tensor([0, 5, 5], dtype=torch.int32, device="cuda")
+        queries = torch.tensor([0, 5, 5], dtype=torch.int32, device="cuda")
         keys = torch.tensor([0, 8, 8], dtype=torch.int32, device="cuda")
-        found = _attend(q, k, v, asked, keys, 64, None, repeated=repeated)
+        found = _attend(q, k, v, queries, keys, 64, None, None, repeated=repeated)
         mask = torch.ones(5, 8, dtype=torch.bool, device="cuda").tril(3)
         known = F.scaled_dot_product_attention(
             q.transpose(0, 1), k.transpose(0, 1).expand(2, -1, -1),
@@ -75,7 +77,7 @@ def _agrees(dtype: torch.dtype, *, repeated: bool) -> bool:
 
 def attend(
     q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, keys: Tensor, longest: int,
-    scaling: float | None,
+    scaling: float | None, window: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Attend causally within each sequence; (rows, heads, width) states.
 
@@ -87,16 +89,23 @@ def attend(
         keys: where their keys start, and the end.
         longest: no sequence is longer.
         scaling: factor on scores; by default one over the root of the width.
+        window: a token sees so many last tokens, itself included; by default all.
+
+    Raises:
+        ConfigError: if this torch knows no sliding window.
     """
-    repeated = _GROUPED or not _takes_fewer_heads(q.device.type, q.dtype)
-    return _attend(q, k, v, bounds, keys, longest, scaling, repeated=repeated)
+    if window is not None and window < longest and not _WINDOWED:
+        raise ConfigError("this torch has no sliding window on the GPU; choose another backbone")
+    repeated = _GROUPED or not _takes_grouped_keys(q.device.type, q.dtype)
+    return _attend(q, k, v, bounds, keys, longest, scaling, window, repeated=repeated)
 
 
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, keys: Tensor, longest: int,
-    scaling: float | None, *, repeated: bool,
+    scaling: float | None, window: int | None, *, repeated: bool,
 ) -> Tensor:  # fmt: skip
-    options: dict[str, Any] = {"window_size": (-1, 0)} if _WINDOWED else {"is_causal": True}
+    left = -1 if window is None else window - 1
+    options: dict[str, Any] = {"window_size": (left, 0)} if _WINDOWED else {"is_causal": True}
     if scaling is not None and _SCALED:
         options["scale"] = scaling
     elif scaling is not None and abs(scaling - q.shape[-1] ** -0.5) > 1e-6:

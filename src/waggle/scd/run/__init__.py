@@ -1,1 +1,5 @@
-"""Runs: stages, factorial arms, worker processes, tuning."""
+"""Runs: `stages` trains both stages of a seed, `factorial` all arms of several seeds.
+
+`tune` chooses learning rate and rank before a factorial; `workers` runs the jobs of both side by
+side.
+"""

@@ -1,10 +1,10 @@
 """The four-arm factorial: all arms of several paired seeds from one warm start, several at once.
 
 Arms of one seed share warm start, batches, orbit elements and dropout; they differ in the weights
-of the losses alone. Batches are encoded once, before the arms start (`prepare`). Small backbones
-leave most of a GPU idle, so arms run side by side (see `team`). Each arm is diagnosed where it was
-trained, beside the training of others; results are kept beside it. Once one is there, law and
-selected weights stay, the checkpoints to resume from go.
+of the losses alone. Records are encoded once, before the arms start. A small backbone leaves most
+of a GPU idle, so arms run side by side (see `workers`). Each arm is diagnosed where it was trained,
+and its result is kept beside it. An arm with a result keeps its law and selected weights; its
+checkpoints are removed.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from waggle.core.seeds import Split
+from waggle.corpus.store import Store
 from waggle.scd.config import ARMS, Arm, Recipe
-from waggle.scd.run import starts
-from waggle.scd.run import workers as team
+from waggle.scd.diagnose import law as diagnosis
+from waggle.scd.files import LAW, read_json, write_json
+from waggle.scd.model import Student, free_memory, tokenizer_of
+from waggle.scd.run.stages import BEGAN_WITH, WARM_START, Stages, warm_start_digest
+from waggle.scd.run.workers import student_of
+from waggle.scd.train import checkpoint
 
-if TYPE_CHECKING:
-    from waggle.scd.diagnose.findings import Findings
-    from waggle.scd.model import Student
-    from waggle.scd.run.stages import Stages
-
-RESULT = "diagnosis.json"
+NUMBERS = "diagnosis.json"
 """The numbers of an arm, beside its law."""
-WHOLE = "findings.json"
+RESULT = "findings.json"
 """The same with its units."""
 ASKED = "asked for"
-"""How much a result measured."""
+"""Entry of a result: how much it measured."""
 TRANSITIONS = 2_376
 """Transitions that probes are fitted and evaluated on."""
 
@@ -50,18 +50,18 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """What messages call it."""
         return f"seed {self.seed} {self.arm}"
 
     @property
     def result(self) -> Path:
         """Where its result is kept."""
-        return self.out / f"seed-{self.seed}" / self.arm / WHOLE
+        return self.out / f"seed-{self.seed}" / self.arm / RESULT
 
     @property
     def warm(self) -> Path:
         """The law that all arms start from."""
-        return self.start / "law"
+        return self.start / LAW
 
     def asked(self) -> dict[str, int]:
         """Say how much is measured; a result that measured something else does not count."""
@@ -69,92 +69,68 @@ class Cell(NamedTuple):
 
     def kept(self) -> dict[str, Any] | None:
         """Return its result if it is there, and not that of an arm with another warm start."""
-        found = team.found(self.result)
+        found = read_json(self.result)
         if found is None or found.get(ASKED) != self.asked():
             return None
-        began = found.get(starts.BEGUN)
-        return found if not began or began == starts.name(self.start) else None
-
-    def run(self) -> dict[str, Any]:
-        """Train it and measure decisions, deployed structure, fresh probe and training heads."""
-        return _run(self)
+        began = found.get(BEGAN_WITH)
+        return found if not began or began == warm_start_digest(self.start) else None
 
     def tidy(self) -> None:
         """Remove the checkpoints it would have been resumed from."""
-        from waggle.scd.train import checkpoint
-
         checkpoint.discard(self.result.parent, checkpoint.FOLDER)
 
     def stages(self, student: Student | None = None) -> Stages:
         """Return the stages of this cell's seed."""
-        from waggle.scd.run.stages import Stages
-
         return Stages(
             self.recipe, self.corpus, self.out, self.seed, start=self.start, student=student
         )
 
-    def findings(self, workers: int = 1) -> Findings:
-        """Return what is measured of this cell; views and encoded records are shared by all."""
-        from waggle.corpus.store import Store
-        from waggle.scd.diagnose.findings import Findings
-
-        return Findings(
+    def findings(self, workers: int = 1) -> diagnosis.Findings:
+        """Return what is measured of this cell; all cells share views and encoded records."""
+        return diagnosis.Findings(
             Store(self.corpus), views=self.views, native=self.native, seed=0,
             evaluation_seed=Split.EVALUATION.value.start, kept=self.out / "prepared",
             workers=workers,
         )  # fmt: skip
 
+    def run(self) -> dict[str, Any]:
+        """Train it and measure decisions, deployed structure, fresh probe and training heads."""
+        compiled = self.recipe.run.compile_arms
+        cell = self if compiled else self._replace(recipe=self.recipe.uncompiled())
+        student = student_of(cell.recipe)
+        law = cell.stages(student).arm(cell.arm)
+        checkpoint.restore_best(student.trainable(), law.parent)
+        free_memory()  # for the engine that measures, and for other processes
+        findings = cell.findings()
+        result: dict[str, Any] = {
+            "arm": cell.arm, "seed": cell.seed, ASKED: cell.asked(),
+            "warm start": f"{cell.start.parent.name}: {diagnosis.trained_by(cell.warm)}",
+            BEGAN_WITH: warm_start_digest(cell.start),
+        }  # fmt: skip
+        representation = diagnosis.diagnose_folder(findings, law, cell.transitions, student)
+        free_memory()
+        result |= diagnosis.diagnose_law(findings, diagnosis.law_of(law), cell.recipe.order)
+        result = diagnosis.joined(result, representation)
+        free_memory()
+        numbers = json.dumps(diagnosis.numbers(result), indent=1)
+        (law.parent / NUMBERS).write_text(numbers, encoding="utf-8")
+        write_json(cell.result, result)
+        cell.tidy()
+        return result
+
 
 def prepare(planned: Sequence[Cell], workers: int = 1) -> None:
     """Encode what all cells read, once: batches of every seed, held-out views, transitions."""
-    from waggle.scd.model import tokenizer_of
-
     first = planned[0]
     findings = first.findings(workers)
-    with findings.prepared(first.recipe, tokenizer_of(first.recipe)) as prepared:
+    with findings.encoded(first.recipe, tokenizer_of(first.recipe)) as encoded:
         for seed in dict.fromkeys(cell.seed for cell in planned):
-            first._replace(seed=seed).stages().lessons(prepared)
-        prepared.decisions("test", first.views)
+            first._replace(seed=seed).stages().stage_two_data(encoded)
+        encoded.decisions("test", first.views)
         for split in ("probe", "test", "validation"):
-            prepared.transitions(split, first.transitions)
+            encoded.transitions(split, first.transitions)
     if first.native:
         findings.natives()
-
-
-def _run(cell: Cell) -> dict[str, Any]:
-    from waggle.scd.diagnose.diagnose import law_of
-    from waggle.scd.diagnose.findings import (
-        diagnose_folder,
-        diagnose_law,
-        joined,
-        numbers,
-        told,
-        uncompiled,
-    )
-    from waggle.scd.model import collect
-    from waggle.scd.train import checkpoint
-
-    if not cell.recipe.run.compile_arms:
-        cell = cell._replace(recipe=uncompiled(cell.recipe))
-    if (kept := cell.kept()) is not None:
-        return kept
-    student = team.student_of(cell.recipe)
-    law = cell.stages(student).arm(cell.arm)
-    best = law.parent / starts.WEIGHTS
-    checkpoint.restore(student.trainable(), checkpoint.read_tensors(best), best)
-    collect()  # what was held would count against the engine that measures, and against others
-    findings = cell.findings()
-    named: dict[str, Any] = {"arm": cell.arm, "seed": cell.seed, ASKED: cell.asked()}
-    named["warm start"] = f"{cell.start.parent.name}: {told(cell.warm)}"
-    named[starts.BEGUN] = starts.name(cell.start)
-    found = diagnose_folder(findings, law, cell.transitions, student)
-    collect()
-    result = joined(named | diagnose_law(findings, law_of(law), cell.recipe.order), found)
-    collect()
-    (law.parent / RESULT).write_text(json.dumps(numbers(result), indent=1), encoding="utf-8")
-    team.keep(cell.result, result)
-    cell.tidy()
-    return result
 
 
 def cells(
@@ -162,7 +138,7 @@ def cells(
     transitions: int = TRANSITIONS, start: Path | None = None,
 ) -> list[Cell]:  # fmt: skip
     """Return every arm of every seed; all begin with one warm start, or the first seed's own."""
-    shared = start or out / f"seed-{seeds[0]}" / "warm-start"
+    shared = start or out / f"seed-{seeds[0]}" / WARM_START
     return [
         Cell(recipe, corpus, out, shared, seed, arm, views, native, transitions)
         for seed in seeds
@@ -172,7 +148,7 @@ def cells(
 
 def write_arm(folder: Path, result: dict[str, Any]) -> None:
     """Write a result as the file that reports read: ARM-SEED.json."""
-    team.keep(folder / f"{result['arm']}-{result['seed']}.json", result)
+    write_json(folder / f"{result['arm']}-{result['seed']}.json", result)
 
 
 def relative(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

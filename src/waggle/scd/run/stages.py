@@ -4,49 +4,53 @@
     RUN/seed-S/ARM/          stage two: Eq. scd with the arm's weights
 
 Each holds metrics.jsonl, best/ and law/, and checkpoints/ until the run is done. A stage that is
-complete is not repeated.
+complete is not repeated. Arms of a factorial are paired by their warm start: an arm that began with
+another one is neither resumed nor counted. A digest of the warm start's law, kept with every arm,
+tells which one it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import derive
 from waggle.corpus.curriculum import quiet
-from waggle.corpus.store import CorpusError, Store
+from waggle.corpus.store import Store
+from waggle.laws.digest import digest, look
 from waggle.scd.config import Arm, Recipe, weights
-from waggle.scd.data import tokenstore
-from waggle.scd.data.arrays import Rows, pairs_of
-from waggle.scd.data.harvest import Tell
-from waggle.scd.data.lessons import Lessons, lessons
-from waggle.scd.data.prepare import Prepared
-from waggle.scd.data.records import Decisions, Labelled, Pair, labelled, within
-from waggle.scd.data.speller import Tokens
-from waggle.scd.data.stored import Stored
-from waggle.scd.data.tokens import Coder
+from waggle.scd.data import harvest
+from waggle.scd.data.arrays import Rows
+from waggle.scd.data.batches import (
+    Batches,
+    decision_batches,
+    scd_batches,
+    token_batches,
+    token_validation,
+)
+from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.files import LAW, about
 from waggle.scd.heads import Heads
-from waggle.scd.model import Student, collect, tokenizer_of
-from waggle.scd.run import starts
+from waggle.scd.model import Student, free_memory, tokenizer_of
 from waggle.scd.ship import export
 from waggle.scd.train import checkpoint
 from waggle.scd.train.distributed import Processes
-from waggle.scd.train.sprint import Sprint
-from waggle.scd.train.tandem import Tandem
-from waggle.scd.train.trainer import Plan, Trainer, Watch, nobody
+from waggle.scd.train.objective import Objective
+from waggle.scd.train.trainer import Plan, Trainer, Watch, unwatched
 
 WARM_START = "warm-start"
+BEGAN_WITH = "began with"
+"""Entry of an arm's card and result: the digest of its warm start."""
 
 
 class Stages:
     """Runs the stages of one recipe, corpus and seed."""
 
     def __init__(
-        self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = nobody,
+        self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = unwatched,
         workers: int = 1, start: Path | None = None, harvest: Path | None = None,
         student: Student | None = None,
     ) -> None:  # fmt: skip
@@ -57,14 +61,14 @@ class Stages:
             corpus: folder of the corpus.
             out: folder of the run.
             seed: the training seed.
-            watch: told about every update.
+            watch: called after every update.
             workers: processes that encode and harvest.
             start: folder of the warm start that the arms begin with, if it is not their own.
             harvest: token corpus of another recipe to read in stage one.
             student: one of this recipe to train arms with; its weights are replaced.
         """
-        self.workers, self._harvest, self._kept = workers, harvest, student
-        self._tokens: dict[str, Tokens] | None = None
+        self.workers, self._harvest, self._student = workers, harvest, student
+        self._tokens: dict[str, Rows] | None = None
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
         self._given, self._start = start, start or self.folder / WARM_START
@@ -75,38 +79,65 @@ class Stages:
         """Train stage one, or return its law if it is complete.
 
         Raises:
-            ConfigError: if it was given and is not whole, or is another recipe's.
+            ConfigError: if a warm start was given that is not whole, or is another recipe's.
         """
         if self._given is not None:
-            return starts.given(self._given, self.recipe)
-        folder, law = self._start, self._start / export.FOLDER
+            return check_warm_start(self._given, self.recipe)
+        law = self._start / LAW
         if self._finished(law):
             return law
+        recipe, seed = self.recipe, derive(self.seed, "stage one")
         if self.harvested:
-            return self._from_tokens(folder, until)
-        stage = self.recipe.stage_one
-        student, coder = self._student()
-        records, validation = self._decisions(coder)
+            tokens = self.tokens()
+            batches = token_batches(tokens["train"], recipe.stage_one, seed)
+            count = recipe.run.validation_records
+            validation = token_validation(tokens["validation"], seed, count)
+        else:
+            batches, validation = self._encoded(
+                lambda corpus: decision_batches(corpus, recipe.stage_one, seed)
+            )
+        # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
+        student = Student(recipe, derive(self.seed, "adapter"), self._processes.device)
         plan = Plan(
-            stage, self.recipe.run, derive(self.seed, "stage one"), self._identity("one", None),
-            Decisions(
-                records, coder, self.recipe.order, derive(self.seed, "stage one"),
-                batch=stage.batch, images=False, augment=stage.augment,
-            ).batch,
-            validation,
-            mean=self.recipe.reduction == "mean",
-            name=f"{self.recipe.name}-{WARM_START}-{self.seed}",
+            recipe.stage_one, recipe.run, seed, self._identity("one", None),
+            f"{recipe.name}-{WARM_START}-{self.seed}",
         )  # fmt: skip
-        trainer = Trainer(student, None, plan, folder, watch=self._watch, processes=self._processes)
-        return self._finish(trainer, folder, None, until)
+        objective = Objective(recipe.stage_one, mean=recipe.reduction == "mean")
+        trainer = self._trainer(student, objective, batches, validation, plan, self._start)
+        return self._finish(trainer, None, until)
+
+    def arm(self, arm: Arm, until: int | None = None) -> Path:
+        """Train stage two of one arm from the shared warm start, or return its law."""
+        folder = self.folder / arm
+        law = folder / LAW
+        if self._finished(law):
+            require_warm_start(law, self._start)
+            return law
+        recipe = self.recipe
+        # A student of an earlier stage is compiled already; its trained weights are replaced.
+        student = self._student or Student(
+            recipe, derive(self.seed, "adapter"), self._processes.device
+        )
+        checkpoint.restore_best(student.trainable(), self._start)
+        batches, validation = self.stage_two_data()
+        objective = Objective(
+            recipe.stage_two, Heads(student.width, derive(self.seed, "heads")),
+            weights(recipe.stage_two, arm), mean=recipe.reduction == "mean",
+        )  # fmt: skip
+        plan = Plan(
+            recipe.stage_two, recipe.run, derive(self.seed, "stage two"),
+            self._identity("two", arm), f"{recipe.name}-{arm}-{self.seed}",
+        )  # fmt: skip
+        trainer = self._trainer(student, objective, batches, validation, plan, folder)
+        return self._finish(trainer, arm, until)
 
     def release(self) -> None:
-        """Give the memory of the student back, for other processes."""
-        self._kept = self._tokens = None
-        collect()
+        """Free the memory of the student and the token corpus, for other processes."""
+        self._student = self._tokens = None
+        free_memory()
 
     def tidy(self, law: Path) -> None:
-        """Remove the checkpoints of a law's stage and of this run's own warm start: both whole."""
+        """Remove the checkpoints of a law's stage and of this run's own warm start."""
         if self._processes.main:
             for stage in (law.parent, self.folder / WARM_START):
                 checkpoint.discard(stage, checkpoint.FOLDER)
@@ -114,18 +145,7 @@ class Stages:
     @property
     def warm(self) -> bool:
         """Whether stage one is complete."""
-        return (self._start / export.FOLDER).exists()
-
-    def _finished(self, law: Path) -> bool:
-        """Whether a stage is complete; the law of another recipe is not taken for its own."""
-        if not law.exists():
-            return False
-        name = export.trained_by(law)
-        if name not in (None, self.recipe.name):
-            raise ConfigError(
-                f"{law} was trained by recipe {name!r}; give {self.recipe.name!r} another --out"
-            )
-        return True
+        return (self._start / LAW).exists()
 
     @property
     def harvested(self) -> bool:
@@ -133,147 +153,106 @@ class Stages:
         made = self.recipe.harvest
         return self._harvest is not None or bool(made.native or made.synthetic)
 
-    def tokens(self, tell: Tell = quiet) -> dict[str, Tokens]:
+    def tokens(self, progress: harvest.Progress = quiet) -> dict[str, Rows]:
         """Return the token corpus of stage one, which all seeds share; harvest it if need be.
 
         It is read once, and forgotten when the student is released.
         """
         if self._tokens is None:
-            self._tokens = self._read_tokens(tell)
+            recipe, tokenizer = self.recipe, tokenizer_of(self.recipe)
+            if self._harvest is not None:
+                self._tokens = harvest.existing_tokens(self._harvest, tokenizer, recipe.order)
+            else:
+                self._tokens = harvest.token_corpus(
+                    self.folder.parent / "tokens", recipe.harvest, tokenizer, recipe.order,
+                    longest=recipe.max_context, workers=self.workers, progress=progress,
+                )  # fmt: skip
         return self._tokens
 
-    def _read_tokens(self, tell: Tell) -> dict[str, Tokens]:
-        if self._harvest is not None:
-            return tokenstore.found(self._harvest, tokenizer_of(self.recipe), self.recipe.order)
-        return tokenstore.make(
-            self.folder.parent / "tokens", self.recipe.harvest, tokenizer_of(self.recipe),
-            self.recipe.order, longest=self.recipe.max_context, workers=self.workers, tell=tell,
-        )  # fmt: skip
-
-    def _from_tokens(self, folder: Path, until: int | None) -> Path:
-        """Train stage one on the token corpus."""
-        found, recipe = self.tokens(), self.recipe
-        stage, seed = recipe.stage_one, derive(self.seed, "stage one")
-        student, _ = self._student()
-        held = Stored(found["validation"], seed, 1)
-        count = min(len(found["validation"]), recipe.run.validation_records)
-        plan = Plan(
-            stage, recipe.run, seed, self._identity("one", None),
-            None if recipe.run.flat else Stored(found["train"], seed, stage.batch).batch,
-            [] if recipe.run.flat else [held.pair(i) for i in range(count)],
-            mean=recipe.reduction == "mean", name=f"{recipe.name}-{WARM_START}-{self.seed}",
-        )  # fmt: skip
-        how: dict[str, Any] = {"watch": self._watch, "processes": self._processes}
-        trainer: Trainer = (
-            Sprint(student, plan, found["train"], found["validation"], folder, **how)
-            if recipe.run.flat
-            else Trainer(student, None, plan, folder, **how)
-        )
-        return self._finish(trainer, folder, None, until)
-
-    def arm(self, arm: Arm, until: int | None = None) -> Path:
-        """Train stage two of one arm from the shared warm start, or return its law."""
-        folder = self.folder / arm
-        law = folder / export.FOLDER
-        if self._finished(law):
-            starts.same(law, self._start)
-            return law
-        # A student of an earlier stage is compiled already; what of it is trained is replaced.
-        student = self._kept or self._student()[0]
-        start = self._start / starts.WEIGHTS
-        checkpoint.restore(student.trainable(), checkpoint.read_tensors(start), start)
-        lessons, held = self.lessons()
-        heads = Heads(student.width, derive(self.seed, "heads"))
-        plan = Plan(
-            self.recipe.stage_two, self.recipe.run, derive(self.seed, "stage two"),
-            self._identity("two", arm), None, [], None, *weights(self.recipe.stage_two, arm),
-            self.recipe.reduction == "mean", f"{self.recipe.name}-{arm}-{self.seed}",
-        )  # fmt: skip
-        trainer = second(
-            student, heads, plan, lessons, held, folder, watch=self._watch,
-            processes=self._processes,
-        )  # fmt: skip
-        return self._finish(trainer, folder, arm, until)
-
-    def prepared(self) -> Prepared:
+    def encoded(self) -> EncodedCorpus:
         """Return the encoded records of this corpus, which all seeds and arms share."""
         recipe = self.recipe
-        return Prepared(
+        return EncodedCorpus(
             self.folder.parent / "prepared", self.store, tokenizer_of(recipe), recipe.order,
             longest=recipe.max_context, workers=self.workers,
         )  # fmt: skip
 
-    def lessons(self, prepared: Prepared | None = None) -> tuple[Lessons, Rows]:
-        """Return all batches of stage two and the validation records; encode what is missing."""
-        recipe, seed = self.recipe, derive(self.seed, "stage two")
+    def stage_two_data(self, corpus: EncodedCorpus | None = None) -> tuple[Batches, Rows]:
+        """Return the batches and validation records of stage two; encode what is missing."""
+        seed = derive(self.seed, "stage two")
+        return self._encoded(lambda encoded: scd_batches(encoded, self.recipe, seed), corpus)
+
+    def _encoded(
+        self, make: Callable[[EncodedCorpus], Batches], corpus: EncodedCorpus | None = None
+    ) -> tuple[Batches, Rows]:
+        """Return batches and validation records; the first process encodes, the others wait."""
+        with self._first_process(), nullcontext(corpus) if corpus else self.encoded() as records:
+            count = self.recipe.run.validation_records
+            return make(records), records.decisions("validation", count)
+
+    @contextmanager
+    def _first_process(self) -> Iterator[None]:
+        """Let one process of a group do something first, and the others find it done."""
         if not self._processes.main:
             self._processes.wait()
-        with nullcontext(prepared) if prepared else self.prepared() as records:
-            held = records.decisions("validation", recipe.run.validation_records)
-            share = recipe.transitions.eventful
-            found = lessons(records, recipe.stage_two, recipe.order, seed, share)
+        yield
         if self._processes.main:
             self._processes.wait()
-        return found, held
 
-    def _student(self) -> tuple[Student, Coder]:
-        # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
-        student = Student(self.recipe, derive(self.seed, "adapter"), self._processes.device)
-        return student, Coder(student.tokenizer)
+    def _finished(self, law: Path) -> bool:
+        """Whether a stage is complete; the law of another recipe is not taken for its own."""
+        if not law.exists():
+            return False
+        name = about(law).get("recipe", {}).get("name")
+        if name not in (None, self.recipe.name):
+            raise ConfigError(
+                f"{law} was trained by recipe {name!r}; give {self.recipe.name!r} another --out"
+            )
+        return True
 
     def _identity(self, stage: str, arm: Arm | None) -> dict[str, Any]:
+        """Return the settings that a checkpoint must share to be resumed from."""
         settings = self.recipe.model_dump(mode="json", exclude={"run", "corpus", "transitions"})
         settings["run"] = {"dtype": self.recipe.run.dtype}
+        parts = ("decisions",) if stage == "one" else ("decisions", "transitions")
         shards = self.store.manifest().parts if stage == "two" or not self.harvested else {}
-        used = {p: [s.sha256 for some in shards[p].values() for s in some] for p in _parts(stage)
-                if p in shards}  # fmt: skip
+        used = {
+            part: [shard.sha256 for some in shards[part].values() for shard in some]
+            for part in parts
+            if part in shards
+        }
         if stage == "one" and self._harvest is not None:
-            used["tokens"] = [str(tokenstore.digest(self._harvest / self.recipe.order))]
-        began = {starts.BEGUN: starts.name(self._start)} if arm else {}
-        about = {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm}
-        return about | began | {"corpus": used}
+            used["tokens"] = [harvest.digest(self._harvest / self.recipe.order)]
+        began = {BEGAN_WITH: warm_start_digest(self._start)} if arm else {}
+        run = {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm}
+        return run | began | {"corpus": used}
 
-    def _decisions(self, coder: Coder) -> tuple[list[Labelled], list[Pair]]:
-        """Read training records and encode validation records that fit the context."""
-        train = labelled(self.store.examples("decisions", "train"))
-        held = labelled(self.store.examples("decisions", "validation"))
-        held = held[: self.recipe.run.validation_records]
-        plain = Decisions(held, coder, self.recipe.order, 0, batch=1, images=False)
-        validation = plain.pairs([(i, 0) for i in range(len(held))])
-        return self._fitting(train, coder), [p for p in validation if self._fits([p])]
+    def _trainer(
+        self, student: Student, objective: Objective, batches: Batches, validation: Rows,
+        plan: Plan, folder: Path,
+    ) -> Trainer:  # fmt: skip
+        return Trainer(
+            student, objective, batches, validation, plan, folder, watch=self._watch,
+            processes=self._processes,
+        )  # fmt: skip
 
-    def _fits(self, pairs: Sequence[Pair]) -> bool:
-        return within(pairs, self.recipe.max_context)
-
-    def _fitting(self, records: list[Labelled], coder: Coder) -> list[Labelled]:
-        """Leave out what is longer than the context; four bytes a token bounds it cheaply."""
-        limit = self.recipe.max_context
-        kept = []
-        for record in records:
-            size = len(coder.prompt_text(record.view)) + len(coder.answer_text(record.decision))
-            if size < limit or len(coder.encode([record.view], [record.decision])[0]) < limit:
-                kept.append(record)
-        if not kept:
-            raise CorpusError(f"no record fits {limit} tokens; raise max_context in the recipe")
-        return kept
-
-    def _finish(self, trainer: Trainer, folder: Path, arm: Arm | None, until: int | None) -> Path:
-        progress = trainer.train(until)
+    def _finish(self, trainer: Trainer, arm: Arm | None, until: int | None) -> Path:
+        """Train; once the stage is complete, export the selected weights and return the law."""
+        progress, folder = trainer.train(until), trainer.folder
         if not trainer.finished:
             return folder
         self._processes.wait()
-        best = folder / starts.WEIGHTS
-        checkpoint.restore(trainer.student.trainable(), checkpoint.read_tensors(best), best)
-        self._kept = trainer.student
+        checkpoint.restore_best(trainer.student.trainable(), folder)
+        self._student = trainer.student
         if self._processes.main:
-            export.export(trainer.student, folder / export.FOLDER, self._card(progress, arm))
-        return folder / export.FOLDER
+            export.export(trainer.student, folder / LAW, self._card(progress, arm))
+        return folder / LAW
 
     def _card(self, progress: checkpoint.Progress, arm: Arm | None) -> Mapping[str, Any]:
         made = self.store.manifest().settings if self.store.exists() else {}
         return {
             "objective": arm or "decision (warm start)",
-            **({starts.BEGUN: starts.name(self._start)} if arm else {}),
+            **({BEGAN_WITH: warm_start_digest(self._start)} if arm else {}),
             "training seed": self.seed,
             "selected update": progress.best_update,
             "validation NLL per token": round(progress.best_loss, 5),
@@ -283,21 +262,44 @@ class Stages:
         }
 
 
-def second(
-    student: Student, heads: Heads | None, plan: Plan, lessons: Lessons, held: Rows, folder: Path,
-    *, watch: Watch = nobody, processes: Processes | None = None,
-) -> Trainer:  # fmt: skip
-    """Return the trainer of stage two: flat passes where the recipe says so, else packed ones.
+def check_warm_start(start: Path, recipe: Recipe) -> Path:
+    """Return the law of a warm start that another run made.
 
-    Without heads only the decision loss is computed.
+    Raises:
+        ConfigError: if it is not whole, or not one that this recipe would make.
     """
-    if plan.run.flat:
-        return Tandem(student, heads, plan, lessons, held, folder, watch=watch, processes=processes)
-    listed = replace(
-        plan, decisions=lessons.pairs, moves=lessons.moves, validation=pairs_of(held, None)
-    )
-    return Trainer(student, heads, listed, folder, watch=watch, processes=processes)
+    law = start / LAW
+    said = about(law)
+    if not said or not (start / checkpoint.BEST / checkpoint.WEIGHTS).is_file():
+        raise ConfigError(f"{start} holds no whole warm start; leave --start out")
+    theirs, ours = said.get("recipe", {}), recipe.model_dump(mode="json")
+    compared = [
+        ("recipe" if name == "name" else name, theirs.get(name), ours[name])
+        for name in ("name", "backbone", "order")
+    ]
+    kinds = [each.get("adaptation", {}).get("kind") for each in (theirs, ours)]
+    for name, their, our in [*compared, ("adaptation", *kinds)]:
+        if their != our:
+            raise ConfigError(
+                f"{start} was trained with {name} {their!r}, not {our!r}; leave --start out"
+            )
+    return law
 
 
-def _parts(stage: str) -> tuple[str, ...]:
-    return ("decisions",) if stage == "one" else ("decisions", "transitions")
+def warm_start_digest(start: Path) -> str:
+    """Return the digest of a warm start; empty if there is none."""
+    return digest(look(str(start / LAW)))
+
+
+def require_warm_start(law: Path, start: Path) -> None:
+    """Check that an arm began with this warm start, as far as both are known.
+
+    Raises:
+        ConfigError: if it began with another one.
+    """
+    began, now = about(law).get("card", {}).get(BEGAN_WITH), warm_start_digest(start)
+    if began and now and began != now:
+        raise ConfigError(
+            f"{law} began with another warm start ({began}) than {start} ({now}); choose another "
+            "--out"
+        )

@@ -1,14 +1,13 @@
-"""Pieces of training side by side, in processes that are started ahead, and each dies alone.
+"""Training jobs side by side, in worker processes of which each may die alone.
 
-Importing takes a process as long as some hundred updates of a small backbone, so a team is started
-before its work is there. Each process builds its backbone once and does one piece after another
-with it. Results are kept by the pieces themselves, and one that is there is not made again.
-Invariant: a piece that fails, or whose process dies, costs no other.
+A process takes as long to import its libraries as to make some hundred updates of a small backbone,
+so workers are started before their jobs are ready. Each builds its student once and does one job
+after another with it. Jobs keep their own results, and a job with a result is not done again.
+Invariant: a job that fails, or whose process dies, costs no other job.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,26 +15,25 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import torch
 
 from waggle.core.errors import WaggleError
 from waggle.crew import crew
-
-if TYPE_CHECKING:
-    from waggle.scd.config import Recipe
-    from waggle.scd.model import Student
+from waggle.scd.config import Recipe
+from waggle.scd.model import Student
 
 TRIES = 2
-"""How often a piece is begun whose process dies, or that finds too little memory."""
+"""How often a job is begun whose process dies, or that runs out of memory."""
 
 
-class Piece(Protocol):
+class Job(Protocol):
     """Something to train and measure, such as an arm of a factorial."""
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """What messages call it."""
         ...
 
     def kept(self) -> dict[str, Any] | None:
@@ -51,36 +49,16 @@ class Piece(Protocol):
         ...
 
 
-P = TypeVar("P", bound=Piece)
-Lost = Callable[[P, str], None]
-"""Called with a piece that could not be done, and why."""
-
-
-def keep(path: Path, result: dict[str, Any]) -> None:
-    """Write a result under its name once it is whole."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    partial.write_text(json.dumps(result), encoding="utf-8")
-    os.replace(partial, path)
-
-
-def found(path: Path) -> dict[str, Any] | None:
-    """Return a result that was kept; one that cannot be read is none."""
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return result if isinstance(result, dict) else None
-
+J = TypeVar("J", bound=Job)
+Failed = Callable[[J, str], None]
+"""Called with a job that could not be done, and why."""
 
 _STUDENTS: dict[str, Student] = {}
-"""The backbone of this process, by recipe."""
+"""The student of this process, by recipe."""
 
 
 def student_of(recipe: Recipe) -> Student:
-    """Return this process's student of a recipe, with whatever weights the last piece left."""
-    from waggle.scd.model import Student
-
+    """Return this process's student of a recipe, with the weights that the last job left."""
     name = recipe.model_dump_json()
     if name not in _STUDENTS:
         _STUDENTS.clear()
@@ -88,133 +66,131 @@ def student_of(recipe: Recipe) -> Student:
     return _STUDENTS[name]
 
 
-def done(piece: Piece) -> dict[str, Any]:
-    """Do a piece in this process."""
+def _do(job: Job) -> dict[str, Any]:
+    """Do a job in this process."""
     try:
-        return piece.run()
+        return job.run()
     except BaseException:
-        _STUDENTS.clear()  # whatever state it is in: the next piece builds its own
+        _STUDENTS.clear()  # its state is unknown: the next job builds its own
         raise
 
 
 def _open(threads: int) -> None:
-    """Prepare a process: threads, and all that training and diagnosing import."""
-    import torch
-
+    """Prepare a worker process: threads, and all that training and diagnosing import."""
     torch.set_num_threads(threads)
-    for name in ("trainer", "stages", "findings"):
-        import_module(f"waggle.scd.{name}")
-    import_module("transformers.models.llama.modeling_llama")
+    for name in ("waggle.scd.run.factorial", "transformers.models.llama.modeling_llama"):
+        import_module(name)
 
 
-def _begun() -> None:
-    """Do nothing, in a process that is thereby started."""
+def _begin() -> None:
+    """Do nothing; a process that is asked to is started."""
 
 
-class Team:
-    """So many processes, each a pool of its own; a context."""
+class Workers:
+    """A number of worker processes, each a pool of its own; a context."""
 
-    def __init__(self, jobs: int) -> None:
-        self._threads = max(1, (os.cpu_count() or 1) // jobs)
+    def __init__(self, count: int) -> None:
+        self._threads = max(1, (os.cpu_count() or 1) // count)
         self._opened = ExitStack()
-        self.pools = [self.fresh() for _ in range(jobs)]
+        self.pools = [self.start() for _ in range(count)]
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._opened.__exit__(*error)
 
-    def fresh(self) -> ProcessPoolExecutor:
+    def start(self) -> ProcessPoolExecutor:
         """Start one more process."""
         pool = self._opened.enter_context(crew(1, _open, self._threads))
-        pool.submit(_begun)
+        pool.submit(_begin)
         return pool
 
 
 @contextmanager
-def hired(pieces: Sequence[Piece], jobs: int) -> Iterator[Team | None]:
-    """Start the processes for pieces ahead of them, as many as will have work."""
-    left = sum(piece.kept() is None for piece in pieces)
-    if jobs <= 1 or not left:
+def started(jobs: Sequence[Job], count: int) -> Iterator[Workers | None]:
+    """Start workers ahead of their jobs, as many as will have work; one job runs here."""
+    left = sum(job.kept() is None for job in jobs)
+    if count <= 1 or not left:
         yield None
         return
-    with Team(min(jobs, left)) as team:
-        yield team
+    with Workers(min(count, left)) as workers:
+        yield workers
 
 
-def _raise(piece: Piece, reason: str) -> None:
-    raise WaggleError(f"{piece.name}: {reason}")
+def _raise(job: Job, reason: str) -> None:
+    raise WaggleError(f"{job.name}: {reason}")
 
 
 def run_all(
-    pieces: Sequence[P], jobs: int, lost: Lost[P] = _raise, team: Team | None = None
+    jobs: Sequence[J], count: int, failed: Failed[J] = _raise, workers: Workers | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Do pieces in order, so many at once; yield results as they come.
+    """Do jobs in order, several at once; yield results as they come.
 
     Args:
-        pieces: those whose results are kept come first.
-        jobs: processes; one runs here.
-        lost: told of a piece that fails, or twice dies or finds no memory; the others go on.
-        team: processes that were started ahead, instead of so many now.
+        jobs: those with a result come first.
+        count: worker processes; with one, jobs run in this process.
+        failed: called with a job that fails, or that twice dies or runs out of memory; the others
+            go on.
+        workers: processes that were started ahead.
     """
     todo = []
-    for piece in pieces:
-        if (kept := piece.kept()) is None:
-            todo.append(piece)
+    for job in jobs:
+        if (kept := job.kept()) is None:
+            todo.append(job)
         else:
-            piece.tidy()
+            job.tidy()
             yield kept
-    if team is not None:
-        yield from _beside(todo, team, lost)
+    if workers is not None:
+        yield from _in_workers(todo, workers, failed)
         return
-    with hired(todo, jobs) as made:
-        yield from _here(todo, lost) if made is None else _beside(todo, made, lost)
+    with started(todo, count) as own:
+        yield from _here(todo, failed) if own is None else _in_workers(todo, own, failed)
 
 
-def _here(pieces: Sequence[P], lost: Lost[P]) -> Iterator[dict[str, Any]]:
-    for piece in pieces:
+def _here(jobs: Sequence[J], failed: Failed[J]) -> Iterator[dict[str, Any]]:
+    for job in jobs:
         try:
-            yield done(piece)
+            yield _do(job)
         except Exception as error:  # whatever it is, the others go on
-            lost(piece, reason(error))
+            failed(job, reason(error))
 
 
-def _beside(pieces: Sequence[P], team: Team, lost: Lost[P]) -> Iterator[dict[str, Any]]:
-    """Do pieces in processes, each in the next that is idle; the starved one by one at the end."""
-    todo, idle = deque((piece, 1) for piece in pieces), list(team.pools)
-    starved: deque[tuple[P, int]] = deque()
-    running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, P, int]] = {}
-    while todo or running or starved:
-        if not (todo or running):  # what others held of the memory is free now
-            todo.append(starved.popleft())
+def _in_workers(jobs: Sequence[J], workers: Workers, failed: Failed[J]) -> Iterator[dict[str, Any]]:
+    """Give each job to the next idle worker; those out of memory run alone at the end."""
+    todo, idle = deque((job, 1) for job in jobs), list(workers.pools)
+    out_of_memory: deque[tuple[J, int]] = deque()
+    running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, J, int]] = {}
+    while todo or running or out_of_memory:
+        if not (todo or running):  # the memory that others held is free now
+            todo.append(out_of_memory.popleft())
         while todo and idle:
-            pool, (piece, attempt) = idle.pop(), todo.popleft()
-            running[_submitted(pool, piece)] = (pool, piece, attempt)
+            pool, (job, attempt) = idle.pop(), todo.popleft()
+            running[_submit(pool, job)] = (pool, job, attempt)
         for ended in wait(running, return_when=FIRST_COMPLETED).done:
-            pool, piece, attempt = running.pop(ended)
+            pool, job, attempt = running.pop(ended)
             try:
                 yield ended.result()
             except BrokenProcessPool:
-                pool = team.fresh()
+                pool = workers.start()
                 if attempt < TRIES:
-                    todo.append((piece, attempt + 1))
+                    todo.append((job, attempt + 1))
                 else:
-                    lost(piece, f"its process died {TRIES} times; try again with fewer --jobs")
+                    failed(job, f"its process died {TRIES} times; try again with fewer --jobs")
             except Exception as error:
                 if "out of memory" in str(error) and attempt < TRIES:
-                    pool.shutdown(wait=False)  # with what the process keeps of the memory
-                    pool = team.fresh()
-                    starved.append((piece, attempt + 1))
+                    pool.shutdown(wait=False)  # and with it the memory that the process holds
+                    pool = workers.start()
+                    out_of_memory.append((job, attempt + 1))
                 else:
-                    lost(piece, reason(error))
+                    failed(job, reason(error))
             idle.append(pool)
 
 
-def _submitted(pool: ProcessPoolExecutor, piece: Piece) -> Future[dict[str, Any]]:
-    """Give a piece to a process; one that is dead already says so like one that dies later."""
+def _submit(pool: ProcessPoolExecutor, job: Job) -> Future[dict[str, Any]]:
+    """Give a job to a worker; one that is dead already reports it like one that dies later."""
     try:
-        return pool.submit(done, piece)
+        return pool.submit(_do, job)
     except BrokenProcessPool as error:
         dead: Future[dict[str, Any]] = Future()
         dead.set_exception(error)
@@ -222,6 +198,6 @@ def _submitted(pool: ProcessPoolExecutor, piece: Piece) -> Future[dict[str, Any]
 
 
 def reason(error: Exception) -> str:
-    """Say in one line why a piece failed."""
+    """Say in one line why a job failed."""
     said = str(error) if isinstance(error, WaggleError) else f"{type(error).__name__}: {error}"
     return (said.splitlines() or [""])[0][:300]

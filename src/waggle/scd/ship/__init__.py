@@ -1,1 +1,1 @@
-"""From a trained law to one that ships: export, low-rank factors."""
+"""From a trained student to a law that ships: `export` writes it, `low_rank` chooses its rank."""

@@ -1,4 +1,4 @@
-"""Shipping a trained law: heads removed, weights selected, PEFT format, model card.
+"""Shipping a trained law: selected weights without heads, in PEFT format, with a model card.
 
 `lora` ships the adapter, `dense` a low-rank factorisation of what training changed, `full` the
 weights. Invariant: what is shipped holds nothing of the training heads.
@@ -19,21 +19,19 @@ import torch
 from waggle.laws.origin import origin
 from waggle.models import load
 from waggle.scd.config import Recipe
-from waggle.scd.forward import packing
+from waggle.scd.files import ABOUT, new_folder
+from waggle.scd.forward import attention
 from waggle.scd.model import Student
-from waggle.scd.ship import factors
-from waggle.scd.train.checkpoint import publishing
+from waggle.scd.ship import low_rank
 
 SHARD = "14MB"
 """Largest file of a law that is shipped as weights."""
-FOLDER = "law"
-"""Name of the folder a stage ships its law in."""
 
 
 def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
     """Write the deployable law of a student into a folder."""
     recipe = student.recipe
-    with publishing(target) as folder:
+    with new_folder(target) as folder:
         if recipe.adaptation.kind == "lora":
             student.model.peft_config["default"].base_model_name_or_path = recipe.backbone
             with warnings.catch_warnings():
@@ -41,27 +39,17 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
                 warnings.simplefilter("ignore")
                 student.model.save_pretrained(str(folder), save_embedding_layers=False)
         elif recipe.adaptation.kind == "dense":
-            _factorised(student, folder)
+            _write_factors(student, folder)
         else:
-            _whole(student, folder)
-        about: dict[str, Any] = {
+            _write_weights(student, folder)
+        said = {
             "backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind,
+            "card": dict(card), "recipe": recipe.model_dump(mode="json"),
         }  # fmt: skip
-        about |= {"card": dict(card), "recipe": recipe.model_dump(mode="json")}
-        (folder / "waggle.json").write_text(
-            json.dumps(about | _lineage(recipe, card), indent=1), encoding="utf-8"
-        )
+        text = json.dumps(said | _lineage(recipe, card), indent=1)
+        (folder / ABOUT).write_text(text, encoding="utf-8")
         (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
     return target
-
-
-def trained_by(law: Path) -> str | None:
-    """Return the name of the recipe that a law was trained by, or None where it does not say."""
-    try:
-        about = json.loads((law / "waggle.json").read_text(encoding="utf-8"))
-        return str(about["recipe"]["name"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,10 +60,10 @@ def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
     return {"backbone": first.backbone, "card": {**card, "goes on from": recipe.backbone}}
 
 
-def _whole(student: Student, folder: Path) -> None:
+def _write_weights(student: Student, folder: Path) -> None:
     """Write all weights in bfloat16, in files small enough to be kept anywhere."""
     model = _plain(student.model).to("cpu", torch.bfloat16)
-    packing.uninstall(model)
+    attention.uninstall(model)
     import_module("transformers").utils.logging.disable_progress_bar()
     model.save_pretrained(str(folder), max_shard_size=SHARD)
     student.tokenizer.save_pretrained(str(folder))
@@ -86,13 +74,12 @@ def _plain(model: Any) -> Any:
     with torch.device("meta"):
         plain = type(model)(copy.deepcopy(model.config))
     plain = plain.to_empty(device="cpu")
-    weights_now = {k.replace("._orig_mod", ""): v for k, v in model.state_dict().items()}
-    plain.load_state_dict(weights_now)
+    plain.load_state_dict({k.replace("._orig_mod", ""): v for k, v in model.state_dict().items()})
     plain.tie_weights()
     return plain
 
 
-def _factorised(student: Student, folder: Path) -> None:
+def _write_factors(student: Student, folder: Path) -> None:
     """Write the change of every target matrix as a LoRA adapter of the recipe's rank."""
     adaptation = student.recipe.adaptation
     base, _ = load.load(student.recipe.backbone, "cpu", "float32")
@@ -100,13 +87,13 @@ def _factorised(student: Student, folder: Path) -> None:
     pairs = {}
     for name, parameter in student.trainable().items():
         change = parameter.detach().float() - before[name].detach().to(parameter.device)
-        made = factors.exact if adaptation.rank >= min(change.shape) else factors.low_rank
+        made = low_rank.exact if adaptation.rank >= min(change.shape) else low_rank.low_rank
         pairs[name] = made(change, adaptation.rank)
-    factors.write(folder, pairs, student.recipe.backbone, adaptation)
+    low_rank.write(folder, pairs, student.recipe.backbone, adaptation)
 
 
 def model_card(recipe: Recipe, card: Mapping[str, Any]) -> str:
-    """Return the README of a shipped law: how it was trained and what was measured."""
+    """Return the README of an exported law: how it was trained and what was measured."""
     adaptation, two = recipe.adaptation, recipe.stage_two
     rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
     return f"""---

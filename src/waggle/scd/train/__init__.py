@@ -1,1 +1,5 @@
-"""The training loop: trainer, objective, optimizer, checkpoints."""
+"""The training loop: `trainer` and `objective` first.
+
+`optimizer` steps, `checkpoint` saves and restores, `distributed` adds processes, `cuda_graph`
+replays updates on a GPU, and `trackers` takes the metrics.
+"""

@@ -1,33 +1,30 @@
-"""Checkpoints: the trained weights, heads, optimizer and progress of a run, whole or not at all.
+"""Checkpoints: trained weights, heads, optimizer and progress of a stage, whole or not at all.
 
-A checkpoint grows in a folder with a temporary name and is renamed when it is complete; the newest
-complete one counts. A run resumed from any of them follows the trajectory of an uninterrupted run,
-because every draw is named by its update.
+The newest complete checkpoint counts. A run resumed from any of them follows the trajectory of an
+uninterrupted run, because every draw is named by its update.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from waggle.core.errors import WaggleError
+from waggle.scd.files import TrainError, new_folder, one_line, read_tensors, write_tensors
 
 KEPT = 2
 """Complete checkpoints that stay on disk."""
 FOLDER = "checkpoints"
-"""Where a stage keeps them."""
-
-
-class TrainError(WaggleError):
-    """A training run that cannot go on as asked."""
+"""Where a stage keeps its checkpoints."""
+BEST = "best"
+"""Where a stage keeps the weights of least validation loss."""
+WEIGHTS = "trainable.safetensors"
+HEADS = "heads.safetensors"
 
 
 class Progress(NamedTuple):
@@ -37,23 +34,32 @@ class Progress(NamedTuple):
     """Updates done."""
     best_update: int
     best_loss: float
-    """Smallest validation decision loss so far, and when."""
+    """The smallest validation loss so far, and the update it was measured at."""
     seconds: float = 0.0
     """Time spent, for stages with a time budget."""
 
 
-class Checkpoints:
-    """The checkpoints of one run folder."""
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
-        self.folder = folder
+    progress: Progress
+    weights: dict[str, Tensor]
+    heads: dict[str, Tensor]
+    optimizer: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one stage."""
+
+    def __init__(self, stage: Path, identity: Mapping[str, Any]) -> None:
+        self.folder = stage / FOLDER
         self._identity = json.loads(json.dumps(identity, sort_keys=True, default=str))
 
     def newest(self) -> Path | None:
-        """Return the newest complete checkpoint of these settings.
+        """Return the newest complete checkpoint.
 
         Raises:
-            TrainError: if the folder belongs to a run with other settings.
+            TrainError: if it belongs to a run with other settings.
         """
         found = sorted(self.folder.glob("update-[0-9]*[0-9]"))
         if not found:
@@ -72,110 +78,57 @@ class Checkpoints:
     def save(
         self, progress: Progress, weights: Mapping[str, Tensor], heads: Mapping[str, Tensor],
         optimizer: Mapping[str, Any],
-    ) -> Path:  # fmt: skip
-        """Write a checkpoint, then drop the oldest ones."""
-        target = self.folder / f"update-{progress.update:06d}"
-        with publishing(target) as partial:
-            write_tensors(partial / "trainable.safetensors", weights)
-            write_tensors(partial / "heads.safetensors", heads)
+    ) -> None:  # fmt: skip
+        """Write a checkpoint, then remove the oldest ones."""
+        with new_folder(self.folder / f"update-{progress.update:06d}") as partial:
+            write_tensors(partial / WEIGHTS, weights)
+            write_tensors(partial / HEADS, heads)
             torch.save(dict(optimizer), partial / "optimizer.pt")
             state = {"identity": self._identity, "progress": progress._asdict()}
             (partial / "state.json").write_text(json.dumps(state), encoding="utf-8")
         for old in sorted(self.folder.glob("update-[0-9]*[0-9]"))[:-KEPT]:
             shutil.rmtree(old, ignore_errors=True)
-        return target
 
 
-class Loaded(NamedTuple):
-    """A checkpoint read back."""
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint.
 
-    progress: Progress
-    weights: dict[str, Tensor]
-    heads: dict[str, Tensor]
-    optimizer: dict[str, Any]
-
-
-def load(path: Path) -> Loaded:
-    """Read a checkpoint."""
+    Raises:
+        TrainError: if it is damaged.
+    """
     try:
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        return Loaded(
+        return Checkpoint(
             Progress(**state["progress"]),
-            read_tensors(path / "trainable.safetensors"),
-            read_tensors(path / "heads.safetensors"),
+            read_tensors(path / WEIGHTS),
+            read_tensors(path / HEADS),
             torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True),
         )
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise TrainError(f"{path} is damaged ({reason}); delete it and resume again") from None
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors."""
-    from safetensors.torch import save_file
-
-    plain = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-    save_file(plain, str(path))
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read tensors back.
-
-    Raises:
-        TrainError: if the file is missing or damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        found: dict[str, Tensor] = load_file(str(path))
-        return found
-    except (OSError, SafetensorError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise TrainError(f"cannot read {path} ({reason}); train that stage again") from None
-
-
-def discard(stage: Path, *names: str) -> None:
-    """Remove folders of a finished stage that nothing reads any more, such as its checkpoints.
-
-    Call it when the result is written: a stage without one resumes from what this removes.
-    """
-    for name in names:
-        shutil.rmtree(stage / name, ignore_errors=True)
-
-
-@contextmanager
-def publishing(target: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name; it gets its name only when everything is in it.
-
-    Raises:
-        TrainError: in one line, when the disk is full or not writable; nothing is left behind.
-    """
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        yield partial
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(partial, target)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise TrainError(
-            f"cannot write {target} ({error.strerror or error}); free some space, then resume with "
-            "the same command"
+            f"{path} is damaged ({one_line(error)}); delete it and resume again"
         ) from None
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        # safetensors and torch report a full disk in errors of their own.
-        if type(error).__name__ in ("SafetensorError", "RuntimeError"):
-            reason = str(error).splitlines()[0][:120]
-            raise TrainError(f"cannot write {target} ({reason}); free some space, resume") from None
-        raise
 
 
-def restore(trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, torch.Tensor],
-            source: Path) -> None:  # fmt: skip
+def save_best(
+    stage: Path, weights: Mapping[str, Tensor], heads: Mapping[str, Tensor] | None
+) -> None:
+    """Write the selected weights of a stage, and its heads if it has any."""
+    with new_folder(stage / BEST) as folder:
+        write_tensors(folder / WEIGHTS, weights)
+        if heads is not None:
+            write_tensors(folder / HEADS, heads)
+
+
+def restore_best(trained: Mapping[str, torch.nn.Parameter], stage: Path) -> None:
+    """Put the selected weights of a stage into a student."""
+    path = stage / BEST / WEIGHTS
+    restore(trained, read_tensors(path), path)
+
+
+def restore(
+    trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, Tensor], source: Path
+) -> None:
     """Put saved weights into a student.
 
     Raises:
@@ -188,3 +141,12 @@ def restore(trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, tor
             if parameter.shape != weights[name].shape:
                 raise TrainError(f"{source} was made for another adapter rank; train it again")
             parameter.copy_(weights[name])
+
+
+def discard(stage: Path, *names: str) -> None:
+    """Remove folders of a finished stage that nothing reads any more, such as its checkpoints.
+
+    Call it when the result is written: a stage without one resumes from what this removes.
+    """
+    for name in names:
+        shutil.rmtree(stage / name, ignore_errors=True)

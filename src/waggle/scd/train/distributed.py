@@ -1,24 +1,22 @@
-"""One process or several: records of an update are dealt out, gradients and sums added up.
+"""One training process or several: shares of an update, summed gradients, summed metrics.
 
-Started by `accelerate launch` (or torchrun) there are several processes; each runs its share of
-every update and the gradients are summed, so the update is that of one process up to rounding.
+`accelerate launch` (or torchrun) starts several processes. Each runs its share of every update, and
+gradients are summed, so the update is that of one process up to rounding.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-_T = TypeVar("_T")
-
 
 class Processes:
-    """The group of training processes; alone, every method is free."""
+    """The group of training processes; with one process every method costs nothing."""
 
     def __init__(self) -> None:
         self.count = int(os.environ.get("WORLD_SIZE", "1"))
@@ -32,10 +30,6 @@ class Processes:
     def main(self) -> bool:
         """Whether this process writes files."""
         return self.rank == 0
-
-    def share(self, records: Sequence[_T]) -> list[_T]:
-        """Return this process's part of some records."""
-        return list(records[self.rank :: self.count])
 
     def add_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Sum gradients over processes; a missing gradient counts as zero."""
@@ -60,6 +54,6 @@ class Processes:
         return total
 
     def wait(self) -> None:
-        """Wait for the others."""
+        """Wait for the other processes."""
         if self.count > 1:
             torch.distributed.barrier()

@@ -1,8 +1,8 @@
-"""The optimizer of a stage ("Optimization"): which weights move, at which rate, clipped how.
+"""The optimizer of a stage ("Optimization"): AdamW, learning-rate schedule, gradient clipping.
 
-Backbone and heads are groups of their own, each with its rate and its gradient norm. Invariant: the
-rate of an update depends on the schedule alone; where updates are replayed, whatever changes
-between them is in tensors that a record can read.
+Backbone and heads are parameter groups of their own, each with its rate and its gradient norm.
+Invariant: the rate of an update depends on the schedule alone. Under CUDA graphs, every number that
+changes between updates is a tensor that the graph reads.
 """
 
 from __future__ import annotations
@@ -15,49 +15,33 @@ import torch
 
 from waggle.scd.config import Stage, StageTwo
 from waggle.scd.heads import Heads
+from waggle.scd.train.cuda_graph import Scalars
 from waggle.scd.train.distributed import Processes
-from waggle.scd.train.passes import Sums
+from waggle.scd.train.objective import Sums
 
 _OWN = ("lr", "fused", "capturable", "foreach")
-"""How the optimizer runs is a run's own affair, whatever wrote a checkpoint."""
+"""Options that a resumed run sets itself, whatever the run did that wrote the checkpoint."""
 
 
-class Changing:
-    """Numbers that change between updates: tensors where updates are replayed."""
-
-    def __init__(self, device: str, *, replayed: bool) -> None:
-        self.replayed = replayed
-        self._device = device
-
-    def make(self, value: float) -> Any:
-        """Return a number that may change."""
-        return torch.tensor(value, device=self._device) if self.replayed else value
-
-    def set(self, known: Any, value: float) -> Any:
-        """Change a number in place where it has one, and return it."""
-        return known.fill_(value) if isinstance(known, torch.Tensor) else self.make(value)
-
-
-class Descent:
-    """Adam with decoupled weight decay over the trained weights and, in stage two, the heads."""
+class Optimizer:
+    """AdamW over the trained weights and, in stage two, the heads."""
 
     def __init__(
         self,
         trained: Mapping[str, torch.nn.Parameter],
         heads: Heads | None,
         stage: Stage,
-        device: str,
-        changing: Changing,
+        scalars: Scalars,
     ) -> None:
-        self._stage, self._changing = stage, changing
+        self._stage, self._scalars = stage, scalars
         groups: list[dict[str, Any]] = [{"params": list(trained.values()), "base": stage.rate}]
         if heads is not None and isinstance(stage, StageTwo):
             groups.append({"params": list(heads.parameters()), "base": stage.head_rate})
         for group in groups:
-            group["lr"] = changing.make(group["base"])
+            group["lr"] = scalars.set(None, group["base"])
         self._optimizer = torch.optim.AdamW(
-            groups, weight_decay=stage.weight_decay, capturable=changing.replayed,
-            fused=torch.device(device).type == "cuda",
+            groups, weight_decay=stage.weight_decay, capturable=scalars.replayed,
+            fused=torch.device(scalars.device).type == "cuda",
         )  # fmt: skip
 
     def set_rates(self, update: int, seconds: float) -> None:
@@ -66,14 +50,14 @@ class Descent:
         share = None if stage.seconds is None else seconds / stage.seconds
         factor = rate_factor(stage, update, share)
         for group in self._optimizer.param_groups:
-            group["lr"] = self._changing.set(group["lr"], group["base"] * factor)
+            group["lr"] = self._scalars.set(group["lr"], group["base"] * factor)
 
-    def forget(self) -> None:
-        """Give all gradients back."""
+    def clear(self) -> None:
+        """Free all gradients."""
         self._optimizer.zero_grad(set_to_none=True)
 
     def step(self, processes: Processes) -> Sums:
-        """Add gradients up, clip backbone and heads apart, and step; return the norms."""
+        """Sum gradients over processes, clip backbone and heads apart, step; return the norms."""
         norms: Sums = {}
         for name, group in zip(("backbone", "heads"), self._optimizer.param_groups, strict=False):
             processes.add_gradients(group["params"])
@@ -99,13 +83,13 @@ def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
     Args:
         stage: the schedule.
         update: the update, from 0.
-        share: how much of a time budget is gone. The share of updates counts where there is none,
-            or where it is the larger: the rate has fallen when the stage ends, whatever ends it.
+        share: how much of a time budget is spent. The share of updates counts instead if it is
+            larger, or if there is no budget: the rate has fallen when the stage ends, either way.
     """
     if update < stage.rate_warm_up:
         return (update + 1) / stage.rate_warm_up
     if stage.decay == "constant":
         return 1.0
     done = (update - stage.rate_warm_up) / max(1, stage.updates - stage.rate_warm_up)
-    gone = done if share is None else max(done, share)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, gone)))
+    spent = done if share is None else max(done, share)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, spent)))

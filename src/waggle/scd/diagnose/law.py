@@ -1,0 +1,344 @@
+"""All diagnostics of one law, as one flat mapping of named numbers for tables and files.
+
+"Held-out local decisions" and "SCD Training and Replication Protocols": held-out decisions and
+deployed equivariance of any law; token loss, frozen probe and training heads of a trained folder.
+Everything is measured after selection, on data that neither trained nor chose the controller.
+
+Beside the numbers stand `units`: one value per held-out view or transition, in one order for all
+laws of a corpus, named by `unit names`, so that laws can be compared pair by pair. `weights` is the
+digest of what was measured, if a law has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from pydantic import ValidationError
+
+from waggle import plugins
+from waggle.core.admit import violations
+from waggle.core.canon import decode_view, encode_view
+from waggle.core.decode import parse
+from waggle.core.modes import Mode, mode
+from waggle.core.order import Order
+from waggle.core.protocols import Decode, Law, Request
+from waggle.core.schema import Decision
+from waggle.core.seeds import Split, derive
+from waggle.corpus.store import Example, Store
+from waggle.corpus.views.native import play, sights, training_tasks
+from waggle.laws.digest import digest_of
+from waggle.scd import losses
+from waggle.scd.config import ARMS, Recipe
+from waggle.scd.data.arrays import Rows
+from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.data.records import Labelled, in_order, labelled
+from waggle.scd.diagnose import equivariance, probe
+from waggle.scd.files import about, read_tensors
+from waggle.scd.heads import Heads
+from waggle.scd.model import Student
+from waggle.scd.train import checkpoint
+
+ORDERS: tuple[Order, ...] = ("shuffled", "canonical")
+WEIGHTS = "weights"
+UNITS = ("units", "unit names")
+"""Entries of a result that are not one number."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is measured, and on what."""
+
+    store: Store
+    views: int
+    native: int
+    seed: int
+    evaluation_seed: int
+    n: int = 16
+    kept: Path | None = None
+    """Folder that native views and encoded records are kept in, for the next law."""
+    workers: int = 1
+
+    def test(self) -> list[Labelled]:
+        """Return the held-out synthetic records."""
+        return labelled(self.store.examples("decisions", "test"))[: self.views]
+
+    def made_up(self, kind: str) -> list[Labelled]:
+        """Return held-out records of made-up tasks, `disguised` or `linked`, if there are any."""
+        found = [e for e in self.store.examples("decisions", "test") if e.source == kind]
+        return labelled(found)[: self.views] if found else []
+
+    def natives(self) -> list[Labelled]:
+        """Return native views of evaluation seeds with the expert's record on each."""
+        name = f"native-{self.native}-{self.n}-{self.evaluation_seed}"
+        kept = None if self.kept is None else Store(self.kept / name)
+        if kept is not None and kept.exists():
+            return labelled(kept.examples("decisions", "test"))
+        tasks = self.store.manifest().settings["views"]["tasks"]
+        expert = plugins.get_law("expert")
+        found = native_views(tasks, expert, self.native, n=self.n, seed=self.evaluation_seed)
+        if kept is not None:
+            rows = [
+                Example(r.key, "native", "native", msgspec.Raw(encode_view(r.view)),
+                        decision=r.decision, teacher=expert.name)
+                for r in found
+            ]  # fmt: skip
+            kept.write("decisions", {"test": rows}, {"seed": self.evaluation_seed})
+        return found
+
+    def encoded(self, recipe: Recipe, tokenizer: Any) -> EncodedCorpus:
+        """Return the corpus in the tokens of a student."""
+        folder = self.kept or self.store.path / "prepared"
+        return EncodedCorpus(
+            folder, self.store, tokenizer, recipe.order, longest=recipe.max_context,
+            workers=self.workers,
+        )  # fmt: skip
+
+
+def native_views(
+    tasks: Sequence[str], teacher: Law, count: int, *, n: int, seed: int
+) -> list[Labelled]:
+    """Return native views of evaluation seeds with the teacher's record on each."""
+    found: list[Labelled] = []
+    chosen = training_tasks(tasks)
+    share = max(1, -(-count // len(chosen)))
+    for i, task in enumerate(chosen):
+        record = play(task, teacher, n, seed + i % 5, split=Split.EVALUATION)
+        seen = {s.data: s for s in sights(record)}
+        drawn = sorted(seen.values(), key=lambda s: derive(seed, "native test", s.key))[:share]
+        views = [decode_view(s.data) for s in drawn]
+        decodes = teacher.decide([Request(view) for view in views])
+        for sight, view, decode in zip(drawn, views, decodes, strict=True):
+            decision = _read(decode.output)[0]
+            if decision is not None and not violations(view, decision):
+                found.append(Labelled(sight.key, view, decision))
+    return found[:count]
+
+
+def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
+    """Measure what can be measured of any law: held-out decisions and deployed equivariance."""
+    test, asked = findings.test(), _Remembering(law)
+    views = [record.view for record in test]
+    result: dict[str, Any] = {"order": order}
+    units: dict[str, list[float]] = {}
+    agreed = {o: equivariance.agreements(asked, views, o, findings.seed) for o in ORDERS}
+    found = held_out(asked, test, order)
+    result |= _named("synthetic", found.rates)
+    units["exact"] = [float(hit) for hit in found.exact]
+    if findings.native:
+        result |= _named("native", held_out(asked, findings.natives(), order).rates)
+    for kind in ("disguised", "linked"):
+        if records := findings.made_up(kind):
+            result |= _named(kind, held_out(asked, records, order).rates)
+    for shown, each in agreed.items():
+        result |= _named(f"equivariance {shown}", equivariance.rates(each))
+    for name in ("summary", "decoded", "admitted"):
+        units[name] = [float(getattr(one, name)) for one in agreed[order]]
+    if weights := digest_of(law):
+        result[WEIGHTS] = weights
+    return result | {"units": units, "unit names": {"views": [record.key for record in test]}}
+
+
+class _Remembering:
+    """Asks a law once about each view: greedy decoding gives the same answer again."""
+
+    def __init__(self, law: Law) -> None:
+        self._law, self.name = law, law.name
+        self._known: dict[bytes, Decode] = {}
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Return what the law decided, asking it about new views only."""
+        keys = [encode_view(request.view) for request in requests]
+        new = {key: r for key, r in zip(keys, requests, strict=True) if key not in self._known}
+        if new:
+            self._known |= dict(zip(new, self._law.decide(list(new.values())), strict=True))
+        return [self._known[key] for key in keys]
+
+
+class HeldOut(NamedTuple):
+    """Rates of decode quality on held-out views."""
+
+    views: int
+    json_valid: float
+    schema_valid: float
+    executable: float
+    mode_f1: float
+    exact: float
+
+
+class Quality(NamedTuple):
+    """Rates over some views, and which of them were decided exactly as labelled."""
+
+    rates: HeldOut
+    exact: tuple[bool, ...]
+
+
+def held_out(law: Law, records: Sequence[Labelled], order: Order) -> Quality:
+    """Decode held-out views freely and compare with their labels."""
+    shown = [in_order(r.view, r.decision, order) for r in records]
+    json_valid = schema = executable = 0
+    exact: list[bool] = []
+    modes: list[tuple[Mode | None, Mode]] = []
+    for start in range(0, len(shown), equivariance.BATCH):
+        some = shown[start : start + equivariance.BATCH]
+        decodes = law.decide([Request(view) for view, _ in some])
+        for (view, wanted), decode in zip(some, decodes, strict=True):
+            assert wanted is not None
+            found, codes = _read(decode.output)
+            json_valid += not any(code.startswith(("text.", "json.")) for code in codes)
+            schema += found is not None
+            legal = found is not None and not violations(view, found)
+            executable += legal
+            exact.append(found == wanted)
+            decided = mode(view, found) if found is not None and legal else None
+            modes.append((decided, mode(view, wanted)))
+    n = max(1, len(records))
+    rates = HeldOut(
+        len(records), json_valid / n, schema / n, executable / n, macro_f1(modes), sum(exact) / n
+    )
+    return Quality(rates, tuple(exact))
+
+
+def _read(output: str | Decision) -> tuple[Decision | None, tuple[str, ...]]:
+    if isinstance(output, Decision):
+        return output, ()
+    read = parse(output)
+    return (None if read.normalized else read.decision), read.codes
+
+
+def macro_f1(pairs: Sequence[tuple[Mode | None, Mode]]) -> float:
+    """Return the mean F1 over the modes that occur as labels; no decision is no mode."""
+    scores = []
+    for label in {wanted for _, wanted in pairs}:
+        hits = sum(found == label == wanted for found, wanted in pairs)
+        said = sum(found == label for found, _ in pairs)
+        there = sum(wanted == label for _, wanted in pairs)
+        scores.append(2 * hits / (said + there))
+    return sum(scores) / max(1, len(scores))
+
+
+def diagnose_folder(
+    findings: Findings, law: Path, limit: int, student: Student | None = None
+) -> dict[str, Any]:
+    """Measure the representation of a trained folder: token loss, fresh probe, training heads.
+
+    Args:
+        findings: what is measured.
+        law: the exported law; its selected weights lie beside it.
+        limit: at most so many transitions of a split.
+        student: a student that holds these weights already.
+    """
+    student = student or load_student(law)
+    with findings.encoded(student.recipe, student.tokenizer) as corpus:
+        test = corpus.decisions("test", findings.views)
+        loss = student.read(test)
+        nll = float(loss.nll.sum() / loss.tokens.sum())
+        result: dict[str, Any] = {"trained by": trained_by(law), "nll": nll}
+        # A record's share of the token mean, so that the mean over records is the number above.
+        units = {"nll": (loss.nll / loss.tokens.mean()).tolist()}
+        names: dict[str, list[str]] = {}
+        if "transitions" in findings.store.manifest().parts:
+            splits = {name: corpus.transitions(name, limit) for name in ("probe", "test")}
+            features = {name: probe.features(student, rows) for name, rows in splits.items()}
+            found = probe.fit(features["probe"], features["test"], findings.seed)
+            result |= {"probe all": found.every, "probe eventful": found.eventful}
+            eventful = [x for x, flag in zip(found.each, found.flags, strict=True) if flag]
+            units |= {"probe all": list(found.each), "probe eventful": eventful}
+            some = list(findings.store.transitions("test"))[:limit]
+            names["transitions"] = [t.key for t in some]
+            made = findings.store.manifest().settings.get("transitions", {})
+            result["transitions played by"] = str(made.get("law", "unknown"))
+            heads = load_heads(law.parent, student.width)
+            if heads is not None:
+                transitions = corpus.transitions("validation", limit)
+                columns = head_columns(student, heads, test, transitions)
+                result |= _named("train head", columns)
+    return result | {"units": units, "unit names": names}
+
+
+class HeadColumns(NamedTuple):
+    """Training-head columns: optimization diagnostics only, since the heads are not deployed."""
+
+    orbit_accuracy: float
+    field: float
+    field_eventful: float
+
+
+def head_columns(student: Student, heads: Heads, decisions: Rows, transitions: Rows) -> HeadColumns:
+    """Measure the trained heads on held-out records and transitions."""
+    heads = heads.to("cpu").eval()
+    with torch.no_grad():
+        labels = torch.from_numpy(decisions.labels)
+        hits = losses.orbit_accuracy(heads.orbit(student.read(decisions).hidden), labels)
+        logits = heads.field(student.read(transitions).hidden, torch.from_numpy(transitions.labels))
+        field = losses.field_loss(logits, torch.from_numpy(transitions.targets))
+    chosen = field[torch.from_numpy(transitions.eventful)]
+    return HeadColumns(
+        float(hits.mean()), float(field.mean()),
+        float(chosen.mean()) if len(chosen) else float("nan"),
+    )  # fmt: skip
+
+
+def load_heads(stage: Path, width: int) -> Heads | None:
+    """Return the training heads of a stage's selected checkpoint, if it has any."""
+    path = stage / checkpoint.BEST / checkpoint.HEADS
+    if not path.exists():
+        return None
+    heads = Heads(width, 0)
+    heads.load_state_dict(read_tensors(path))
+    return heads
+
+
+def load_student(law: Path) -> Student:
+    """Rebuild the student of a trained folder with its selected weights."""
+    student = Student(Recipe.model_validate(about(law)["recipe"]).uncompiled(), 0)
+    checkpoint.restore_best(student.trainable(), law.parent)
+    return student
+
+
+def law_of(folder: Path, **options: Any) -> Law:
+    """Return the deployable law of an exported folder, which has no heads."""
+    from waggle.laws.shipped import of_folder
+
+    return of_folder(folder, **options)
+
+
+def trained_by(law: Path) -> str:
+    """Say in one line how a trained folder came about, as far as its card tells."""
+    try:
+        said = about(law)
+        card, recipe = said["card"], Recipe.model_validate(said["recipe"])
+    except (KeyError, ValidationError):
+        return "unknown"
+    one, two = recipe.stage_one, recipe.stage_two
+    arm = card.get("objective") in ARMS
+    stage = two if arm else one
+    size = f"{two.batch} records and {two.transition_batch} transitions" if arm else str(one.batch)
+    made = recipe.adaptation
+    kind = made.kind if made.kind == "full" else f"{made.kind} of rank {made.rank}"
+    return (
+        f"{recipe.name}: {recipe.backbone}, {kind}, teacher "
+        f"{card.get('teacher', 'unknown')}, {card.get('updates', '?')} updates of {size}, rate "
+        f"{stage.rate:g}"
+    )
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Put two results of one law together, units and their names included."""
+    result = {**one, **other}
+    for name in UNITS:
+        result[name] = {**one.get(name, {}), **other.get(name, {})}
+    return result
+
+
+def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without its units, for tables."""
+    return {name: value for name, value in result.items() if name not in UNITS}
+
+
+def _named(prefix: str, values: Any) -> dict[str, Any]:
+    return {f"{prefix} {name}": value for name, value in values._asdict().items()}

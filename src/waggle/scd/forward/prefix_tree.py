@@ -1,0 +1,207 @@
+"""Tokens that several sequences begin with are computed once.
+
+A sequence lies in the row only from where it differs from another one; its first keys and values
+are rows of that other sequence. Either all sequences share one beginning, whose length is nearly
+the same in every pass, or beginnings form a tree: records of one task share its text, an orbit pair
+its contract. Invariant: the keys of a sequence are its tokens, first to last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from waggle.scd.data.arrays import Index, spans
+
+COMMON = (128, 32)
+"""A beginning of all sequences is shared if it has at least so many tokens, in steps of so many:
+its length is then the same in every pass. A tokenizer that writes it in fewer gains nothing."""
+
+
+class Borrowed(NamedTuple):
+    """How many tokens each sequence borrows."""
+
+    order: Index
+    """Sequences in an order in which each borrows from the one before it."""
+    skip: Index
+    """How many first tokens each borrows, by sequence."""
+
+
+class Keys(NamedTuple):
+    """Which row each key of a pass is read from, on the host."""
+
+    keys: Index
+    """Row of each key; the keys of a sequence are whole and stand together."""
+    bounds: Index
+    """Where the keys of each sequence start, and the end."""
+    own: Index
+    """Where each row stands among the keys of its own sequence."""
+    shared: Index
+    """Rows that other sequences read too."""
+    copies: Index
+    """Where these rows stand among the keys of others, row by row."""
+    ends: Index
+    """Where the copies of each shared row start, and the end."""
+
+
+def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> Borrowed | None:
+    """Let all sequences borrow a long common beginning from the first; None if there is none."""
+    least, step = COMMON
+    if len(starts) < 2 or limit < least or np.ptp(ids[starts + least - 1]):
+        return None
+    first = ids[starts[:, None] + np.arange(limit)]
+    same = (first == first[0]).all(0)
+    length = limit if same.all() else int(same.argmin())
+    if length < least:
+        return None
+    skip = np.full(len(starts), length // step * step, np.int64)
+    skip[0] = 0
+    return Borrowed(np.arange(len(starts)), skip)
+
+
+def prefix_tree(ids: NDArray[Any], starts: Index, inputs: Index, limits: Index) -> Borrowed:
+    """Let every sequence borrow what it has in common with the one before it in sorted order.
+
+    Args:
+        ids: tokens of all sequences.
+        starts: where each starts.
+        inputs: how many tokens of each are read.
+        limits: no more than so many of each may be borrowed.
+    """
+    read = [ids[start : start + count] for start, count in zip(starts, inputs, strict=True)]
+    order = sorted_by_tokens(ids, starts, inputs)
+    skip = np.zeros(len(read), np.int64)
+    for one, other in pairwise(order):
+        most = min(len(read[one]), int(limits[other]))
+        same = read[one][:most] == read[other][:most]
+        skip[other] = most if same.all() else int(same.argmin())
+    return Borrowed(order, skip)
+
+
+def sorted_by_tokens(ids: NDArray[Any], starts: Index, inputs: Index) -> Index:
+    """Return sequences in the order of their tokens; neighbours share most."""
+    spelled = [
+        ids[start : start + count].astype(">u4").tobytes()
+        for start, count in zip(starts, inputs, strict=True)
+    ]
+    return np.array(sorted(range(len(spelled)), key=spelled.__getitem__), np.int64)
+
+
+def join_keys(borrowed: Borrowed, counts: Index) -> Keys:
+    """Say which row each key is read from.
+
+    Args:
+        borrowed: what each sequence borrows.
+        counts: rows of each sequence; sequences beyond those of `borrowed` borrow nothing.
+    """
+    starts = np.cumsum(counts) - counts
+    rows = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
+    for one, other in pairwise(borrowed.order):
+        rows[other] = np.concatenate((rows[one][: borrowed.skip[other]], rows[other]))
+    keys: Index = np.concatenate(rows)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    own = spans(np.cumsum(lengths) - counts, counts)
+    is_copy = np.ones(len(keys), np.bool_)
+    is_copy[own] = False
+    copies = np.flatnonzero(is_copy)
+    copies = copies[np.argsort(keys[copies], kind="stable")]
+    shared, times = np.unique(keys[copies], return_counts=True)
+    bounds, ends = (np.concatenate(([0], np.cumsum(n))) for n in (lengths, times))
+    return Keys(keys, bounds, own, shared, copies, ends)
+
+
+@dataclass
+class SharedKeys:
+    """`Keys` on the device."""
+
+    keys: Tensor
+    bounds: Tensor
+    """int32, as attention kernels want it."""
+    own: Tensor
+    shared: Tensor
+    copies: Tensor
+    ends: Tensor
+
+    def spread(self, states: Tensor) -> Tensor:
+        """Return the keys (or values) of all sequences, one after another."""
+        found: Tensor = _spread(states, self.keys, self.own, self.shared, self.copies, self.ends)
+        return found
+
+
+@torch.library.custom_op("waggle::spread", mutates_args=())
+def _spread(
+    states: Tensor, keys: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
+) -> Tensor:
+    """Select rows.
+
+    The gradient of a row is the sum over its copies, in a fixed order and in float32; that of
+    `index_select` would be added atomically, many times to the same row.
+    """
+    return states.index_select(0, keys)
+
+
+@_spread.register_fake
+def _(
+    states: Tensor, keys: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
+) -> Tensor:
+    return states.new_empty(keys.shape[0], *states.shape[1:])
+
+
+@torch.library.custom_op("waggle::spread_back", mutates_args=())
+def _spread_back(
+    gradient: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
+) -> Tensor:
+    rows = gradient.index_select(0, own)
+    if not copies.numel():
+        return rows
+    each = gradient.index_select(0, copies).flatten(1).float()
+    in_order = _sums_in_order(gradient.device.type)
+    sums = _segment_sums(each, ends) if in_order else _atomic_sums(each, ends)
+    more = sums.view(-1, *rows.shape[1:]) + rows.index_select(0, shared)
+    return rows.index_copy_(0, shared, more.to(rows.dtype))
+
+
+@_spread_back.register_fake
+def _(gradient: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor) -> Tensor:
+    return gradient.new_empty(own.shape[0], *gradient.shape[1:])
+
+
+def _segment_sums(each: Tensor, ends: Tensor) -> Tensor:
+    """Sum segments of rows, each in its order."""
+    found: Tensor = torch.segment_reduce(each, "sum", offsets=ends, axis=0, unsafe=True)
+    return found
+
+
+def _atomic_sums(each: Tensor, ends: Tensor) -> Tensor:
+    """Sum segments of rows in any order."""
+    segment = torch.repeat_interleave(ends.diff(), output_size=each.shape[0])
+    return each.new_zeros(len(ends) - 1, each.shape[1]).index_add_(0, segment, each)
+
+
+@lru_cache(maxsize=4)
+def _sums_in_order(kind: str) -> bool:
+    """Whether segment sums work on a kind of device; the function is young there."""
+    each = torch.arange(12.0, device=kind).view(6, 2)
+    ends = torch.tensor([0, 2, 3, 6], device=kind)
+    try:
+        return torch.equal(_segment_sums(each, ends), _atomic_sums(each, ends))
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[2:])
+
+
+def _gather(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    return (_spread_back(gradient, *ctx.saved_tensors), None, None, None, None, None)
+
+
+_spread.register_autograd(_gather, setup_context=_remember)

@@ -1,0 +1,141 @@
+"""Ragged batches: sequences of any length end to end in one row, without padding.
+
+    [ sequence 1 | sequence 2 | ... | filler ]
+
+Tokens that several sequences begin with can stand in the row once (see `prefix_tree`). On CUDA the
+row is filled up to a few sizes, so that kernels and CUDA graphs meet the same shapes again.
+Invariant: every sequence gets the states it would get alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from waggle.scd.data.arrays import Index, spans
+from waggle.scd.forward.prefix_tree import (
+    Borrowed,
+    SharedKeys,
+    common_prefix,
+    join_keys,
+    prefix_tree,
+)
+
+LONGEST = 2048
+"""On CUDA no pass is launched for shorter sequences than this; fewer shapes occur, at no cost."""
+
+
+@dataclass
+class Ragged:
+    """The sequences of one pass, on the device."""
+
+    tokens: Tensor
+    """(1, tokens)."""
+    positions: Tensor
+    """Position of each token in its sequence, (1, tokens)."""
+    bounds: Tensor
+    """Where each sequence starts in the row, and the end: int32."""
+    longest: int
+    """No sequence is longer."""
+    where: Tensor
+    """Places whose next token is predicted."""
+    targets: Tensor
+    """The tokens that are predicted there."""
+    record: Tensor
+    """Which sequence each predicted token belongs to; filler to the one after the last."""
+    last: Tensor
+    """Place of the final local-view state of each sequence."""
+    read: int
+    """Tokens of the sequences; shared ones count in each of them."""
+    filled: int
+    """Tokens of the row that belong to a sequence."""
+    shared: SharedKeys | None = None
+
+    @property
+    def size(self) -> int:
+        """Tokens that go through the backbone."""
+        return int(self.tokens.shape[1])
+
+
+def lay_out(
+    ids: NDArray[Any], lengths: Index, prompts: Index, *, device: str, fixed: bool = False,
+    tree: bool = False,
+) -> Ragged:  # fmt: skip
+    """Lay sequences out in one row; the last token of an answer is predicted and not read.
+
+    Args:
+        ids: prompts and answers, one after another.
+        lengths: length of each prompt and answer together.
+        prompts: length of each prompt.
+        device: where tensors go.
+        fixed: fill up the predicted tokens as well, so that few shapes occur.
+        tree: share beginnings of some sequences, not only the one that all have.
+    """
+    starts, answers = np.cumsum(lengths) - lengths, lengths - prompts
+    inputs = np.maximum(lengths - 1, prompts)
+    if tree:
+        borrowed: Borrowed | None = prefix_tree(ids, starts, inputs, prompts - 1)
+    else:
+        borrowed = common_prefix(ids, starts, int(prompts.min()) - 1)
+    skip = np.zeros_like(inputs) if borrowed is None else borrowed.skip
+    counts = inputs - skip
+    tokens = ids[spans(starts + skip, counts)].astype(np.int64)
+    last = np.cumsum(counts) - inputs + prompts - 1
+    record = np.repeat(np.arange(len(inputs)), answers)
+    targets = ids[spans(starts + prompts, answers)].astype(np.int64)
+    longest, filler = int(inputs.max()), 0
+    if device.startswith("cuda"):
+        filler = few_sizes(len(tokens) + 1, 6 if tree else 4) - len(tokens)
+        longest = few_sizes(max(longest, filler, LONGEST), 0)
+        # The filler is one more sequence.
+        counts, skip = np.append(counts, filler), np.append(skip, 0)
+    more = few_sizes(len(record), 1) - len(record) if fixed else 0
+    return Ragged(
+        to_device(_filled(tokens, filler), device)[None],
+        to_device(spans(skip, counts), device)[None],
+        _bounds(counts, device),
+        longest,
+        to_device(_filled(spans(last, answers), more), device),
+        to_device(_filled(targets, more), device),
+        to_device(_filled(record, more, len(inputs)), device),
+        to_device(last, device),
+        int(inputs.sum()),
+        len(tokens),
+        None if borrowed is None else _shared_keys(borrowed, counts, device),
+    )
+
+
+def _shared_keys(borrowed: Borrowed, counts: Index, device: str) -> SharedKeys:
+    found = join_keys(borrowed, counts)
+    return SharedKeys(
+        to_device(found.keys, device), to_device(found.bounds.astype(np.int32), device),
+        to_device(found.own, device), to_device(found.shared, device),
+        to_device(found.copies, device), to_device(found.ends, device),
+    )  # fmt: skip
+
+
+def few_sizes(size: int, bits: int) -> int:
+    """Round a size up to a number with so many bits after the first, so that few sizes occur."""
+    step = 1 << max(0, max(1, size).bit_length() - 1 - bits)
+    return -(-max(1, size) // step) * step
+
+
+def _bounds(counts: Index, device: str) -> Tensor:
+    return to_device(np.concatenate(([0], np.cumsum(counts))).astype(np.int32), device)
+
+
+def _filled(values: NDArray[Any], more: int, by: int = 0) -> NDArray[Any]:
+    return np.concatenate((values, np.full(more, by, values.dtype))) if more else values
+
+
+def to_device(values: NDArray[Any], device: str) -> Tensor:
+    """Copy an array to the device without waiting for it."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if not device.startswith("cuda") or not tensor.numel():
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -1,0 +1,304 @@
+"""The learning rate and rank of a factorial, chosen once by decision-only validation loss.
+
+A candidate is stage two of the decision-only arm at one rate and rank: the decision records of a
+training seed that no arm has, without orbit images, heads or transitions. Arms are then trained
+with the chosen values, whatever their other losses would prefer.
+
+    OUT/settings.json                 what all candidates share; a folder holds one search
+    OUT/rank-R/seed-S/warm-start/     stage one: the rank is the adapter's, so each has its own
+    OUT/rank-R/rate-X/result.json     the numbers of a candidate, and its metrics.jsonl
+
+Invariant: candidates differ in rate and rank alone; test records are never read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from waggle.core.errors import ConfigError, WaggleError
+from waggle.core.seeds import derive
+from waggle.corpus.settings import one_line
+from waggle.corpus.store import Store
+from waggle.scd.config import Recipe
+from waggle.scd.data.arrays import Rows
+from waggle.scd.data.batches import Batches, decision_batches
+from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.diagnose.law import trained_by
+from waggle.scd.files import LAW, TrainError, read_json, write_json
+from waggle.scd.run.stages import WARM_START, Stages
+from waggle.scd.run.workers import Failed, reason, student_of
+from waggle.scd.train import checkpoint
+from waggle.scd.train.objective import Objective
+from waggle.scd.train.trainer import Plan, Trainer
+
+SEEDS = range(1_000, 10_000)
+"""Training seeds of a search; arms are paired by the seeds from 0 up."""
+MOST = 32
+"""Candidates of one search."""
+RESULT = "result.json"
+SETTINGS = "settings.json"
+Result = Mapping[str, Any]
+"""The numbers of a candidate: `rank` (None if there is none), `rate`, `best` and others."""
+
+
+class Candidate(NamedTuple):
+    """One rate at one rank."""
+
+    recipe: Recipe
+    """The recipe with this rank; its own rate of stage two is not read."""
+    corpus: Path
+    out: Path
+    seed: int
+    rate: float
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank; None if whole matrices are trained."""
+        made = self.recipe.adaptation
+        return made.rank if made.kind == "lora" else None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        rate = f"rate {self.rate!r}"
+        return rate if self.rank is None else f"rank {self.rank}, {rate}"
+
+    @property
+    def home(self) -> Path:
+        """The folder of all candidates of its rank."""
+        kind = self.recipe.adaptation.kind
+        return self.out / (kind if self.rank is None else f"rank-{self.rank}")
+
+    @property
+    def folder(self) -> Path:
+        """Its own folder."""
+        return self.home / f"rate-{self.rate!r}"
+
+    @property
+    def start(self) -> Path:
+        """The warm start of all candidates of its rank."""
+        return self.home / f"seed-{self.seed}" / WARM_START
+
+    def stages(self, **how: Any) -> Stages:
+        """Return the stages of its rank, for their warm start."""
+        return Stages(self.recipe, self.corpus, self.home, self.seed, **how)
+
+    def encoded(self, workers: int = 1) -> EncodedCorpus:
+        """Return the encoded records that all candidates share, whatever their rank."""
+        return Stages(self.recipe, self.corpus, self.out, self.seed, workers=workers).encoded()
+
+    def kept(self) -> dict[str, Any] | None:
+        """Return its result if it is there."""
+        return read_json(self.folder / RESULT)
+
+    def tidy(self) -> None:
+        """Remove its weights: only the numbers are asked for."""
+        checkpoint.discard(self.folder, checkpoint.FOLDER, checkpoint.BEST)
+
+    def run(self) -> dict[str, Any]:
+        """Train it, and keep its validation losses."""
+        result = _trained(self)
+        write_json(self.folder / RESULT, result)
+        self.tidy()
+        return result
+
+
+def shortened(recipe: Recipe, updates: int | None, seconds: float | None) -> Recipe:
+    """Return a recipe with another length of stage two and another time budget of stage one."""
+    data = recipe.model_dump()
+    if updates is not None:
+        data["stage_two"]["updates"] = updates
+    if seconds is not None:
+        data["stage_one"]["seconds"] = seconds
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise one_line(error, "--updates and --seconds") from None
+
+
+def candidates(
+    recipe: Recipe, corpus: Path, out: Path, seed: int, rates: Sequence[float],
+    ranks: Sequence[int],
+) -> list[Candidate]:  # fmt: skip
+    """Return every rate at every rank, in their order; without ranks at the recipe's own.
+
+    Raises:
+        ConfigError: if there is nothing to search, too much of it, or nothing with a rank.
+    """
+    kind = recipe.adaptation.kind
+    if ranks and kind == "full":
+        raise ConfigError(
+            'the recipe trains every weight (kind = "full"), nothing has a rank: leave --ranks out'
+        )
+    if ranks and kind == "dense":
+        raise ConfigError(
+            'the recipe trains whole matrices (kind = "dense"), rank is what of them ships: leave '
+            "--ranks out, and measure that with `waggle law ranks`"
+        )
+    if seed not in SEEDS:
+        raise ConfigError(
+            f"--seed must be from {SEEDS.start} to {SEEDS.stop - 1}: smaller ones are the paired "
+            "seeds of arms"
+        )
+    sizes, steps = sorted(set(ranks)) or [recipe.adaptation.rank], sorted(set(rates))
+    if len(sizes) * len(steps) > MOST:
+        raise ConfigError(
+            f"{len(sizes) * len(steps)} candidates are too many; give at most {MOST} (--rates "
+            "times --ranks)"
+        )
+    ranked = [
+        recipe.model_copy(
+            update={"adaptation": recipe.adaptation.model_copy(update={"rank": size})}
+        )
+        for size in sizes
+    ]
+    return [Candidate(each, corpus, out, seed, rate) for each in ranked for rate in steps]
+
+
+def settle(candidate: Candidate, corpus: Path | None, harvest: Path | None) -> None:
+    """Write down what all candidates of a folder share, or compare it with what is there.
+
+    Args:
+        candidate: any of them.
+        corpus: the corpus that was asked for.
+        harvest: the token corpus that was asked for.
+
+    Raises:
+        ConfigError: if the folder holds another search.
+    """
+    recipe = candidate.recipe
+    asked = {
+        "recipe": recipe.model_dump(
+            mode="json",
+            exclude={"run": True, "transitions": True, "adaptation": {"rank"},
+                     "stage_two": {"rate"}},
+        ),
+        "run": recipe.run.model_dump(include={"dtype", "evaluate_every", "validation_records"}),
+        "seed": candidate.seed,
+        "corpus": corpus and str(corpus),
+        "harvest": harvest and str(harvest),
+    }  # fmt: skip
+    path = candidate.out / SETTINGS
+    known = read_json(path)
+    if known is None:
+        write_json(path, asked)
+    elif known != json.loads(json.dumps(asked)):
+        raise ConfigError(
+            f"{candidate.out} holds a search with other settings; choose another --out or delete it"
+        )
+
+
+def warm_starts(planned: Sequence[Candidate], failed: Failed[Candidate], **how: Any) -> None:
+    """Train stage one of every rank of some candidates, one rank after another.
+
+    Args:
+        planned: the candidates.
+        failed: called with every candidate whose warm start fails; other ranks go on.
+        how: passed on to `Stages`: `watch`, `workers`, `harvest`.
+    """
+    for home in dict.fromkeys(candidate.home for candidate in planned):
+        same = [candidate for candidate in planned if candidate.home == home]
+        stages = same[0].stages(**how)
+        try:
+            stages.warm_start()
+        except Exception as error:  # whatever it is, the others go on
+            for candidate in same:
+                failed(candidate, f"no warm start: {reason(error)}")
+        finally:
+            stages.release()
+
+
+def prepare(candidate: Candidate, workers: int = 1) -> None:
+    """Encode what all candidates read, once."""
+    with candidate.encoded(workers) as corpus:
+        _data(candidate, corpus)
+
+
+def _data(candidate: Candidate, corpus: EncodedCorpus) -> tuple[Batches, Rows]:
+    """Return batches and validation records; transitions are not touched."""
+    recipe, seed = candidate.recipe, derive(candidate.seed, "stage two")
+    validation = corpus.decisions("validation", recipe.run.validation_records)
+    return decision_batches(corpus, recipe.stage_two, seed), validation
+
+
+def _trained(candidate: Candidate) -> dict[str, Any]:
+    """Train stage two without heads: only the decision loss is computed."""
+    recipe = candidate.recipe
+    student = student_of(recipe if recipe.run.compile_arms else recipe.uncompiled())
+    checkpoint.restore_best(student.trainable(), candidate.start)
+    with candidate.encoded() as corpus:
+        batches, validation = _data(candidate, corpus)
+    store = Store(candidate.corpus)
+    identity = {
+        "recipe": recipe.model_dump(mode="json", exclude={"run", "corpus", "transitions"}),
+        "rate": candidate.rate, "seed": candidate.seed, "dtype": recipe.run.dtype,
+        "corpus": [s.sha256 for some in store.splits("decisions").values() for s in some],
+    }  # fmt: skip
+    stage = recipe.stage_two.model_copy(update={"rate": candidate.rate})
+    plan = Plan(
+        stage, recipe.run, derive(candidate.seed, "stage two"), identity,
+        f"{recipe.name}, {candidate.name}",
+    )  # fmt: skip
+    seen: dict[str, float] = {}
+    trainer = Trainer(
+        student, Objective(stage, mean=recipe.reduction == "mean"), batches, validation, plan,
+        candidate.folder, watch=lambda _update, _updates, values: seen.update(values),
+    )  # fmt: skip
+    progress = trainer.train()
+    if not math.isfinite(progress.best_loss):
+        raise TrainError("its validation loss is not finite; try smaller --rates")
+    return {
+        "rank": candidate.rank,
+        "rate": candidate.rate,
+        "updates": progress.update,
+        "best": progress.best_loss,
+        "best update": progress.best_update,
+        "last": seen.get("validation.nll"),
+        # Of all updates and validations but the first update, which may compile.
+        "seconds": round(progress.seconds, 2),
+        "validation records": len(validation),
+        "teacher": store.manifest().settings.get("decisions", {}).get("teacher", "unknown"),
+        "warm start": trained_by(candidate.start / LAW),
+    }
+
+
+def choose(results: Sequence[Result]) -> Result:
+    """Return the result of least validation loss; of equal ones the smaller rank, then rate.
+
+    Raises:
+        WaggleError: if there is none.
+    """
+    if not results:
+        raise WaggleError("no candidate could be trained; see above which failed, and why")
+    return min(results, key=lambda found: (found["best"], found["rank"] or 0, found["rate"]))
+
+
+def advice(recipe: Recipe, file: Path, chosen: Result) -> str:
+    """Say in one line whether a recipe has the chosen values, and if not what to write in it."""
+    wanted = [("[stage_two]", "rate", chosen["rate"], recipe.stage_two.rate)]
+    if chosen["rank"] is not None:
+        wanted.append(("[adaptation]", "rank", chosen["rank"], recipe.adaptation.rank))
+    changes = [
+        f"{key} = {value!r} in {table} (it has {own!r})"
+        for table, key, value, own in wanted
+        if value != own
+    ]
+    if changes:
+        return f"{file} does not have what was chosen: write {' and '.join(changes)}"
+    has = " and ".join(f"{table} {key} = {value!r}" for table, key, value, _ in wanted)
+    return f"{file} has what was chosen: {has}"
+
+
+def at_end(tried: Sequence[tuple[float, int | None]], chosen: Result) -> list[str]:
+    """Name those of the chosen values that are the least or greatest that were tried."""
+    ends = []
+    for name, values in zip(("rate", "rank"), map(set, zip(*tried, strict=True)), strict=True):
+        if len(values) > 1 and chosen[name] in (min(values), max(values)):
+            ends.append(name)
+    return ends

@@ -1,0 +1,126 @@
+"""The whole pipeline as its script says: corpus, labels, training, diagnosis."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from waggle.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+SMALL = """
+name = "two-minutes"
+backbone = "{backbone}"
+max_context = 4000
+[corpus]
+tasks = ["beacon"]
+bundles = 2
+validation = 1
+test = 1
+native = 4
+n = [6]
+rounds = 6
+[transitions]
+tasks = ["beacon"]
+law = "warm-start"
+train = 8
+validation = 4
+probe = 6
+test = 6
+n = [4]
+rounds = 3
+episodes = 1
+[adaptation]
+rank = 4
+alpha = 8
+[stage_one]
+updates = 6
+batch = 4
+rate = 3e-3
+[stage_two]
+updates = 4
+batch = 2
+transition_batch = 2
+rate = 1e-3
+warm_up = 0
+ramp = 2
+[run]
+device = "cpu"
+dtype = "float32"
+evaluate_every = 3
+validation_records = 4
+"""
+
+
+def run(script: Path, recipe: Path, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(script), str(recipe), str(folder)],
+        capture_output=True, text=True, check=False, timeout=600, cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "HOME": str(folder.parent),
+             "WAGGLE": f"{sys.executable} -m waggle", **env},
+    )  # fmt: skip
+
+
+def test_the_script_leads_from_corpus_to_diagnosed_law(tmp_path: Path, backbone: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(SMALL.format(backbone=backbone), encoding="utf-8")
+    # The commands of the script, here: five processes would mostly import.
+    told = run(ROOT / "recipes" / "speedrun.sh", recipe, tmp_path / "out", WAGGLE="echo")
+    assert told.returncode == 0, told.stderr
+    commands = [shlex.split(line) for line in told.stdout.splitlines()]
+    assert [words[0] for words in commands] == ["corpus"] * 3 + ["train", "diagnose"]
+    for words in commands:
+        # Laws as young as this one never end a record.
+        shorter = ["--law.max_new_tokens", "16"] if words[0] == "diagnose" else []
+        assert main([*words, *shorter]) == 0, words
+    law = tmp_path / "out/seed-0/scd/law"
+    assert (law / "adapter_config.json").exists() and (law / "README.md").exists()
+    result = json.loads((tmp_path / "out/scd.json").read_text(encoding="utf-8"))
+    assert result["synthetic views"] == 8
+    assert result["equivariance canonical admitted"] == 1.0
+    assert result["probe all"] > 0
+
+
+@pytest.mark.slow
+def test_the_tiny_recipe_runs(tmp_path: Path) -> None:
+    done = run(ROOT / "recipes" / "speedrun.sh", ROOT / "recipes" / "tiny.toml", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["paper", "smollm2", "nano", "tiny"])
+def test_recipes_can_be_read(name: str) -> None:
+    from waggle.scd.config import read_recipe
+
+    recipe = read_recipe(ROOT / "recipes" / f"{name}.toml")
+    assert recipe.name == name
+    if name == "paper":
+        # The table of the paper is what an empty recipe means; only the machine's part differs.
+        assert recipe.model_dump(exclude={"run"}) == type(recipe)(name=name).model_dump(
+            exclude={"run"}
+        )
+
+
+def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[stage_two]\nupdatez = 3\n", encoding="utf-8")
+    assert main(["train", str(bad)]) == 2
+    told = capsys.readouterr().err
+    assert "stage_two.updatez" in told and told.count("\n") == 1
+    bad.write_text("not toml", encoding="utf-8")
+    assert main(["train", str(bad)]) == 2
+    assert "is not TOML" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "none.toml")]) == 2
+    assert "cannot read recipe" in capsys.readouterr().err
+
+
+def test_a_recipe_of_evaluation_is_sent_to_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("silo_sources.toml", "tables/primary.toml"):
+        assert main(["train", str(ROOT / "recipes" / name)]) == 2
+        assert "recipe of evaluation; use `waggle eval" in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""Exported laws: what was trained is what ships, in the format that decoding reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.scd.runs import changed
+from waggle.core.protocols import Request
+from waggle.corpus.store import Store
+from waggle.models.load import load
+from waggle.scd.config import Recipe
+from waggle.scd.data.records import labelled
+from waggle.scd.diagnose.law import law_of, load_student
+from waggle.scd.forward.ragged import lay_out
+from waggle.scd.forward.run import final_states, output_of
+from waggle.scd.run.stages import Stages
+
+
+def decodes(law: Path, corpus: Path) -> bool:
+    views = [r.view for r in labelled(Store(corpus).examples("decisions", "test"))][:1]
+    options = {"device": "cpu", "dtype": "float32", "max_new_tokens": 8}
+    found = law_of(law, **options).decide([Request(view) for view in views])
+    return found[0].usage.calls == 1
+
+
+def test_trained_matrices_ship_as_an_adapter(recipe: Recipe, corpus: Path, tmp_path: Path) -> None:
+    small = changed(recipe, adaptation={"kind": "dense", "rank": 32}, stage_one={"updates": 2})
+    law = Stages(small, corpus, tmp_path, 0).warm_start()
+    assert (law / "adapter_model.safetensors").exists() and decodes(law, corpus)
+
+
+def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    small = changed(recipe, adaptation={"kind": "full"}, stage_one={"updates": 2})
+    first = Stages(small, corpus, tmp_path / "first", 0).warm_start()
+    assert (first / "model.safetensors").exists() and decodes(first, corpus)
+    again = small.model_copy(update={"backbone": str(first)})
+    law = Stages(again, corpus, tmp_path / "second", 0).warm_start()
+    told = json.loads((law / "waggle.json").read_text())
+    assert told["backbone"] == recipe.backbone
+    assert told["card"]["goes on from"] == told["recipe"]["backbone"] == str(first)
+    before, after = (load(str(folder), "cpu", "float32")[0].state_dict() for folder in (first, law))
+    assert before.keys() == after.keys()
+    assert sum(float((before[name] - after[name]).norm()) for name in before) > 0
+
+
+@pytest.mark.parametrize("rslora", [True, False])
+def test_adapters_are_scaled_alike_in_training_and_decoding(
+    recipe: Recipe, corpus: Path, tmp_path: Path, rslora: bool
+) -> None:
+    chosen = changed(recipe, adaptation={"rslora": rslora}, stage_one={"updates": 2, "rate": 0.05})
+    law = Stages(chosen, corpus, tmp_path, 0).warm_start()
+    assert json.loads((law / "adapter_config.json").read_text())["use_rslora"] is rslora
+    student = load_student(law)
+    student.model.eval()
+    ids = np.arange(10, 40)
+    batch = lay_out(ids, np.array([30]), np.array([20]), device="cpu")
+    loaded = [load(recipe.backbone, "cpu", "float32", on)[0] for on in (str(law), None)]
+    with torch.no_grad():
+        want = output_of(student.model)(final_states(student.model, batch))[:29]
+        got, base = (m(input_ids=torch.from_numpy(ids)[None]).logits[0, :29] for m in loaded)
+    torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(got, base, atol=1e-2)

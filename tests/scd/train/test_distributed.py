@@ -1,0 +1,54 @@
+"""Two processes give the update of one, up to rounding."""
+
+from __future__ import annotations
+
+import os
+import socket
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+import torch
+
+from tests.scd.runs import changed, last_weights
+from waggle.scd.config import Recipe
+from waggle.scd.run.stages import Stages
+
+
+def member(group: dict[str, str], recipe: Recipe, corpus: Path, out: Path) -> None:
+    """Train as one process of a group."""
+    os.environ.update(group)
+    torch.set_num_threads(1)
+    stages = Stages(recipe, corpus, out, 0)
+    stages.warm_start()
+    stages.arm("scd", until=1)
+
+
+def test_two_processes_are_one(
+    recipe: Recipe, corpus: Path, tmp_path: Path, workers: ForkServerContext
+) -> None:
+    # The field head draws dropout for its own share of the transitions, so its loss is left out.
+    still = changed(
+        recipe, adaptation={"dropout": 0.0}, stage_one={"updates": 2},
+        stage_two={"lambda_field": 0.0},
+    )  # fmt: skip
+    alone = Stages(still, corpus, tmp_path / "alone", 0)
+    alone.warm_start()
+    alone.arm("scd", until=1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+             "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}  # fmt: skip
+    both = []
+    for rank in ("0", "1"):
+        own = {**group, "RANK": rank, "LOCAL_RANK": rank}
+        both.append(workers.Process(target=member, args=(own, still, corpus, tmp_path / "two")))
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(300)
+    assert [process.exitcode for process in both] == [0, 0]
+    for stage in ("warm-start", "scd"):
+        one, other = (last_weights(tmp_path / run / "seed-0" / stage) for run in ("alone", "two"))
+        assert all(torch.allclose(one[k], other[k], atol=1e-6) for k in one), stage
+    assert (tmp_path / "two/seed-0/warm-start/law/adapter_config.json").exists()

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.workload import Ask, Setup, Sizes, prepare
 from waggle.core.errors import ConfigError
-from waggle.engine.ends import end_tokens
+from waggle.engine.constraint.vocabulary import eos_tokens
 from waggle.engine.engine import Engine
 from waggle.engine.request import Completion, Prompt
 
@@ -246,7 +246,7 @@ def cut(setup: Setup, row: Sequence[int]) -> tuple[int, ...]:
     """Return an answer without its end token and what stands behind it."""
     if setup.forced:
         return tuple(row)
-    ends = end_tokens(setup.model, setup.tokenizer)
+    ends = eos_tokens(setup.model, setup.tokenizer)
     stop = next((i for i, token in enumerate(row) if token in ends), len(row))
     return tuple(row[:stop])
 
@@ -262,16 +262,16 @@ class Mode(NamedTuple):
     speculate: bool
 
     def decode(self, engine: Engine, setup: Setup, asks: Sequence[Ask]) -> list[Completion]:
-        """Decode prompts; free answers take the forced tokens of their grammars as drafts."""
+        """Decode prompts."""
         engine.speculate = self.speculate
         prompts = []
         for ask in asks:
-            bound = engine.constraint(ask.grammar)
             if self.constrained:
-                prompt = Prompt(ask.tail, ask.prefix, bound, max_new_tokens=ask.longest())
+                matcher = engine.matcher(ask.grammar)
+                prompt = Prompt(ask.tail, ask.prefix, matcher, max_new_tokens=ask.longest())
             else:
                 prompt = Prompt(
-                    ask.tail, ask.prefix, skeleton=bound, max_new_tokens=setup.sizes.new_tokens,
+                    ask.tail, ask.prefix, max_new_tokens=setup.sizes.new_tokens,
                     ignore_end=setup.forced,
                 )  # fmt: skip
             prompts.append(prompt)
@@ -310,7 +310,7 @@ class Watched:
 
 def measure_engine(setup: Setup, engine: Engine, mode: Mode) -> Row:
     """Decode all batches in one mode, then one more to tell prefill from decode."""
-    engine.unlearn()  # another mode has answered the same prompts
+    engine.reset()  # another mode has answered the same prompts
     mode.decode(engine, setup, setup.warm)
     seconds, done = _timed(setup, partial(mode.decode, engine, setup, setup.work))
     prefill, decode = _engine_rates(setup, engine, mode)

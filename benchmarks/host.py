@@ -20,18 +20,15 @@ import numpy as np
 
 from benchmarks.engine import MODES, Mode
 from benchmarks.workload import Ask, Setup, Sizes, Weights, draw, find_law, tokenizer_of
-from waggle.engine.answers import Answers
-from waggle.engine.backends.base import Pace, Rolled, Rolling, Running, Said
+from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
 from waggle.engine.backends.transformers import PlainBackend
-from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.matcher import Matcher
 from waggle.engine.engine import Engine
 
 USUAL = 0.7
 """Chance that a scripted answer takes the first option of a choice."""
 STEPS = 16
 """Steps of one multi-step decode, as on a GPU."""
-PACE = Pace(18.0, 4, 31)
-"""Drafts as on a GPU with 64 rows."""
 
 
 class Script(NamedTuple):
@@ -46,10 +43,10 @@ class Script(NamedTuple):
 class Oracle(PlainBackend):
     """A backend with scripts in place of a model, one for each prompt's tail."""
 
-    asynchronous = True
+    asynchronous = verifies = True
 
     def __init__(
-        self, scripts: Mapping[tuple[int, ...], Sequence[int]], pace: Pace, drafts: bool = True
+        self, scripts: Mapping[tuple[int, ...], Sequence[int]], drafts: bool = True
     ) -> None:
         super().__init__(SimpleNamespace(device="cpu"), 0)
         self.seconds = 0.0
@@ -57,18 +54,9 @@ class Oracle(PlainBackend):
         self.rolls = not drafts
         self._scripts = scripts
         self._lengths = sorted({len(tail) for tail in scripts}, reverse=True)
-        self._pace = pace
-
-    def pace(self, rows: int) -> Pace:  # type: ignore[override]
-        """Return how far drafts reach."""
-        return self._pace
-
-    def least(self, rows: int, effort: Any) -> float:
-        """Return what a CPU asks of drafts, or all of it where rows are to be rolled."""
-        return 1.0 if self.rolls else 0.25
 
     def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
     ) -> list[Rolled]:
         """Go on reciting."""
         start, said = time.process_time(), []
@@ -115,15 +103,15 @@ class Oracle(PlainBackend):
         raise KeyError("the oracle has no script for this prompt")
 
 
-def recite(constraint: Constraint, random: Random, usual: float) -> list[int]:
+def recite(matcher: Matcher, random: Random, usual: float) -> list[int]:
     """Draw an answer of a grammar: the first option with some chance, else any."""
-    walk = constraint.walk()
-    answer = walk.jump()
-    while not walk.finished:
-        offered = walk.options().tokens
-        token = offered[0] if random.random() < usual else random.choice(offered)
-        walk.take(token)
-        answer += [token, *walk.jump()]
+    state, forced = matcher.start()
+    answer = [*forced]
+    while state.edges:
+        allowed = matcher.mask(state)
+        token = allowed[0] if random.random() < usual else random.choice(allowed)
+        state, forced = matcher.accept(state, token)
+        answer += [token, *forced]
     return answer
 
 
@@ -157,7 +145,7 @@ def bench_host(
 def _measure(setup: Setup, mode: Mode) -> HostRow:
     """Decode with an oracle and count the processor time of this process."""
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.sizes.batch)
-    oracle = Oracle(_scripts(engine, [*setup.warm, *setup.work]), PACE, mode.speculate)
+    oracle = Oracle(_scripts(engine, [*setup.warm, *setup.work]), mode.speculate)
     engine.backend = oracle
     mode.decode(engine, setup, setup.warm)
     gc.collect()
@@ -171,8 +159,8 @@ def _measure(setup: Setup, mode: Mode) -> HostRow:
 
 def _scripts(engine: Engine, asks: Sequence[Ask]) -> dict[tuple[int, ...], list[int]]:
     """Draw an answer for each prompt with its end token behind."""
-    end = min(engine.ends)
+    end = min(engine.eos)
     return {
-        ask.tail: [*recite(engine.constraint(ask.grammar), Random(number), USUAL), end]
+        ask.tail: [*recite(engine.matcher(ask.grammar), Random(number), USUAL), end]
         for number, ask in enumerate(asks)
     }

@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.engine import Answers, Contender, cut
 from benchmarks.workload import Ask, Setup
 from waggle.core.errors import ConfigError, suggest
-from waggle.engine.ends import end_tokens
+from waggle.engine.constraint.vocabulary import eos_tokens
 from waggle.models.fetch import quiet
 
 INSTALL = "pip install 'waggle-swarm[rivals]'"
@@ -88,7 +88,7 @@ def _threads() -> int:
 
 
 def _ends(setup: Setup) -> list[int]:
-    return sorted(end_tokens(setup.model, setup.tokenizer))
+    return sorted(eos_tokens(setup.model, setup.tokenizer))
 
 
 def _prefixes(setup: Setup) -> list[tuple[int, ...]]:

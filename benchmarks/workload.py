@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.core.forms import GrammarNode, IntRange
-from waggle.engine.constraint.form_making import chain, choice
-from waggle.engine.constraint.grammar import Common, Grammar
+from waggle.engine.constraint.grammar import Grammar, SharedStates, chain, choice
 
 INSTRUCTION = (
     "You are one anonymous member of a changing local network. Use only the private proposal, "
@@ -55,7 +54,7 @@ class Ask:
 
     tail: tuple[int, ...]
     prefix: tuple[int, ...]
-    grammar: Callable[[Common | None], Grammar]
+    grammar: Callable[[SharedStates | None], Grammar]
     longest: Callable[[], int]
     """Returns how many tokens a constrained answer may have."""
 
@@ -267,7 +266,7 @@ def fit_records(tokenizer: Any, tokens: int) -> int:
     return max(1, round(1 + (tokens - one) * 8 / (nine - one)))
 
 
-def named(handles: Sequence[str], claims: Sequence[str], _: Common | None = None) -> Grammar:
+def named(handles: Sequence[str], claims: Sequence[str], _: SharedStates | None = None) -> Grammar:
     """Return the grammar of answers about some names."""
     return Grammar(decision_grammar(handles, claims))
 

@@ -17,7 +17,7 @@ from benchmarks.engine import Contender, Row, compare, generate, measure
 from benchmarks.workload import Setup, Sizes, prepare
 from waggle import shipped
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint.form_making import measured
+from waggle.engine.constraint.grammar import max_length
 from waggle.engine.engine import Engine
 from waggle.models import load, shapes
 from waggle.models.nano import byte_tokenizer
@@ -134,7 +134,7 @@ def test_made_up_prompts_are_seeded_and_fit() -> None:
     assert [t.tail for t in workload.tasks(4, 5)] == [t.tail for t in workload.tasks(4, 5)]
     records = workload.fit_records(tokenizer, 300)
     forms = [workload.decision_grammar(t.handles, t.claims) for t in workload.tasks(20, 3)]
-    assert max(measured(form, {}) for form in forms) <= workload.LONGEST
+    assert max(max_length(form) for form in forms) <= workload.LONGEST
     lengths = [len(workload.encode(tokenizer, t.tail)) for t in workload.tasks(20, records)]
     assert 240 < sum(lengths) / len(lengths) < 360
 

@@ -20,7 +20,7 @@ from waggle.core.grammar import grammar, longest
 from waggle.core.options import actions, channels, writes
 from waggle.core.schema import WAIT, Decision, Trace, View
 from waggle.core.templates import Templates, contains, sample
-from waggle.engine.constraint.form_making import measured
+from waggle.engine.constraint.grammar import max_length
 
 SPARE = 64
 """Bytes: of a commitment that a view does not allow, of names that may not go where they fit."""
@@ -105,7 +105,7 @@ def test_a_planted_amplifying_relay_is_not_contained() -> None:
 @given(views())
 def test_no_text_is_longer_than_foretold(view: View) -> None:
     """And what is foretold is near: caches are laid out for it."""
-    found, most = measured(grammar(view), {}), longest(view)
+    found, most = max_length(grammar(view)), longest(view)
     assert found <= most
     if writes(view) and channels(view) and {*actions(view)} > {WAIT}:
         assert most <= found + SPARE

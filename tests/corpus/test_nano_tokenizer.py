@@ -20,7 +20,7 @@ from waggle.corpus.views.frames import made_up_frame
 from waggle.corpus.views.native import open_case
 from waggle.corpus.views.rng import Draw
 from waggle.corpus.views.situations import SITUATIONS, make
-from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.matcher import Matcher
 from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.laws.spelling import view_grammar
 from waggle.models.nano import nano_tokenizer
@@ -76,19 +76,20 @@ def test_no_token_straddles_a_number_or_a_name(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("order", ["canonical", "shuffled"])
-def test_constrained_walks_spell_the_tokenizers_own_encoding(tokenizer: Any, order: str) -> None:
+def test_constrained_answers_spell_the_tokenizers_own_encoding(tokenizer: Any, order: str) -> None:
     vocabulary = Vocabulary(tokenizer)
     pairs = [*heard("silo", "III-26", order)[::9], *heard("swarmbench", "foraging", order)[::9]]
     for view, decision in (*pairs, *made_up()):
         if violations(view, decision):
             continue
         wanted = tokenizer.encode(encode_decision(decision).decode(), add_special_tokens=False)
-        walk = Constraint(view_grammar(view), vocabulary, tokenizer.eos_token_id).walk()
-        spelled = walk.jump()
-        while not walk.finished:
+        matcher = Matcher(view_grammar(view), vocabulary, tokenizer.eos_token_id)
+        state, forced = matcher.start()
+        spelled = [*forced]
+        while state.edges:
             assert spelled == wanted[: len(spelled)]
             token = wanted[len(spelled)]
-            assert token in walk.options().tokens
-            walk.take(token)
-            spelled += [token, *walk.jump()]
+            assert token in matcher.mask(state)
+            state, forced = matcher.accept(state, token)
+            spelled += [token, *forced]
         assert [t for t in spelled if t != tokenizer.eos_token_id] == wanted

@@ -9,8 +9,7 @@ pytest.importorskip("torch", reason="the engine needs the llm extra")
 import torch
 
 from waggle.core.forms import IntRange
-from waggle.engine.constraint.form_making import chain, choice
-from waggle.engine.constraint.grammar import Grammar
+from waggle.engine.constraint.grammar import Grammar, chain, choice
 from waggle.models.nano import tiny_random
 
 

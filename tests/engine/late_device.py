@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from waggle.engine.answers import Answers
-from waggle.engine.backends.base import Backend, Rolled, Rolling, Running, Said
+from waggle.engine.backends.base import Backend, Rolled, Rolling, Running, Said, Text
 
 
 class Costs(NamedTuple):
@@ -95,10 +94,10 @@ class Delayed:
         return self._aside(lambda: self.backend.run(rows))
 
     def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
     ) -> list[Rolled]:
         """Take as long as the steps, and wait for them."""
-        found: list[Rolled] = self._aside(lambda: self.backend.roll(rows, ends, answers))
+        found: list[Rolled] = self._aside(lambda: self.backend.roll(rows, ends, history))
         costs = self._costs
         self._send(max(row.steps for row in found) * (costs.step + costs.row * len(rows)))
         self._wait(self._free)

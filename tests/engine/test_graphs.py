@@ -15,7 +15,6 @@ from waggle.engine.backends.base import Running
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.greedy_loop import STEPS
 from waggle.engine.cuda.selfcheck import varlen_reference
-from waggle.engine.effort import Effort
 from waggle.engine.engine import Engine
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.request import Prompt
@@ -70,8 +69,7 @@ def test_rolled_rows_end_where_the_model_says(tiny: Any) -> None:
     said = [done.tokens for done in plain.generate(batch)]
     for count in (1, 3):
         for engine in (plain, rolled):
-            engine.ends = frozenset(tokens[5 * i + 3] for i, tokens in enumerate(said[:count]))
-            engine._closing = sorted(engine.ends)
+            engine.eos = frozenset(tokens[5 * i + 3] for i, tokens in enumerate(said[:count]))
         want, found = plain.generate(batch), rolled.generate(batch)
         assert found == want
         assert any(done.finish == "stop" for done in found)
@@ -79,43 +77,12 @@ def test_rolled_rows_end_where_the_model_says(tiny: Any) -> None:
 
 def test_rolled_and_constrained_rows_share_an_engine(tiny: Any, record_grammar: Any) -> None:
     mixed = row_engine(tiny, 8, rolls=True)
-    mixed.backend.least = lambda rows, effort: 1.0  # type: ignore[method-assign]
     free = prompts(tiny[1], 10)
-    bound = prompts(tiny[1], 10, grammar=mixed.constraint(record_grammar))
+    bound = prompts(tiny[1], 10, grammar=mixed.matcher(record_grammar))
     alone = Engine(*tiny, max_rows=8)
     want = [done.tokens for done in alone.generate([*free, *bound])]
     found = mixed.generate([p for pair in zip(free, bound, strict=True) for p in pair])
     assert [done.tokens for done in (*found[::2], *found[1::2])] == want
-
-
-def test_drafts_are_for_few_rows_or_large_models(tiny: Any) -> None:
-    backend = row_engine(tiny, 64, rolls=True).backend
-    assert isinstance(backend, LeanBackend)
-    usual = Effort()
-    assert backend.least(1, usual) < 1.0 <= backend.least(64, usual)
-    backend.decoder.parameters = lambda: 4_000_000_000  # type: ignore[method-assign]
-    few, some, many = (backend.least(rows, usual) for rows in (1, 64, 512))
-    assert few < some < 0.75 < many
-    for _ in range(2_000):
-        usual.answered(64 * 1e-3, 64)
-    assert backend.least(64, usual) > 0.75 > some, "a slow host drafts less"
-
-
-def test_small_models_say_answers_sooner_than_others_foretell_them(tiny: Any) -> None:
-    backend = row_engine(tiny, 64, rolls=True).backend
-    assert isinstance(backend, LeanBackend)
-    seen = Effort()
-    assert backend.foretells(1, seen) and not backend.foretells(64, seen)
-    for _ in range(2_000):
-        seen.foretold(20e-6)
-        seen.answered(2e-6, 1)
-    assert backend.foretells(64, seen), "a fast host foretells more"
-    for _ in range(2_000):
-        seen.closed(2)
-    assert not backend.foretells(64, seen), "short answers are said soonest"
-    backend.decoder.parameters = lambda: 4_000_000_000  # type: ignore[method-assign]
-    assert backend.foretells(64, seen)
-    assert backend.foretells(64, Effort())
 
 
 def test_rows_of_several_prefixes_share_steps_and_slots(tiny: Any) -> None:
@@ -144,7 +111,7 @@ def test_steps_are_constrained(tiny: Any, record_grammar: Any) -> None:
     static = row_engine(tiny, 8)
     answers = []
     for engine in (plain, static):
-        batch = prompts(tiny[1], 20, grammar=engine.constraint(record_grammar))
+        batch = prompts(tiny[1], 20, grammar=engine.matcher(record_grammar))
         answers.append([done.text for done in engine.generate(batch)])
     assert answers[0] == answers[1]
 
@@ -179,10 +146,9 @@ def test_cuda_agrees_with_the_cpu(tiny: Any) -> None:
 
 def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any) -> None:
     """Two halves, one read while the other runs; rows leave and enter, drafts, grammars mixed."""
-    engine = row_engine(tiny, 40, rolls=True)
-    engine.backend.least = lambda rows, effort: 0.0  # type: ignore[method-assign]
+    engine = row_engine(tiny, 40)
     batch = [
-        Prompt(p.tail, p.prefix, grammar=engine.constraint(record_grammar) if i % 3 else None,
+        Prompt(p.tail, p.prefix, grammar=engine.matcher(record_grammar) if i % 3 else None,
                max_new_tokens=100 if i % 3 else 5 + i % 30)
         for i, p in enumerate(prompts(tiny[1], 60))
     ]  # fmt: skip
@@ -198,7 +164,7 @@ def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any
     engine.backend.run = watched  # type: ignore[method-assign]
     assert [done.tokens for done in engine.generate(batch)] == want
     assert sent[:4] == [(True, 20), (True, 20), (False, 20), (False, 20)], "halves wait for another"
-    assert engine._seats.free == 40
+    assert engine._scheduler.free == 40
 
 
 def test_rows_go_where_their_prefix_lies(tiny: Any) -> None:

@@ -8,9 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.helpers import PREFIX, ids, prompts, reference, row_engine
-from waggle.engine import judge
-from waggle.engine.answers import NOTHING, ROOM, Answers
+from tests.engine.helpers import PREFIX, ids, prompts, row_engine
 from waggle.engine.backends.base import Rolled
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda import greedy_loop as loop
@@ -19,6 +17,7 @@ from waggle.engine.cuda.greedy_loop import ORDER, propose
 from waggle.engine.engine import Engine
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.request import Prompt
+from waggle.engine.speculation import GAP
 
 
 def alike(text: list[int], end: int, recent: list[int]) -> tuple[int, ...]:
@@ -70,7 +69,7 @@ def test_a_kernel_that_recalls_something_else_is_found_out() -> None:
 def test_what_lies_behind_a_row_is_not_read() -> None:
     text = [1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9, 5, 6, 7, 8]
     noise = [*text, 8, 5, 6, 7, 8, 77, 77]
-    answers = torch.full((8,), NOTHING, dtype=torch.int32)
+    answers = torch.full((8,), GAP, dtype=torch.int32)
     found = propose(
         torch.tensor([noise], dtype=torch.int32),
         torch.tensor([0, 0]), torch.tensor([len(text) - 1, len(text) - 2]), answers, 3,
@@ -80,34 +79,14 @@ def test_what_lies_behind_a_row_is_not_read() -> None:
 
 def test_a_loop_goes_on() -> None:
     text = torch.tensor([[1, 2, 3, 1, 2, 3, *[9, 4, 5] * 4]], dtype=torch.int32)
-    answers = torch.full((8,), NOTHING, dtype=torch.int32)
+    answers = torch.full((8,), GAP, dtype=torch.int32)
     found = propose(text, torch.tensor([0]), torch.tensor([17]), answers, 7)
     assert found.tolist() == [[9, 4, 5, 9, 4, 5, 9]]
 
 
-def test_answers_are_kept_once_and_the_oldest_go_first() -> None:
-    answers = Answers()
-    for number in range(100):
-        answers.add(tuple(range(number, number + 80)))
-        answers.add(tuple(range(number, number + 80)))
-    text = answers.text()
-    assert answers.text() is text and len(text) == ROOM
-    kept = [part[part != NOTHING].tolist() for part in np.split(text, np.where(text < 0)[0])]
-    assert [part[0] for part in kept if part] == list(range(100 - ROOM // 81, 100))
-    answers.add((7,) * (ROOM + 1))
-    assert answers.text().tolist() == text.tolist(), "one that is too long would leave no room"
-    answers.add(tuple(range(80, 160)))
-    assert answers.text()[-3:].tolist() == [158, 159, NOTHING], "the last that was given is last"
-    assert sorted(answers.text()) == sorted(text)
-
-
 def rolled(tiny: Any, rows: int) -> Engine:
     """An engine that only rolls, and tries what it recalls."""
-    engine = row_engine(tiny, rows, rolls=True)
-    engine.backend.least = lambda rows, effort: 1.0  # type: ignore[method-assign]
-    engine.backend.foretells = lambda rows, effort: False  # type: ignore[method-assign]
-    engine.backend.recalls = lambda rows: 0.0  # type: ignore[method-assign]
-    return engine
+    return row_engine(tiny, rows, rolls=True)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
@@ -143,8 +122,7 @@ def test_rows_that_recall_end_where_the_model_says(tiny: Any) -> None:
     engine.generate([Prompt(p.tail, p.prefix, max_new_tokens=40) for p in batch])
     for count in (1, 3, 7):
         for each in (plain, engine):
-            each.ends = frozenset(tokens[2 * i + 3] for i, tokens in enumerate(said[:count]))
-            each._closing = sorted(each.ends)
+            each.eos = frozenset(tokens[2 * i + 3] for i, tokens in enumerate(said[:count]))
         want, found = plain.generate(batch), engine.generate(batch)
         assert [(d.tokens, d.finish) for d in found] == [(d.tokens, d.finish) for d in want]
         assert any(done.finish == "stop" for done in found)
@@ -166,26 +144,12 @@ def test_texts_are_those_whose_keys_are_kept(tiny: Any) -> None:
             assert whole in texts
 
 
-def test_recalling_stops_where_it_brings_too_little(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(judge, "TRIED", 40)
-    engine = rolled(tiny, 12)
-    monkeypatch.setattr(engine.backend, "recalls", lambda rows: 0.999)
-    batch = prompts(tiny[1], 48)
-    want = [reference(*tiny, prompt) for prompt in batch]
-    done = engine.generate(batch)
-    assert [each.tokens for each in done] == want
-    tried = [each.usage.drafted_tokens > 0 for each in done]
-    assert tried[0] and not tried[-1]
-
-
 def test_what_was_recalled_is_forgotten_with_the_rest(tiny: Any) -> None:
     engine = rolled(tiny, 12)
     batch = prompts(tiny[1], 12)
     steps = []
     for _ in range(2):
-        engine.unlearn()
+        engine.reset()
         steps.append([done.usage.model_steps for done in engine.generate(batch)])
     assert steps[0] == steps[1]
 

@@ -12,7 +12,7 @@ from waggle.core.admit import violations
 from waggle.core.decode import parse
 from waggle.core.protocols import Request
 from waggle.core.schema import Decision, View
-from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.matcher import Matcher
 from waggle.engine.constraint.vocabulary import Vocabulary
 from waggle.laws.local import LocalLaw
 from waggle.laws.spelling import view_grammar
@@ -51,12 +51,13 @@ def faults(view: View, text: str | Decision) -> tuple[str, ...]:
 
 def stroll(view: View, vocabulary: Vocabulary, random: Random) -> str:
     """Spell a record by random choices: what the most erratic model could answer."""
-    walk = Constraint(view_grammar(view), vocabulary, end_token=-1).walk()
-    taken = walk.jump()
-    while not walk.finished:
-        token = random.choice(walk.options().tokens)
-        walk.take(token)
-        taken += [token, *walk.jump()]
+    matcher = Matcher(view_grammar(view), vocabulary, end_token=-1)
+    state, forced = matcher.start()
+    taken = [*forced]
+    while state.edges:
+        token = random.choice(matcher.mask(state))
+        state, forced = matcher.accept(state, token)
+        taken += [token, *forced]
     return b"".join(vocabulary.spelling(token) for token in taken if token >= 0).decode()
 
 

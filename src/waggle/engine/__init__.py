@@ -1,5 +1,13 @@
-"""Batched decoding for swarms: shared prefixes, shared skeletons, one pass per choice.
+"""The decoding engine: batched greedy decoding, free or constrained by a grammar.
 
-Realises the decoding side of the local law (architecture section 1, `engine/`). The package knows
-tokens and grammars, never views or swarms; torch is imported by the modules that need it.
+Read in this order:
+
+* `request` (what goes in and comes out), `engine` (`Engine.generate`; a step is in `Engine._step`),
+  `scheduler` (KV slots and batches), `sequence` (one request), `speculation` (n-gram drafts);
+* `constraint/`: grammars, and the matcher that turns them into token masks;
+* `backends/`: what runs the tokens; `model/` and `cuda/` are what the lean backend consists of;
+* `memory`: shares of a GPU, out-of-memory errors, the garbage collector.
+
+The package knows tokens and grammars, never views or swarms; torch is imported by the modules that
+need it.
 """

@@ -1,53 +1,55 @@
 """The decoding engine: many prompts in, greedy answers out.
 
-Rows enter free cache slots as others leave (continuous batching), so small swarms and parallel
-episodes fill one machine; callers in several threads share the same batches. Modes are per prompt:
-constrained (paper-external, exact masked greedy) or free with lossless speculation. Invariant: in
-float32 the tokens of a prompt are those of plain greedy decoding, whatever shares its batch.
+Sequences enter free KV slots as others leave (continuous batching), so small swarms and parallel
+episodes fill one machine; callers in several threads share the same batches. Each prompt is decoded
+freely or constrained by a grammar. Invariant: in float32 the answer to a prompt is that of plain
+greedy decoding, masked by its grammar if it has one, whatever shares its batch.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from waggle.core.errors import ConfigError
-from waggle.engine import collector, flights
-from waggle.engine.answers import Answers
-from waggle.engine.backends.base import Backend, Pace
+from waggle.core.errors import ConfigError, WaggleError
+from waggle.engine.backends.base import Backend, Rolling, Running, Said
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.backends.transformers import PlainBackend
-from waggle.engine.beginnings import Beginnings
-from waggle.engine.bound_rows import ConstrainedRow
-from waggle.engine.constraint.grammar import Common, Grammar
-from waggle.engine.constraint.matcher import Constraint, Make
-from waggle.engine.constraint.vocabulary import Vocabulary
-from waggle.engine.echoes import Echoes
-from waggle.engine.ends import end_tokens
-from waggle.engine.expected_rows import ExpectedRow
+from waggle.engine.constraint.grammar import Grammar, SharedStates
+from waggle.engine.constraint.matcher import Make, Matcher
+from waggle.engine.constraint.vocabulary import Vocabulary, eos_tokens
+from waggle.engine.memory import collect_sometimes, collector_paused, is_out_of_memory
 from waggle.engine.model.config import supports
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.scheduler import Seat, Seats, Ticket
-from waggle.engine.sequence import FreeRow, Row
-from waggle.engine.shortage import is_short
-from waggle.engine.speculation import ORDER, Habits
-from waggle.engine.trial import Trial, standing
+from waggle.engine.scheduler import Scheduler
+from waggle.engine.sequence import ConstrainedSequence, FreeSequence, TokenSequence
+from waggle.engine.speculation import NGramProposer, RecentAnswers
+
+
+class NotNumbers(WaggleError):
+    """The logits of a model are not numbers."""
+
+
+class _Asked(NamedTuple):
+    """Sequences of one pass whose next tokens were asked for in one way."""
+
+    sequences: list[TokenSequence]
+    said: Said
 
 
 class Engine:
-    """Greedy decoding of prompts that share prefixes and skeletons.
+    """Greedy decoding of prompts that share prefixes.
 
     Args:
         model: a transformers causal language model in evaluation mode.
         tokenizer: its tokenizer.
-        max_rows: cache slots, hence the largest batch; more prompts queue.
-        reuse_prefix: run shared prefixes once (off: every prompt runs whole).
-        speculate: verify drafts (off: one token or one choice per step).
-        graphs: capture CUDA graphs for small steps.
+        max_rows: KV slots, hence the largest batch; more prompts wait.
+        reuse_prefix: run shared prefixes once (off: every prompt is run whole).
+        speculate: verify drafts (off: one token or one choice per pass).
+        graphs: capture CUDA graphs for small passes.
     """
 
     def __init__(
@@ -63,220 +65,190 @@ class Engine:
         if max_rows < 1:
             raise ConfigError("max_rows must be at least 1; give the engine one cache slot")
         self.tokenizer = tokenizer
-        self.ends = end_tokens(model, tokenizer)
-        self._closing = sorted(self.ends)
+        self.eos = eos_tokens(model, tokenizer)
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
-        # An adapter kept apart changes layers from within; only its own model runs it right.
+        # An adapter that is not merged changes layers from within; only its own model runs it.
         lean = supports(model.config) and not hasattr(model, "peft_config")
         self.backend: Backend = (
             LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
         )
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
-        self.batches = 0
-        """Passes so far."""
-        self._turns = 0
-        self._rows = max_rows
-        self.unlearn()
-        self._seats = Seats(max_rows)
-        self._aloft: deque[flights.Flight] = deque()
+        self.passes = 0
+        """Passes through the model so far."""
+        self._steps = 0
+        self._scheduler = Scheduler(max_rows)
+        self._in_flight: deque[list[_Asked]] = deque()
+        """Passes that were launched and not read, the oldest first."""
         self._driver = threading.Lock()
+        self.reset()
 
-    def unlearn(self) -> None:
-        """Forget what grammars and answers have taught, as if none had been met here."""
+    def reset(self) -> None:
+        """Forget what earlier grammars and answers have taught."""
         self.vocabulary = Vocabulary(self.tokenizer)
-        self._common = Common()
-        self._habits = Habits()
-        self._answers = Answers()
-        self._trial = Trial()
-        self._beginnings = Beginnings()
-        self._echoes = Echoes()
+        self._shared_states = SharedStates()
+        self._answers = RecentAnswers()
 
-    def constraint(self, grammar: Grammar | Make) -> Constraint:
-        """Bind a grammar, or what will make it when it is needed, to this engine's tokenizer."""
-        return Constraint(grammar, self.vocabulary, min(self.ends, default=-1), self._common)
-
-    @property
-    def drafts(self) -> bool:
-        """Whether free answers are drafted here; if not, a skeleton is of no use."""
-        return self.speculate and self._trial.drafts(self._least)
-
-    @property
-    def _least(self) -> float:
-        return self.backend.least(self._rows, self._trial.effort)
-
-    @property
-    def expects(self) -> bool:
-        """Whether answers that come with their prompts are tried here."""
-        return self._trial.expects and self._pace is not None
-
-    @property
-    def _pace(self) -> Pace | None:
-        return self.backend.pace(self._rows) if self.speculate else None
+    def matcher(self, grammar: Grammar | Make) -> Matcher:
+        """Bind a grammar, or the function that makes it when needed, to this engine's tokenizer."""
+        return Matcher(grammar, self.vocabulary, min(self.eos, default=-1), self._shared_states)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Decode every prompt; safe to call from several threads, which then share batches."""
-        ticket = Ticket(len(prompts))
-        with collector.held():
-            self._queue(prompts, ticket)
-            while not ticket.complete:
-                # Whoever holds the driver's seat advances everybody's rows, step by step.
-                with self._driver:
-                    if not ticket.complete:
-                        self._turn()
-        if ticket.error is not None:
-            raise ticket.error
-        return [done for done in ticket.completions if done is not None]
+        """Decode every prompt; safe to call from several threads, which then share batches.
 
-    def _queue(self, prompts: Sequence[Prompt], ticket: Ticket) -> None:
-        """Let prompts wait as rows; nobody else holds these, so each goes when it is answered."""
-        pace = self._pace
-        foretold = self._foretold(prompts)
-        # A GPU runs the few tokens in no time, and its host has none to look for them.
-        if self.reuse_prefix and not self.backend.asynchronous:
-            prompts = self._beginnings.stretched(prompts)
-        rows = [self._row(prompt, pace, foretold) for prompt in prompts]
-        flights.relate(rows)
-        self._seats.queue(Seat(row, ticket, index) for index, row in enumerate(rows))
+        Raises:
+            ConfigError: for a prompt that is empty or too long for the model.
+            NotNumbers: where the model computes something else than numbers.
+        """
+        with collector_paused():
+            submission = self._scheduler.submit([self._sequence(prompt) for prompt in prompts])
+            while not submission.done:
+                with self._driver:  # its holder advances the sequences of all callers
+                    if not submission.done:
+                        self._guarded_step()
+        return submission.result()
 
-    def _foretold(self, prompts: Sequence[Prompt]) -> bool:
-        """Whether constrained answers are tried as they came with prompts, if any did."""
-        return self.expects and any(
-            prompt.draft and prompt.grammar is not None for prompt in prompts
-        )
-
-    def _row(self, prompt: Prompt, pace: Pace | None, foretold: bool) -> Row:
+    def _sequence(self, prompt: Prompt) -> TokenSequence:
+        """Return a new sequence; free ones are drafted here unless the device does it."""
         prompt = prompt if self.reuse_prefix else prompt.unsplit()
         prompt.check(self.context)
+        speculate = self.speculate and self.backend.verifies
+        proposer = NGramProposer(self._answers) if speculate else None
         if prompt.grammar is not None:
-            if prompt.draft and foretold:
-                return ExpectedRow(prompt, self.ends, self._habits, pace)
-            return ConstrainedRow(prompt, self.ends, self._habits, pace)
-        return FreeRow(prompt, self.ends, self._habits, pace)
+            return ConstrainedSequence(prompt, self.eos, proposer)
+        return FreeSequence(prompt, self.eos, None if self.backend.rolls else proposer)
 
-    def _turn(self) -> None:
-        """Go one turn on; a batch that fails is lost, one that does not fit is begun again."""
-        self._turns += 1
-        collector.breathe(self._turns)
+    def _step(self) -> None:
+        """Admit waiting sequences, launch those on the host, read the oldest pass.
+
+        Where a device works asynchronously, one pass is computed while the other one is read.
+        """
+        self._scheduler.admit(self.backend)
+        launched = self._launch(self._scheduler.on_host())
+        overlap = launched and self.backend.asynchronous
+        if self._in_flight and self.backend.asynchronous:
+            self._prepare(self._scheduler.upcoming(self.backend))
+        if len(self._in_flight) > overlap:
+            self._read(self._in_flight.popleft())
+        self._scheduler.retire(self.backend, self._complete)
+
+    def _launch(self, sequences: list[TokenSequence]) -> bool:
+        """Run all sequences in one pass, or undrafted ones for several steps; whether it is a pass.
+
+        Undrafted sequences share passes with others; several steps are for them alone.
+        """
+        if self.backend.rolls and all(s.undrafted and s.cached for s in sequences):
+            if sequences and not self._in_flight:
+                self._decode(sequences)
+            return False
+        self._prepare(sequences)
+        ready = [sequence for sequence in sequences if not sequence.finish]
+        if ready:
+            self._in_flight.append(self._run(ready))
+        return bool(ready)
+
+    def _prepare(self, sequences: Iterable[TokenSequence]) -> None:
+        """Lay out the first pass of sequences that have not been prepared."""
+        for sequence in sequences:
+            if not sequence.prepared:
+                sequence.prepared = True
+                sequence.prepare()
+
+    def _run(self, sequences: list[TokenSequence]) -> list[_Asked]:
+        """Run the pending tokens of sequences, and ask for the next tokens kind by kind."""
+        sequences.sort(key=lambda sequence: sequence.kind)
+        hidden = self.backend.run(
+            [Running(s.slot, s.pending, s.cached, s.asked, s.prompt.prefix) for s in sequences]
+        )
+        self.passes += 1
+        for sequence in sequences:
+            sequence.launched()
+        asked, first = [], 0
+        for kind, alike in groupby(sequences, key=lambda sequence: sequence.kind):
+            group = list(alike)
+            last = first + sum(len(sequence.asked) for sequence in group)
+            asked.append(_Asked(group, self._ask(kind, hidden[first:last], group)))
+            first = last
+        return asked
+
+    def _ask(self, kind: str, hidden: Any, sequences: list[TokenSequence]) -> Said:
+        """Ask the LM head for the next tokens of one kind of sequences."""
+        if kind == "choice":
+            masks = [m for s in sequences if isinstance(s, ConstrainedSequence) for m in s.masks]
+            return self.backend.choose(hidden, masks)
+        return self.backend.argmax(hidden, sorted(self.eos) if kind == "forced" else [])
+
+    def _read(self, batch: list[_Asked]) -> None:
+        """Hand each sequence of a pass the model's choices, waiting for them if need be."""
+        for asked in batch:
+            tokens, first = _checked(asked.said()), 0
+            for sequence in asked.sequences:
+                last = first + len(sequence.asked)
+                sequence.in_flight = False
+                sequence.read(tokens[first:last])
+                first = last
+
+    def _decode(self, sequences: list[TokenSequence]) -> None:
+        """Let undrafted sequences decode several tokens before the host reads them."""
+        rows = [
+            Rolling(
+                s.slot,
+                s.pending[0],
+                len(s.prompt.prefix) + s.cached,
+                s.prompt.max_new_tokens - len(s.answer),
+                s.prompt.ignore_end,
+            )
+            for s in sequences
+        ]
+        history = self._answers.text() if self.speculate else None
+        results = self.backend.roll(rows, sorted(self.eos), history)
+        self.passes += max(result.steps for result in results)
+        for sequence, result in zip(sequences, results, strict=True):
+            _checked(result.tokens)
+            sequence.decoded(result)
+
+    def _complete(self, sequence: TokenSequence) -> Completion:
+        """Return the completion of a finished sequence, and remember its answer."""
+        self._answers.add(sequence.prompt.tail, sequence.answer)
+        if sequence.prompt.grammar is not None:
+            sequence.prompt.grammar.release()
+        return sequence.completion(self.vocabulary.text(sequence.answer))
+
+    def _guarded_step(self) -> None:
+        """Take a step; after an out-of-memory error half as many sequences start again.
+
+        Any other error is that of every caller in the batch, and the engine goes on.
+        """
+        self._steps += 1
+        collect_sometimes(self._steps)
         try:
-            self._advance()
+            self._step()
             return
         except Exception as error:
-            failure, short = error, is_short(error)
-        if short:  # what the failed work held hangs on its tracebacks
+            failure, short = error, is_out_of_memory(error)
+        if short:  # tracebacks hold what the failed work held
             failure.__traceback__ = failure.__context__ = None
-        self._aloft.clear()
-        if not (short and self._seats.again(self.backend, self._renewed)):
-            # The batch is lost, not the engine: every caller in it gets the same error.
-            for ticket in self._seats.clear(self.backend):
-                ticket.fail(failure)
+        self._in_flight.clear()
+        if not (short and self._scheduler.retry(self.backend, self._renewed)):
+            self._scheduler.abort(self.backend, failure)
         self.backend.forget()
 
-    def _advance(self) -> None:
-        """Admit waiting rows, send the ready ones off, hand out what has come back.
-
-        Where a device works by itself, one flight is read while the next one is run.
-        """
-        most = flights.portion(self._rows, self.backend.asynchronous)
-        self._seats.admit(self.backend, most, flights.LEAST)
-        sent = self._launch()
-        if self._aloft:  # what is not known yet is not needed for those who wait
-            self._open(self._seats.next(most))
-        if len(self._aloft) > 1 or (self._aloft and not sent):
-            self._land(self._aloft.popleft())
-        self._seats.leave(self.backend, self._close)
-
-    def _renewed(self, row: Row) -> Row:
-        """Return a row as it was before its first pass: it will say the same."""
-        fresh = self._row(row.prompt, self._pace, self._foretold([row.prompt]))
-        fresh.family = row.family
+    def _renewed(self, sequence: TokenSequence) -> TokenSequence:
+        """Return a sequence as it was before its first pass."""
+        fresh = self._sequence(sequence.prompt)
+        fresh.prefix_group = sequence.prefix_group
         return fresh
 
-    def _open(self, rows: Iterable[Row]) -> None:
-        """Get rows ready for their first pass; free ones draft if that pays here."""
-        fresh = [row for row in rows if not row.opened]
-        if not fresh:
-            return
-        expects, drafts = self.expects, self.drafts  # asked once: they change slowly
-        pays = self.backend.foretells(self._rows, self._trial.effort)
-        for row in fresh:
-            row.opened = True
-            if not isinstance(row, FreeRow):
-                row.open()
-            else:  # where what is given does not pay, drafts of our own do so even less
-                given = bool(row.prompt.draft) and expects
-                self._open_free(row, given and pays, drafts and not given)
 
-    def _open_free(self, row: FreeRow, expects: bool, drafts: bool) -> None:
-        start = time.perf_counter()
-        if expects or drafts:
-            at_once = self.backend.asynchronous
-            row.quote(partial(self._echoes.of, row.prompt.prefix), expects, at_once)
-        row.open()
-        self._trial.opened(row, expects, time.perf_counter() - start)
+def _checked(tokens: list[int]) -> list[int]:
+    """Return the model's tokens.
 
-    def _launch(self) -> bool:
-        """Send every row off that is not on its way; whether there was any.
-
-        The host gets ready for the answers when all are sent. Rows that could roll ride with the
-        others; they roll when nobody else is on the way.
-        """
-        ready = [row for row in self._seats.rows() if not row.aloft]
-        if self.backend.rolls and all(row.plain and row.cached for row in ready):
-            if ready and not self._aloft:
-                self._roll(ready)
-            return False
-        sent: list[Row] = []
-        for group in flights.groups(ready, self.backend.asynchronous):
-            self._open(group)
-            rows = [row for row in group if not row.done]
-            if not rows:
-                continue
-            flight = flights.send(self.backend, rows, self._closing)
-            self.batches += 1
-            if self.backend.asynchronous:
-                self._aloft.append(flight)
-                sent += rows
-            else:
-                self._land(flight)
-        for row in sent:
-            row.prepare()
-        return bool(sent)
-
-    def _land(self, flight: flights.Flight) -> None:
-        """Hand each row of a flight what the model said."""
-        for part in flight:
-            said, first, least = flights.sound(part.said()), 0, self._least
-            start = time.perf_counter()
-            for row in part.rows:
-                last, before = first + len(row.asked), standing(row)
-                row.aloft = False
-                row.answered(said[first:last])
-                first = last
-                if before is not None:
-                    self._trial.weigh(row, before, least)
-            self._trial.landed(part.rows, time.perf_counter() - start)
-
-    def _roll(self, rows: list[Row]) -> None:
-        """Let rows that the host drafts nothing for go on by themselves for some steps."""
-        least = self.backend.recalls(len(rows))
-        answers = self._answers if self.speculate and self._trial.recalls(least) else None
-        found = self.backend.roll([flights.rolling(row) for row in rows], self._closing, answers)
-        self.batches += max(rolled.steps for rolled in found)
-        for row, rolled in zip(rows, found, strict=True):
-            flights.sound(rolled.tokens)
-            row.rolled(rolled)
-        self._trial.rolled(found, least)
-
-    def _close(self, row: Row) -> Completion:
-        self._trial.effort.closed(len(row.answer))
-        if isinstance(row, FreeRow):
-            told = *row.prompt.tail[-ORDER:], *row.answer
-            if self.backend.rolls:
-                self._answers.add(told)
-            if row.drafter is not None and row.drafter.strays:
-                self._habits.remember(told)
-        for bound in (row.prompt.grammar, row.prompt.skeleton):
-            if bound is not None:
-                bound.shed()
-        return row.completion(self.vocabulary.text(row.answer), len(row.prompt.prefix))
+    Raises:
+        NotNumbers: where its logits were not numbers.
+    """
+    if tokens and min(tokens) < 0:
+        raise NotNumbers(
+            "the model's output is not a number: its weights are broken, or the device computes "
+            "wrongly; try another device, or WAGGLE_KERNELS=torch or plain"
+        )
+    return tokens

@@ -1,24 +1,36 @@
-"""Several engines on one GPU: each keeps to its part of the memory.
+"""Memory: shares of a GPU, work that runs out of memory, and the garbage collector.
 
-An engine alone grows its caches into half of what is free. Engines that start together would all
-take that half, and the last of them would find nothing left. Where something else needs the GPU
-too (a training, a second run), WAGGLE_GPU_SHARE says which part of it the engines of a command may
-take together. Invariant: what the parts may take adds up to less than that.
+* Several engines on one GPU keep to their shares of its memory, together at most WAGGLE_GPU_SHARE.
+* Work that runs out of memory is done in halves. Sequences do not depend on what shares their pass,
+  so a pass may be cut between any two of them; a half that does not fit is halved again, down to
+  one sequence. The result is that of the whole, in its order.
+* Decoding makes many small objects that live as long as their sequence. The garbage collector would
+  visit them again and again while a GPU waits, so it is paused while an engine decodes.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from waggle.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 SHARE = "WAGGLE_GPU_SHARE"
 """Part of a GPU's memory for all engines of a command, above 0 and at most 1; 1 if unset."""
-
-SPARED = 0.08
-"""Part of the memory for what no allocator counts: contexts, kernels, recorded steps."""
+RESERVE = 0.08
+"""Part of the memory that no allocator counts: contexts, kernels, captured graphs."""
+OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED")
+"""Messages of libraries that do not allocate through torch."""
+COLLECT_EVERY = 1024
+"""Steps of an engine after which garbage is collected while callers keep it decoding."""
 
 
 def share() -> float:
@@ -43,7 +55,7 @@ def keep_to(parts: int) -> None:
     if torch is None or not torch.cuda.is_available():
         return
     for device in range(torch.cuda.device_count()):
-        torch.cuda.set_per_process_memory_fraction(share() * (1 - SPARED) / max(1, parts), device)
+        torch.cuda.set_per_process_memory_fraction(share() * (1 - RESERVE) / max(1, parts), device)
 
 
 def spare(device: Any) -> int:
@@ -55,3 +67,78 @@ def spare(device: Any) -> int:
     free, total = torch.cuda.mem_get_info(number)
     allowed = int(min(torch.cuda.get_per_process_memory_fraction(number), share()) * total)
     return max(0, min(int(free), allowed - torch.cuda.memory_reserved(number)))
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was raised from, is for want of memory."""
+    import torch
+
+    while error is not None:
+        named = isinstance(error, RuntimeError) and any(m in str(error) for m in OUT_OF_MEMORY)
+        if named or isinstance(error, torch.OutOfMemoryError):
+            return True
+        error = error.__context__
+    return False
+
+
+def attempted(work: Callable[[], Tensor | None], relieve: Callable[[], None]) -> Tensor | None:
+    """Do work that can be done in another way too; return None where it runs out of memory."""
+    try:
+        return work()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    relieve()  # not earlier: the error's traceback holds what the failed work held
+    return None
+
+
+def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], None]) -> Tensor:
+    """Do work on rows at once, or in halves where it runs out of memory.
+
+    Args:
+        work: computes consecutive rows; doing it again must do no harm.
+        rows: which rows; at least one.
+        relieve: gives memory back; called after every failure.
+
+    Raises:
+        RuntimeError: where a single row does not fit (mostly torch.OutOfMemoryError).
+    """
+    import torch
+
+    whole = slice(rows.start, rows.stop)
+    found = attempted(lambda: work(whole), relieve)
+    if found is not None:
+        return found
+    if len(rows) == 1:
+        return work(whole)
+    middle = len(rows) // 2
+    return torch.cat([halved(work, part, relieve) for part in (rows[:middle], rows[middle:])])
+
+
+_lock = threading.Lock()
+_decoding = 0
+_was_enabled = False
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector; of several threads the last one lets it go on."""
+    global _decoding, _was_enabled
+    with _lock:
+        if _decoding == 0:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _decoding += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _decoding -= 1
+            if _decoding == 0 and _was_enabled:
+                gc.enable()
+
+
+def collect_sometimes(step: int) -> None:
+    """Collect garbage every so many steps, unless the collector was off before decoding."""
+    if step % COLLECT_EVERY == 0 and _was_enabled:
+        gc.collect()

@@ -7,52 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint.matcher import Constraint
+from waggle.engine.constraint.matcher import Matcher
 
-
-class Expectation(Protocol):
-    """Somebody who will say, when the prompt is run, what the answer will probably be."""
-
-    def tokens(self) -> tuple[int, ...]:
-        """Return it, end token aside; nothing where nothing is expected."""
-        ...
-
-    def fits(self) -> bool:
-        """Whether the prompt's grammar spells it with just these tokens; no where unknown."""
-        ...
+Tokens = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request, already in tokens.
+    """One request in tokens."""
 
-    With `grammar` the answer is constrained to it; with `skeleton` decoding stays free and the
-    grammar's forced tokens are only proposed, then verified by the model.
-    """
-
-    tail: Sequence[int]
+    tail: Tokens
     prefix: tuple[int, ...] = ()
-    grammar: Constraint | None = None
-    skeleton: Constraint | None = None
-    draft: tuple[int, ...] | Expectation = ()
-    """What the answer will probably be: run behind the prompt and verified by the model, token by
-    token; never changes an answer."""
+    """Tokens before the tail, which are run once for all prompts that share them."""
+    grammar: Matcher | None = None
+    """What the answer is constrained to; without one it is decoded freely."""
     max_new_tokens: int = 256
     ignore_end: bool = False
-    """Ban the end tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
+    """Ban the EOS tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
 
     def unsplit(self) -> Prompt:
         """Return it with all of its tokens in the tail."""
         return replace(self, prefix=(), tail=(*self.prefix, *self.tail))
 
     def check(self, context: int) -> None:
-        """Refuse what no model of so many positions can answer.
+        """Refuse a prompt that no model of so many positions can answer.
 
         Raises:
-            ConfigError: where nothing comes behind the prefix, or too much.
+            ConfigError: where the tail is empty, or prompt and answer are too long.
         """
         if not self.tail:
             raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
@@ -63,15 +46,6 @@ class Prompt:
                 "shorten the prompt or lower max_new_tokens"
             )
 
-    def expected(self) -> tuple[int, ...]:
-        """Return what the answer will probably be, at most as long as it may be."""
-        found = self.draft if isinstance(self.draft, tuple) else self.draft.tokens()
-        return found[: self.max_new_tokens]
-
-    def fits(self) -> bool:
-        """Whether the expected answer is known to be one of the grammar."""
-        return not isinstance(self.draft, tuple) and self.draft.fits()
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -79,6 +53,7 @@ class Usage:
 
     prompt_tokens: int
     cached_tokens: int
+    """Prompt tokens that were run once for several prompts."""
     completion_tokens: int
     model_steps: int
     """Forward passes this request took part in, its prefill included."""
@@ -88,10 +63,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer: its text without end markers, its tokens, why it ended, and its cost."""
+    """An answer: its text without EOS, its tokens, why it ended, and its cost."""
 
     text: str
     tokens: tuple[int, ...]
     finish: str
-    """`stop` (end token or grammar exhausted) or `length`."""
+    """`stop` (EOS or grammar exhausted) or `length`."""
     usage: Usage

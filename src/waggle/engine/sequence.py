@@ -1,106 +1,106 @@
-"""The state of one request inside the engine: which tokens are decided, which still to be run.
+"""Sequences: one request inside the engine, which tokens are decided and which are run next.
 
-Pure bookkeeping over token lists; the model is elsewhere. `asked` lists the offsets in `pending`
-whose next token is the model's to say. Invariant: `pending` is never empty while a row is active,
-and its first token is the earliest one whose keys are not cached yet.
+Pure bookkeeping over token lists; the model is elsewhere. `pending` are the tokens of the next pass
+and `asked` the offsets among them behind which the model's choice is wanted: behind the last
+decided token, and behind draft tokens that the pass verifies. Invariant: the first pending token is
+the earliest one whose keys are not in the KV cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from waggle.engine.backends.base import Pace, Rolled
-from waggle.engine.echoes import Echo
-from waggle.engine.request import Completion, Prompt, Usage
-from waggle.engine.speculation import Drafter, Habits
-
-ASKED = list(range(256))
-"""Offsets of a chunk that is asked everywhere."""
+from waggle.engine.backends.base import Rolled
+from waggle.engine.constraint.grammar import State
+from waggle.engine.request import Completion, Prompt, Tokens, Usage
+from waggle.engine.speculation import MAX_DRAFT, MIN_DRAFT, NGramProposer, packed
 
 
-class Row:
-    """One request being decoded; subclasses differ in how a model answer is used."""
+class TokenSequence:
+    """One request being decoded; subclasses differ in how they use the model's choices."""
 
     kind = ""
-    """How tokens are asked for: `choice` among offers, `free`, or `forced` past the end tokens."""
+    """How tokens are asked for: `choice` by a token mask, `free`, or `forced` with EOS banned."""
 
-    walks = False
-    """Whether it takes many passes, each of which the host lays out."""
-
-    plain = False
-    """Whether every next token is the model's argmax after the last one, and nothing is drafted."""
-
-    def __init__(self, prompt: Prompt, ends: frozenset[int]) -> None:
+    def __init__(
+        self, prompt: Prompt, eos: frozenset[int], proposer: NGramProposer | None = None
+    ) -> None:
+        """Start a sequence; without a proposer nothing is drafted for it."""
         self.prompt = prompt
-        self.family = 0
-        """A number that rows of one prefix have in common."""
-        self.ends = ends
+        self.prefix_group = 0
+        """A number that sequences of one prefix have in common."""
         self.slot = -1
+        """Its KV slot while it runs."""
         self.cached = 0
-        self.pending: Sequence[int] = list(prompt.tail)
-        self.asked: list[int] = [len(self.pending) - 1]
-        self.expected: Sequence[int] = ()
-        """The answer that came with the prompt, as long as it serves as a draft."""
-        self.opened = False
-        """Whether it is ready for its first pass."""
-        self.aloft = False
-        """Whether a pass with this row is on its way."""
+        """Own tokens whose keys are in the KV cache."""
+        self.pending: Tokens = prompt.tail
+        self.asked: Sequence[int] = range(len(prompt.tail) - 1, len(prompt.tail))
+        self.prepared = False
+        """Whether its first pass is laid out."""
+        self.in_flight = False
+        """Whether a pass with it has been launched and not been read."""
         self.answer: list[int] = []
         self.finish = ""
-        self.steps = 0
-        self.drafted = 0
-        self.accepted = 0
+        self.steps = self.drafted = self.accepted = 0
+        self._eos = eos
+        self._proposer = proposer
+        self._text = b"" if proposer is None else packed(prompt.tail)
 
     @property
-    def done(self) -> bool:
-        """Whether the answer is complete."""
-        return bool(self.finish)
-
-    def open(self) -> None:
-        """Get ready for the first pass."""
-
-    def advanced(self) -> None:
-        """Note that the pending tokens went through the model."""
-        self.cached += len(self.pending)
-        self.steps += 1
-        self.aloft = True
+    def undrafted(self) -> bool:
+        """Whether every next token is the model's argmax and nothing is drafted."""
+        return False
 
     def prepare(self) -> None:
-        """Use the time while the model runs; nothing may depend on it."""
-
-    def answered(self, tokens: Sequence[int]) -> None:
-        """Use what the model says after each asked offset."""
+        """Lay out the first pass."""
         raise NotImplementedError
 
-    def undrafted(self) -> None:
-        """Go on without drafts, where there were any."""
+    def launched(self) -> None:
+        """Note that the pending tokens are in a pass."""
+        self.cached += len(self.pending)
+        self.steps += 1
+        self.in_flight = True
 
-    def _append(self, tokens: Sequence[int]) -> None:
-        """Decide tokens, up to an end token or the longest answer."""
+    def read(self, tokens: list[int]) -> None:
+        """Use the model's choice behind each asked offset, and lay out the next pass."""
+        raise NotImplementedError
+
+    def decoded(self, result: Rolled) -> None:
+        """Use tokens that several steps decoded one after the other."""
+        self._append(result.tokens)
+        self.cached += len(result.tokens)
+        self.steps += result.steps
+        self.drafted += result.drafted
+        self.accepted += len(result.tokens) - result.steps
+        self.pending = self.answer[-1:]
+
+    def _append(self, tokens: Tokens) -> None:
+        """Decide tokens, up to EOS or the longest answer."""
         if self.finish:
             return
-        if not self.prompt.ignore_end and not self.ends.isdisjoint(tokens):
-            stop = next(index for index, token in enumerate(tokens) if token in self.ends)
+        if not self.prompt.ignore_end and not self._eos.isdisjoint(tokens):
+            stop = next(index for index, token in enumerate(tokens) if token in self._eos)
             tokens, self.finish = tokens[:stop], "stop"
         room = self.prompt.max_new_tokens - len(self.answer)
         self.answer.extend(tokens[:room])
         if len(tokens) >= room:
             self.finish = "length"
+        if self._proposer is not None:
+            self._text += packed(tokens)
 
-    def rolled(self, rolled: Rolled) -> None:
-        """Use tokens that followed one another."""
-        self._append(rolled.tokens)
-        self.cached += len(rolled.tokens)
-        self.steps += rolled.steps
-        self.drafted += rolled.drafted
-        self.accepted += len(rolled.tokens) - rolled.steps
-        self.pending = self.answer[-1:]
+    def _verified(self, drafted: int, accepted: int) -> None:
+        """Note how many draft tokens of the last pass were right; the others leave the cache."""
+        self.drafted += drafted
+        self.accepted += accepted
+        self.cached -= drafted - accepted
 
-    def completion(self, text: str, reused: int) -> Completion:
-        """Close the row."""
+    def completion(self, text: str) -> Completion:
+        """Return the finished answer."""
+        prompt = self.prompt
         usage = Usage(
-            prompt_tokens=len(self.prompt.prefix) + len(self.prompt.tail),
-            cached_tokens=reused,
+            prompt_tokens=len(prompt.prefix) + len(prompt.tail),
+            cached_tokens=len(prompt.prefix),
             completion_tokens=len(self.answer),
             model_steps=self.steps,
             drafted_tokens=self.drafted,
@@ -109,102 +109,127 @@ class Row:
         return Completion(text, tuple(self.answer), self.finish, usage)
 
 
-class FreeRow(Row):
-    """Plain greedy decoding with verified drafts.
-
-    An answer that somebody expects is run behind the prompt itself, and verified in that pass; what
-    is left of it behind a token that differs is drafted once more, place by place.
-    """
+class FreeSequence(TokenSequence):
+    """Plain greedy decoding with verified drafts."""
 
     def __init__(
-        self,
-        prompt: Prompt,
-        ends: frozenset[int],
-        habits: Habits,
-        pace: Pace | None,
+        self, prompt: Prompt, eos: frozenset[int], proposer: NGramProposer | None = None
     ) -> None:
-        """Prepare a row; until it may quote its prefix it drafts nothing."""
-        super().__init__(prompt, ends)
+        super().__init__(prompt, eos, proposer)
         self.kind = "forced" if prompt.ignore_end else "free"
-        self._habits = habits
-        self._prefix: Callable[[], Echo] | None = None
-        self._pace = pace
-        self._expects = self._at_once = False
-        self.plain = True
-        self.drafter: Drafter | None = None
-        self.draft: list[int] = []
+        self._draft_limit = MAX_DRAFT
 
-    def quote(
-        self, prefix: Callable[[], Echo], expect: bool = False, at_once: bool = False
-    ) -> None:
-        """Draft this answer, from what its prefix says among others, or as it is expected.
-
-        Its beginning is drafted behind the prompt only `at_once`: it needs the grammar by then.
-        """
-        self._prefix = prefix
-        self.plain = self._pace is None
-        self._expects, self._at_once = expect, at_once
-
-    def open(self) -> None:
-        """Run the answer that is expected behind the prompt, or what may be its beginning."""
-        room = self.prompt.max_new_tokens - 1
-        if self._expects:
-            self.expected = self.prompt.expected()
-            self.draft = list(self.expected[:room])
-        elif self._at_once:
-            self.prepare()
-            self.draft = [] if self.drafter is None else self.drafter.propose(room)
-        first = len(self.pending) - 1
-        self.pending = [*self.pending, *self.draft]
-        self.asked = list(range(first, len(self.pending)))
-
-    def undrafted(self) -> None:
-        """Go on without drafts."""
-        self.drafter, self._prefix, self.draft = None, None, []
-        self.plain = True
-        self.pending = self.pending[:1]
-        self.asked = self.asked[:1]
+    @property
+    def undrafted(self) -> bool:
+        """Whether nothing is drafted for it."""
+        return self._proposer is None
 
     def prepare(self) -> None:
-        """Read the prompt for drafts, where the expected answer does not serve."""
-        if self.expected or self.drafter is not None:
-            return
-        if self._pace is not None and self._prefix is not None:
-            told = self.prompt.skeleton, self._pace
-            self.drafter = Drafter(self._habits, self.prompt.tail, self._prefix(), *told)
-            self.drafter.follow(self.answer)
+        """Run a draft behind the prompt."""
+        self._plan(self.prompt.tail)
 
-    def answered(self, tokens: Sequence[int]) -> None:
-        """Use the model's argmax after the last decided token and after each draft token."""
-        self.prepare()
-        agreed = _agreed(self.draft, tokens)
-        known = len(self.answer)
-        self._append(tokens[: agreed + 1])
-        self.drafted += len(self.draft)
-        self.accepted += agreed
-        self.cached -= len(self.draft) - agreed
-        if self.drafter is not None:
-            self.drafter.learn(len(self.draft), agreed)
-            self.drafter.follow(self.answer[known:])
-        if not self.done:
-            self._propose(agreed)
+    def read(self, tokens: list[int]) -> None:
+        """Keep the draft tokens that the model confirms, and its choice behind them."""
+        draft = self.pending[self.asked[0] + 1 :]
+        pairs = enumerate(zip(draft, tokens, strict=False))
+        accepted = next((i for i, (guess, token) in pairs if guess != token), len(draft))
+        self._append(tokens[: accepted + 1])
+        self._verified(len(draft), accepted)
+        if accepted < len(draft):
+            self._draft_limit = max(MIN_DRAFT, accepted)
+        elif draft:
+            self._draft_limit = min(2 * self._draft_limit, MAX_DRAFT)
+        if not self.finish:
+            self._plan(self.answer[-1:])
 
-    def _propose(self, agreed: int) -> None:
-        room = self.prompt.max_new_tokens - len(self.answer) - 1
-        rest = self.expected[len(self.answer) :]
-        if self.expected and not (rest and (agreed or self.steps == 1)):
-            self.expected = rest = ()  # the answer went another way
-            self.prepare()
-        if rest:
-            self.draft = list(rest[: max(0, room)])
-        else:
-            self.draft = [] if self.drafter is None else self.drafter.propose(room)
-        self.pending = [self.answer[-1], *self.draft]
-        self.asked = ASKED[: len(self.pending)]
+    def _plan(self, decided: Tokens) -> None:
+        """Lay out decided tokens with a draft behind them."""
+        draft: list[int] = []
+        if self._proposer is not None:
+            room = self.prompt.max_new_tokens - len(self.answer) - 1
+            draft = self._proposer.propose(self._text, min(self._draft_limit, room))
+        self.pending = [*decided, *draft]
+        self.asked = range(len(decided) - 1, len(self.pending))
 
 
-def _agreed(draft: list[int], said: Sequence[int]) -> int:
-    """Return how many drafted tokens were said, from the first on."""
-    if said[: len(draft)] == draft:
-        return len(draft)
-    return next(i for i, (a, b) in enumerate(zip(draft, said, strict=False)) if a != b)
+_Choice: TypeAlias = tuple[State, int, tuple[int, ...]]
+"""A choice of the grammar: its state, the guess (-1: none), and the tokens that the guess forces.
+A plain tuple, since an answer has a dozen of them."""
+
+
+class ConstrainedSequence(TokenSequence):
+    """Greedy decoding masked by a grammar.
+
+    Forced tokens are appended without the model (jump-forward). A draft guesses choices and goes on
+    behind them, so that one pass answers several; from the first wrong guess on nothing is kept.
+    """
+
+    kind = "choice"
+
+    def __init__(
+        self, prompt: Prompt, eos: frozenset[int], proposer: NGramProposer | None = None
+    ) -> None:
+        super().__init__(prompt, eos, proposer)
+        assert prompt.grammar is not None
+        self._matcher = prompt.grammar
+        self._choices: list[_Choice] = []
+        self.masks: list[tuple[int, ...]] = []
+        """The tokens allowed at each asked offset."""
+
+    def prepare(self) -> None:
+        """Take what the grammar forces at once, and lay out the first choices."""
+        state, forced = self._matcher.start()
+        self._append(forced)
+        self._continue(state, [*self.prompt.tail, *forced])
+
+    def read(self, tokens: list[int]) -> None:
+        """Keep what was guessed right, take the first other choice, and go on from there."""
+        said: list[int] = []
+        choices, last = self._choices, len(self._choices) - 1
+        for index, token in enumerate(tokens):
+            state, guess, forced = choices[index]
+            said.append(token)
+            if token != guess or index == last:
+                break
+            said += forced
+        first = self.asked[0]
+        self._verified(len(self.pending) - 1 - first, self.asked[index] - first)
+        state, forced = self._matcher.accept(state, token)
+        self._append([*said, *forced])
+        self._continue(state, [token, *forced])
+
+    def _continue(self, state: State, decided: list[int]) -> None:
+        if not state.edges and not self.finish:
+            self.finish = "stop"
+        if not self.finish:
+            self._plan(state, decided)
+
+    def _plan(self, state: State, pending: list[int]) -> None:
+        """Lay out decided tokens and a draft behind them, with every choice on the way."""
+        matcher, proposer, first = self._matcher, self._proposer, len(pending)
+        room = self.prompt.max_new_tokens - len(self.answer)
+        choices: list[_Choice] = []
+        masks, asked = [], []
+        draft: list[int] = []
+        while True:
+            memo = matcher.memo(state)
+            mask = memo.ahead.tokens
+            masks.append(mask)
+            asked.append(len(pending) - 1)
+            drafted = len(pending) - first
+            if proposer is not None and drafted < MAX_DRAFT and not (draft and draft[0] in mask):
+                draft = proposer.propose(self._text + packed(pending[first:]), MAX_DRAFT, mask)
+            if not draft or drafted >= MAX_DRAFT:
+                choices.append((state, -1, ()))
+                break
+            guess = draft[0]
+            after, forced = memo.accepted.get(guess) or matcher.accept(state, guess)
+            choices.append((state, guess, forced))
+            if not after.edges or drafted + 1 + len(forced) >= room:
+                break
+            taken = [guess, *forced]
+            pending += taken
+            draft = draft[len(taken) :] if draft[: len(taken)] == taken else []
+            state = after
+        self.pending, self.asked = pending, asked
+        self.masks, self._choices = masks, choices

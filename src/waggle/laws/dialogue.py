@@ -1,8 +1,8 @@
-"""The chat of one call as tokens, with the part that a whole episode shares cut off.
+"""Requests become chat prompts in tokens, split into a prefix that an episode shares and the rest.
 
-Uses the backbone's own chat template; a base model without one gets a plain transcript that begins
-with its BOS token. Invariant: shared and own tokens together are the tokenizer's encoding of the
-whole text, checked once per contract; where the cut would change it, nothing is shared.
+The backbone's own chat template is used; a base model without one gets a plain transcript that
+begins with its BOS token. Invariant: prefix and rest together are the tokenizer's encoding of the
+whole text, checked once per contract; where the split would change it, nothing is shared.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import Any
 from waggle.core import prompt
 from waggle.core.protocols import Request
 from waggle.core.schema import Contract
-from waggle.engine.constraint.wordwise import Wordwise
+from waggle.laws.piecewise import Piecewise
 
 MAX_CONTRACTS = 64
+"""Contracts whose prompts are remembered."""
 
 
 class _Frame:
-    """What a chat template writes around the own part of a contract's prompts.
+    """The text that a chat template writes around the own part of a contract's prompts.
 
-    Taken from a first view and held against a second; only then it stands in for the template.
+    It is taken from a first view and compared with a second; then it replaces the template.
     """
 
     __slots__ = ("after", "before", "proven")
@@ -39,7 +40,7 @@ class Dialogue:
         self._tokenizer = tokenizer
         inner: Any = getattr(tokenizer, "backend_tokenizer", None)
         fast = hasattr(inner, "encode_batch_fast") and not (inner.padding or inner.truncation)
-        self._wordwise = Wordwise(inner) if fast else None
+        self._piecewise = Piecewise(inner) if fast else None
         self._shared: dict[Contract, tuple[tuple[int, ...], str]] = {}
         self._frames: dict[Contract, _Frame | None] = {}
 
@@ -56,19 +57,15 @@ class Dialogue:
             texts.append(carried + whole[cut:] if head else whole)
         return list(zip(heads, self._encode_all(texts), strict=True))
 
-    def spell(self, texts: list[str]) -> list[list[int]]:
-        """Return the tokens of texts by themselves, as answers are."""
-        return self._encode_all(texts)
-
     def _encode_all(self, texts: list[str]) -> list[list[int]]:
-        """Encode texts; by the fast tokenizer underneath where nothing lies between."""
-        if self._wordwise is None:
+        """Encode texts, with the `tokenizers` library directly where that gives the same."""
+        if self._piecewise is None:
             found: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
             return found
-        return self._wordwise.encode(texts)
+        return self._piecewise.encode(texts)
 
     def text(self, request: Request) -> str:
-        """Return the whole prompt of a request, which training must share to the letter."""
+        """Return the whole prompt of a request; training uses exactly this text."""
         return self._text(request)[0]
 
     def _text(self, request: Request) -> tuple[str, int]:
@@ -90,7 +87,7 @@ class Dialogue:
         return whole, cut
 
     def _frame(self, contract: Contract, whole: str, cut: int, own: str) -> None:
-        """Note what stands around the own part of a prompt, if it stands there as it is."""
+        """Note the text around the own part of a prompt, if the prompt contains it unchanged."""
         if len(self._frames) >= MAX_CONTRACTS:
             self._frames.clear()
         intact = cut > 0 and whole.startswith(own, cut)
@@ -110,7 +107,7 @@ class Dialogue:
             return _transcript(turns, self._tokenizer.bos_token)
         try:
             return self._template(turns)
-        except Exception:  # templates raise their own errors for a system turn they do not know
+        except Exception:  # templates without a system turn raise errors of their own
             first = {"role": "user", "content": f"{turns[0]['content']}\n{turns[1]['content']}"}
             return self._template([first, *turns[2:]])
 
@@ -130,13 +127,13 @@ class Dialogue:
         return known
 
     def _split(self, whole: str, cut: int) -> tuple[tuple[int, ...], str]:
-        """Find the longest run of shared tokens that any continuation leaves alone."""
+        """Return the longest run of shared tokens that no continuation changes."""
         everything = self._encode(whole)
         shared = self._encode(whole[:cut])
         length = 0
         while length < len(shared) and shared[length] == everything[length]:
             length += 1
-        # One more token is given up: the next view may merge across the cut where this one did not.
+        # One token less is shared: the next view may merge across the cut where this one did not.
         head = shared[: max(0, length - 1)]
         spelled = self._tokenizer.decode(
             head, skip_special_tokens=False, clean_up_tokenization_spaces=False

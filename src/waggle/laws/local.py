@@ -2,8 +2,8 @@
 
 The backbone reads the anonymous prompt of its view and answers with one record (paper section
 "Controller"). All nodes of a round are one batch of the decoding engine; nothing is kept between
-calls but weights and the keys of shared prefixes. Invariant: greedy, so the same view gets the
-same answer, whatever shares its batch.
+calls but weights, the KV cache of shared prefixes and recent answers as drafts. Invariant: greedy,
+so the same view gets the same answer, whatever shares its batch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from waggle.laws.origin import UNNAMED, backbone_of, origin
 
 if TYPE_CHECKING:
     from waggle.engine.engine import Engine
-    from waggle.engine.request import Completion, Expectation, Prompt
+    from waggle.engine.request import Completion, Prompt
     from waggle.laws.dialogue import Dialogue
-    from waggle.laws.foretell import Teacher
 
 DEFAULT = "smollm2-135m-instruct"
 """The pretrained backbone that installs from the package index."""
@@ -49,7 +48,7 @@ class LocalLaw:
         dtype: `auto`, `float32` or `bfloat16`.
         max_new_tokens: longest free answer.
         max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
-        speculate: verify drafts of the record's skeleton (never changes an answer).
+        speculate: verify drafts from earlier answers (never changes an answer).
     """
 
     batched = True
@@ -85,7 +84,6 @@ class LocalLaw:
         self._lock = threading.Lock()
         self._loaded: tuple[Engine, Dialogue] | None = None
         self._seen: Seen = ()
-        self._teacher: Teacher | None = None
 
     @classmethod
     def over(cls, model: Any, tokenizer: Any, **options: Any) -> LocalLaw:
@@ -97,13 +95,10 @@ class LocalLaw:
     def _open(self, model: Any, tokenizer: Any) -> tuple[Engine, Dialogue]:
         from waggle.engine.engine import Engine
         from waggle.laws.dialogue import Dialogue
-        from waggle.laws.foretell import teacher
 
         rows = self._max_rows or ROWS[model.device.type]
         engine = Engine(model, tokenizer, max_rows=rows, speculate=self._speculate)
-        dialogue = Dialogue(tokenizer)
-        self._teacher = teacher(self.teacher, dialogue)
-        return engine, dialogue
+        return engine, Dialogue(tokenizer)
 
     @property
     def digest(self) -> str:
@@ -159,19 +154,13 @@ class LocalLaw:
     ) -> Prompt:
         from waggle.engine.request import Prompt
 
-        draft: Expectation | tuple[int, ...] = ()
-        if self._teacher is not None and engine.expects and not request.feedback:
-            draft = self._teacher.of(request.view)
-        elif self.mode == "free" and not engine.drafts:
+        if self.mode == "free":
             return Prompt(own, shared, max_new_tokens=self.max_new_tokens)
         from waggle.laws.spelling import view_grammar
 
-        bound = engine.constraint(partial(view_grammar, request.view))
-        if self.mode == "constrained":
-            room = min(longest(request.view), MAX_RECORD_TOKENS)
-            return Prompt(own, shared, grammar=bound, draft=draft, max_new_tokens=room)
-        room = self.max_new_tokens
-        return Prompt(own, shared, skeleton=bound, draft=draft, max_new_tokens=room)
+        matcher = engine.matcher(partial(view_grammar, request.view))
+        room = min(longest(request.view), MAX_RECORD_TOKENS)
+        return Prompt(own, shared, matcher, max_new_tokens=room)
 
 
 def zero_shot(

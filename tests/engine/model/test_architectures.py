@@ -10,7 +10,7 @@ import transformers
 
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.backends.transformers import PlainBackend
-from waggle.engine.constraint.grammar import Grammar
+from waggle.engine.constraint.grammar import Grammar, choice
 from waggle.engine.engine import Engine
 from waggle.engine.model.config import refusal, supports
 from waggle.engine.request import Prompt
@@ -123,7 +123,7 @@ def test_constrained_tokens_are_those_of_generate(name: str) -> None:
     prefix, tails = texts(tokenizer)
     end = tokenizer.eos_token_id
     spelled = [tuple(tokenizer.encode(text)) for text in STRINGS]
-    grammar = engine.constraint(Grammar.of_strings(STRINGS))
+    grammar = engine.matcher(Grammar.of(choice(*STRINGS)))
     done = engine.generate([Prompt(tail, prefix, grammar=grammar) for tail in tails])
     for tail, completion in zip(tails, done, strict=True):
         begun = len(prefix) + len(tail)

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from waggle.engine.answers import Answers
 from waggle.engine.cuda.greedy_loop import Rolled as Rolled
 from waggle.engine.cuda.greedy_loop import Rolling as Rolling
-from waggle.engine.effort import Effort
-
-
-class Pace(NamedTuple):
-    """How far drafts reach: what a pass costs, in tokens of one row, and lengths of free drafts."""
-
-    patience: float
-    least: int
-    most: int
-
+from waggle.engine.speculation import Text as Text
 
 Said = Callable[[], list[int]]
 """Waits for tokens that were asked for, and returns them."""
@@ -43,19 +33,9 @@ class Backend(Protocol):
         """Whether `run` returns before its work is done."""
         ...
 
-    def pace(self, rows: int) -> Pace | None:
-        """Return how far drafts should reach with this many rows; None where none may be used."""
-        ...
-
-    def least(self, rows: int, effort: Effort) -> float:
-        """Return the part of free answers that drafts must foretell to pay, with this many rows.
-
-        `effort` is what drafts have cost the host so far.
-        """
-        ...
-
-    def foretells(self, rows: int, effort: Effort) -> bool:
-        """Whether free answers that come with their prompts pay, with this many rows."""
+    @property
+    def verifies(self) -> bool:
+        """Whether a pass may run drafts: the cache can take rejected tokens back."""
         ...
 
     @property
@@ -63,14 +43,10 @@ class Backend(Protocol):
         """Whether rows can be rolled: decoded greedily for many steps before they are read."""
         ...
 
-    def recalls(self, rows: int) -> float:
-        """Return the part of rolled answers that earlier texts must foretell to be looked up."""
-        ...
-
     def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
     ) -> list[Rolled]:
-        """Roll rows on for some steps; given answers, drafts are looked up there and in prompts."""
+        """Roll rows on for some steps; with a history of answers the device drafts from it."""
         ...
 
     def prime(self, most: int, prompt: int) -> None:

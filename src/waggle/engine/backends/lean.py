@@ -18,21 +18,17 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from waggle.engine import tempo
-from waggle.engine.answers import Answers
-from waggle.engine.backends.base import Pace, Rolled, Rolling, Running, Said
+from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
 from waggle.engine.backends.lm_head import LMHead
-from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs, bucket
+from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
 from waggle.engine.cuda.greedy_loop import GreedyLoop, propose
 from waggle.engine.cuda.kernels import triton_kernels, varlen, varlen_works
-from waggle.engine.effort import Effort
-from waggle.engine.memory import spare
+from waggle.engine.memory import attempted, halved, spare
 from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
 from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, index_tensor
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.kv_shared import SharedStore
-from waggle.engine.shortage import attempted, halved
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -41,6 +37,8 @@ CPU_BUDGET = 768
 LEAST_SHARE = 24
 """Tokens that are worth a core of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
+DRAFTED = 8
+"""Tokens of a row in a step that drafts: its last one and a draft of the others."""
 LEAST_TOKENS = 2048
 """A pass of so many tokens on a GPU is never cut before it has failed."""
 HEADROOM = 0.8
@@ -52,6 +50,8 @@ Result = TypeVar("Result")
 
 class LeanBackend:
     """Runs rows of tokens through a decoder with prefix reuse."""
+
+    verifies = True
 
     def __init__(self, model: Any, max_rows: int, graphs: bool = True) -> None:
         self.decoder = Decoder(model)
@@ -85,43 +85,18 @@ class LeanBackend:
         choices = ChoiceGraphs(self.decoder.head) if self.graphs is not None else None
         self._head = LMHead(self.decoder.head, self._relieve, choices)
 
-    def pace(self, rows: int) -> Pace:
-        """Return how far drafts should reach when this many rows share a pass."""
-        return tempo.pace(rows, self.decoder.parameters(), self.asynchronous)
-
-    def least(self, rows: int, effort: Effort) -> float:
-        """Return the part of free answers that drafts must foretell to pay, with this many rows."""
-        if self.loop is None:
-            return tempo.LEAST_ON_CPU
-        return tempo.least(rows, effort, self.decoder, self.store.capacity)
-
-    def foretells(self, rows: int, effort: Effort) -> bool:
-        """Whether free answers that come with their prompts pay, with this many rows."""
-        if self.loop is None:
-            return True
-        return tempo.foretells(rows, effort, self.decoder, self.store.capacity)
-
     @property
     def rolls(self) -> bool:
         """Whether rows can be rolled: where steps are captured."""
         return self.loop is not None
 
-    def recalls(self, rows: int) -> float:
-        """Return the part of rolled answers that earlier texts must foretell to be looked up."""
-        return tempo.recalls(rows, self.decoder, self.store.capacity)
-
     def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
     ) -> list[Rolled]:
-        """Roll rows on for some steps; given answers, drafts are looked up there and in prompts."""
+        """Roll rows on for some steps; with a history of answers the device drafts from it."""
         assert self.loop is not None
-        reach = 1 if answers is None else self._reach(bucket(len(rows)))
-        history = None if answers is None else answers.text()
         with torch.inference_mode():
-            return self.loop.run(rows, ends, history, reach)
-
-    def _reach(self, rows: int) -> int:
-        return tempo.reach(rows, self.decoder, self.store.capacity)
+            return self.loop.run(rows, ends, history, 1 if history is None else DRAFTED)
 
     def room(self, prefix: int, own: int) -> int:
         """Return how many rows the memory holds when one of this size is among them."""
@@ -164,7 +139,7 @@ class LeanBackend:
             if self.graphs is not None:
                 self.graphs.prime(most, prompt)
             if self.loop is not None:
-                self.loop.prime(self._reach)
+                self.loop.prime(DRAFTED)
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""

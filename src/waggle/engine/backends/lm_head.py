@@ -20,10 +20,10 @@ from torch import Tensor
 
 from waggle.engine.backends.base import Said
 from waggle.engine.cuda.graphs import ChoiceGraphs, bucket, buckets, greedy_among
+from waggle.engine.memory import attempted, halved
 from waggle.engine.model.decoder import greedy
 from waggle.engine.model.kv_cache import index_tensor, pinned_empty
 from waggle.engine.model.linear import Linear
-from waggle.engine.shortage import attempted, halved
 
 MAX_LOGITS = 4096
 """States that pass the output matrix at a time."""

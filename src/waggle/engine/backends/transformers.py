@@ -14,9 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from waggle.engine.answers import Answers
-from waggle.engine.backends.base import Rolled, Rolling, Running, Said
-from waggle.engine.effort import Effort
+from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
 from waggle.engine.model.config import refusal
 
 MAX_PREFIXES = 4
@@ -27,6 +25,7 @@ class PlainBackend:
 
     asynchronous = False
     rolls = False
+    verifies = False
 
     def __init__(self, model: Any, max_rows: int) -> None:
         self.model = model
@@ -34,23 +33,8 @@ class PlainBackend:
         self._caches: dict[int, Any] = {}
         self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
 
-    def pace(self, rows: int) -> None:
-        """No drafts: some caches cannot be rolled back."""
-
-    def least(self, rows: int, effort: Effort) -> float:
-        """All of it: see `pace`."""
-        return 1.0
-
-    def foretells(self, rows: int, effort: Effort) -> bool:
-        """Whatever comes: nothing is tried, see `pace`."""
-        return True
-
-    def recalls(self, rows: int) -> float:
-        """All of it: see `roll`."""
-        return 1.0
-
     def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
     ) -> list[Rolled]:
         """Not offered: rows are run one by one."""
         raise NotImplementedError("rows of this model are not rolled")

@@ -1,1 +1,5 @@
-"""Constrained decoding: grammars, the token matcher with jump-forward, the vocabulary as bytes."""
+"""Constrained decoding.
+
+`grammar` spells admissible byte strings, `vocabulary` shows a tokenizer as bytes, and `matcher`
+brings both together: accept a token, jump forward over forced tokens, and mask the next one.
+"""

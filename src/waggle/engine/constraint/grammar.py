@@ -1,206 +1,247 @@
-"""A finite regular template language over bytes, walked lazily.
+"""A grammar: a finite language of byte strings, unfolded while it is walked.
 
 A grammar is a tree of forms (see `waggle.core.forms`). Nothing is compiled ahead: a walk unfolds
-what it meets, so a view with thousands of admissible records costs what one of them does. States
-are determinised while walking, too. Text outside ASCII is spelled as JSON escapes, so that no token
-boundary falls inside a character. A free text is not enumerable: it stands for the alternatives
-offered beside it, and for the empty text where there are none.
+the states it reaches, so a view with thousands of admissible records costs as much as one record.
+Text outside ASCII is spelled as JSON escapes, so that no token boundary falls inside a character. A
+free text cannot be enumerated: it stands for the alternatives beside it, and for the empty text
+where there are none.
 
-Invariant: every string the walk can spell is a prefix of an admissible string, and every
-admissible string can be spelled.
+Invariant: a walk spells prefixes of admissible strings only, and it can spell every one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from typing import Any, AnyStr
 
 from waggle.core.errors import ConfigError
-from waggle.core.forms import (
-    GrammarNode,
-    IntRange,
-    Literal,
-    Sequence,
-    Text,
-)
-from waggle.engine.constraint.form_making import (
-    as_form,
-    enumerable,
-    escaped,
-    measured,
-    radix,
-    spells,
-)
-from waggle.engine.constraint.openings import is_common, is_far, is_shared, opening
-from waggle.engine.constraint.states import END, Found, Gate, Item, Rest, State, merge
+from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
 
-MAX_COMMON = 40_000
-"""Rests and states that grammars have in common, of about a kilobyte each."""
+MAX_FORMS = 200_000
+"""Largest number of forms in one grammar."""
+MAX_INTEGERS = 10_000
+"""Largest number of integers in one range."""
+MAX_SHARED = 40_000
+"""States that grammars share, of about a kilobyte each; then sharing starts again from nothing."""
+
+Edge = tuple[bytes, "Continuation | State | None"]
+"""A label and what follows it: an unfolded state, a continuation, or None for the end."""
 
 
-class Common:
-    """What the grammars of an engine have in common: forms that many views share, unfolded once.
+class State:
+    """A position in a grammar: the labels that may be spelled next, and whether it may end here.
 
-    Begins anew where it has grown too large. Invariant: it changes speed, never a language.
+    States are compared by identity. The matcher keeps what it knows of a state in `memo` and
+    `ahead`.
+    """
+
+    __slots__ = ("accepting", "ahead", "edges", "memo")
+
+    def __init__(self, edges: tuple[Edge, ...], accepting: bool) -> None:
+        self.edges = edges
+        self.accepting = accepting
+        self.memo: Any = None
+        self.ahead: Any = None
+
+
+END = State((), True)
+"""The state after a complete string."""
+
+
+def union(states: list[State]) -> State:
+    """Return the state that allows what any of the states allows."""
+    if len(states) == 1:
+        return states[0]
+    edges = dict.fromkeys(edge for state in states for edge in state.edges)
+    return State(tuple(edges), any(state.accepting for state in states))
+
+
+class Continuation:
+    """A form still to be spelled and what follows it; compared by identity."""
+
+    __slots__ = ("after", "forced", "form", "shared", "state")
+
+    def __init__(self, form: GrammarNode, after: Continuation | None, shared: bool) -> None:
+        self.form = form
+        self.after = after
+        self.shared = shared
+        """Whether other grammars have this very continuation."""
+        self.state: State | None = None
+        self.forced: tuple[bytes, Continuation | None] | None = None
+
+
+class _Unfolded:
+    """What has been unfolded: continuations by form and successor, and states inside labels."""
+
+    __slots__ = ("continuations", "inside")
+
+    def __init__(self) -> None:
+        self.continuations: dict[tuple[int, int], Continuation] = {}
+        self.inside: dict[Edge, State] = {}
+
+
+class SharedStates:
+    """States that the grammars of an engine share: forms that many views contain, unfolded once.
+
+    Sharing changes speed, never a language.
     """
 
     def __init__(self) -> None:
-        self._found = Found()
+        self._unfolded = _Unfolded()
 
-    def found(self) -> Found:
-        """Return what has been unfolded so far; grammars keep what they began with."""
-        found = self._found
-        if len(found.rests) + len(found.behind) + len(found.openings) > MAX_COMMON:
-            self._found = Found()
-        return self._found
+    def current(self) -> _Unfolded:
+        """Return what has been unfolded so far; a grammar keeps what it started with."""
+        found = self._unfolded
+        if len(found.continuations) + len(found.inside) > MAX_SHARED:
+            self._unfolded = _Unfolded()
+        return self._unfolded
 
 
 class Grammar:
-    """A language of byte strings, unfolded while it is walked.
+    """A language of byte strings.
 
-    Forms that other trees have, too (see `waggle.core.forms.Sequence.common`), with nothing but
-    such forms behind them, are unfolded for all grammars that are given the same `Common`.
+    Forms that other trees contain too (see `waggle.core.forms.Sequence.common`), with nothing but
+    such forms behind them, are unfolded once for all grammars over the same `SharedStates`.
     """
 
-    __slots__ = ("_common", "_form", "_own", "_root")
+    __slots__ = ("_own", "_root", "_shared")
 
-    def __init__(self, form: GrammarNode, common: Common | None = None) -> None:
-        """Take a form that is known to be sound."""
-        self._form = form
-        self._own, self._common = Found(), Found() if common is None else common.found()
-        first = None if common is None else self._opened(form)
-        self._root = self._rest(form, None, is_common(form)) if first is None else first
+    def __init__(self, form: GrammarNode, shared: SharedStates | None = None) -> None:
+        """Take a form that is known to be sound; `of` checks one that is not."""
+        self._own = _Unfolded()
+        self._shared = _Unfolded() if shared is None else shared.current()
+        self._root = self._continuation(form, None, _is_common(form))
 
     @staticmethod
     def of(form: GrammarNode | str) -> Grammar:
-        """Check a form and return its language."""
-        root = as_form(form)
-        measured(root, {})  # refuses bad forms
-        return Grammar(root)
+        """Return the language of a form.
 
-    @staticmethod
-    def of_strings(texts: Iterable[str]) -> Grammar:
-        """Return an explicit set of admissible strings, sharing heads and tails."""
-        words = sorted(set(texts))
-        if not words:
-            raise ConfigError("a grammar needs at least one admissible string; give it one")
-        return Grammar.of(radix(words, {}))
+        Raises:
+            ConfigError: for a choice without options, or a form that is too large.
+        """
+        root = _as_form(form)
+        max_length(root)
+        return Grammar(root)
 
     def start(self) -> State:
         """Return the state before the first byte."""
-        return self.closure(self._root)
+        return self.state_of(self._root)
 
-    def _opened(self, form: GrammarNode) -> State | None:
-        """Return the first state of all forms that are like this one up to its own part."""
-        found = opening(form)
-        if found is None:
-            return None
-        key = found.key
-        known = self._common.openings.get(key)
-        if known is None:
-            if not is_shared(found):
-                return None
-            items: dict[Item, None] = {}
-            close = self._rest(found.close, None, True)
-            empty = [self._unfold(option, close, items, True) for option in found.options]
-            items[escaped(found.lead.text), Gate(found.lead, None, False)] = None
-            if not is_far([label for label, _ in items]):
-                return None
-            choice = State(tuple(items), any(empty))
-            known = State(((escaped(found.head.text), choice),), False), found
-            self._common.openings[key] = known
-        return known[0]
-
-    def _gated(self) -> Rest | None:
-        """Return what this grammar has for itself behind the gate."""
-        found = opening(self._form)
-        assert found is not None, "only an opening has a gate"
-        return self._chain((found.own, found.behind), self._rest(found.close, None, True), False)
-
-    def parts(self, state: State, data: bytes) -> bool:
-        """Whether some bytes lead from a state towards what each grammar has for itself."""
-        for label, target in state.items:
-            past = data.startswith(label)
-            if isinstance(target, Gate) and (past or label.startswith(data)):
-                return True
-            if past and isinstance(target, State) and self.parts(target, data[len(label) :]):
-                return True
-        return False
-
-    def closure(self, target: Rest | State | None) -> State:
-        """Return the state in which something is still to be spelled."""
+    def state_of(self, target: Continuation | State | None) -> State:
+        """Return the state of what follows a label, unfolding it if need be."""
         if target is None:
             return END
         if isinstance(target, State):
             return target
         if target.state is None:
-            if isinstance(target, Gate):
-                return self.closure(self._gated())
-            items: dict[Item, None] = {}
-            accepting = self._spread(target.form, target.after, items, target.shared)
-            target.state = State(tuple(items), accepting)
+            edges: dict[Edge, None] = {}
+            accepting = self._unfold(target.form, target.after, edges, target.shared)
+            target.state = State(tuple(edges), accepting)
         return target.state
 
-    def goes_on(self, target: Rest | State | None) -> bool:
-        """Whether anything may be spelled from here; without unfolding it where that is plain."""
-        if isinstance(target, Rest) and target.state is None and spells(target.form):
+    def goes_on(self, target: Continuation | State | None) -> bool:
+        """Whether anything may be spelled from here, found without unfolding where possible."""
+        if isinstance(target, Continuation) and target.state is None and _spells(target.form):
             return True
-        return bool(self.closure(target).items)
+        return bool(self.state_of(target).edges)
 
-    def _rest(self, form: GrammarNode, after: Rest | None, shared: bool) -> Rest:
-        """Return the rest of a form and what follows, the same one for the same two."""
-        found = (self._common if shared else self._own).rests
+    def advance(self, state: State, data: bytes) -> State | None:
+        """Spell some bytes; None where no admissible string continues that way."""
+        while len(state.edges) == 1 and data:
+            label, target = state.edges[0]
+            if len(data) < len(label):
+                return self._inside(label, data, target) if label.startswith(data) else None
+            if not data.startswith(label):
+                return None
+            state, data = self.state_of(target), data[len(label) :]
+        return self._advance_all(state, data) if data else state
+
+    def accepts(self, text: str) -> bool:
+        """Whether a text is one of the admissible strings."""
+        state = self.advance(self.start(), text.encode())
+        return state is not None and state.accepting
+
+    def _advance_all(self, state: State, data: bytes) -> State | None:
+        reached: list[State] = []
+        for label, target in state.edges:
+            if label.startswith(data):
+                whole = len(label) == len(data)
+                reached.append(
+                    self.state_of(target) if whole else self._inside(label, data, target)
+                )
+            elif data.startswith(label):
+                further = self.advance(self.state_of(target), data[len(label) :])
+                if further is not None:
+                    reached.append(further)
+        return union(reached) if reached else None
+
+    def _inside(self, label: bytes, data: bytes, target: Continuation | State | None) -> State:
+        """Return the state inside a label, the same one whichever option led to it."""
+        edge = (label[len(data) :], target)
+        shared = isinstance(target, Continuation) and target.shared
+        known = (self._shared if shared else self._own).inside
+        state = known.get(edge)
+        if state is None:
+            state = known[edge] = State((edge,), False)
+        return state
+
+    def _continuation(
+        self, form: GrammarNode, after: Continuation | None, shared: bool
+    ) -> Continuation:
+        """Return the continuation of a form and its successor, the same one for the same two."""
+        known = (self._shared if shared else self._own).continuations
         key = (id(form), id(after))
-        known = found.get(key)
-        if known is None:
-            known = found[key] = Rest(form, after, shared)
-        return known
+        found = known.get(key)
+        if found is None:
+            found = known[key] = Continuation(form, after, shared)
+        return found
 
     def _chain(
-        self, parts: tuple[GrammarNode, ...], after: Rest | None, shared: bool
-    ) -> Rest | None:
+        self, parts: tuple[GrammarNode, ...], after: Continuation | None, shared: bool
+    ) -> Continuation | None:
         for part in reversed(parts):
-            common = shared or ((after is None or after.shared) and is_common(part))
-            after = self._rest(part, after, common)
+            common = shared or ((after is None or after.shared) and _is_common(part))
+            after = self._continuation(part, after, common)
         return after
 
-    def _unfold(
-        self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
+    def _add(
+        self, form: GrammarNode, after: Continuation | None, edges: dict[Edge, None], shared: bool
     ) -> bool:
         """Add what a form may begin with; whether all of it may also be nothing."""
-        if is_common(form) and (after is None or after.shared):  # unfolded for all, once
-            state = self.closure(self._rest(form, after, True))
-            items.update(dict.fromkeys(state.items))
+        if _is_common(form) and (after is None or after.shared):
+            state = self.state_of(self._continuation(form, after, True))
+            edges.update(dict.fromkeys(state.edges))
             return state.accepting
-        return self._spread(form, after, items, shared)
+        return self._unfold(form, after, edges, shared)
 
-    def _spread(
-        self, form: GrammarNode, after: Rest | None, items: dict[Item, None], shared: bool
+    def _unfold(
+        self, form: GrammarNode, after: Continuation | None, edges: dict[Edge, None], shared: bool
     ) -> bool:
-        """Unfold a form whose own rest is not known yet."""
+        """Add what a form may begin with, without looking for a shared state."""
         if isinstance(form, Literal):
-            return self._label(escaped(form.text), after, items)
+            return self._label(escaped(form.text), after, edges)
         if isinstance(form, Sequence):
             first = self._chain(form.parts, after, shared)
-            return first is None or self._unfold(first.form, first.after, items, first.shared)
+            return first is None or self._add(first.form, first.after, edges, first.shared)
         if isinstance(form, IntRange):
             for value in range(form.low, form.high + 1):
-                self._label(b"%d" % value, after, items)
+                self._label(b"%d" % value, after, edges)
             return False
         if isinstance(form, Text):
-            return self._label(b"", after, items)
-        empty = [self._unfold(option, after, items, shared) for option in enumerable(form)]
+            return self._label(b"", after, edges)
+        empty = [self._add(option, after, edges, shared) for option in _enumerable(form)]
         return any(empty)
 
-    def _label(self, text: bytes, after: Rest | None, items: dict[Item, None]) -> bool:
+    def _label(self, text: bytes, after: Continuation | None, edges: dict[Edge, None]) -> bool:
         """Add a label that reaches to the next choice, so that a walk meets choices only."""
         forced, target = self._forced(after)
         if text or forced:
-            items[(text + forced, target)] = None
+            edges[(text + forced, target)] = None
             return False
-        return target is None or self._unfold(target.form, target.after, items, target.shared)
+        return target is None or self._add(target.form, target.after, edges, target.shared)
 
-    def _forced(self, rest: Rest | None) -> tuple[bytes, Rest | None]:
-        """Return the literal text a rest begins with, and what is left behind it."""
+    def _forced(self, rest: Continuation | None) -> tuple[bytes, Continuation | None]:
+        """Return the literal text a continuation begins with, and what is left behind it."""
         if rest is None:
             return b"", None
         if rest.forced is None:
@@ -213,40 +254,89 @@ class Grammar:
                 return b"", rest
         return rest.forced
 
-    def advance(self, state: State, data: bytes) -> State | None:
-        """Spell some bytes; None when no admissible string continues that way."""
-        while len(state.items) == 1 and data:
-            label, target = state.items[0]
-            if len(data) < len(label):
-                return self._within(label, data, target) if label.startswith(data) else None
-            if not data.startswith(label):
-                return None
-            state, data = self.closure(target), data[len(label) :]
-        return self._advance_all(state, data) if data else state
 
-    def _within(self, label: bytes, data: bytes, target: Rest | State | None) -> State:
-        """Return the state within a label; whichever option led to it, it is the same one."""
-        item = (label[len(data) :], target)
-        common = isinstance(target, Rest) and target.shared
-        found = (self._common if common else self._own).behind
-        known = found.get(item)
-        if known is None:
-            known = found[item] = State((item,), False)
-        return known
+def chain(*parts: GrammarNode | str) -> Sequence:
+    """Concatenate forms; plain strings become literals."""
+    return Sequence(tuple(_as_form(part) for part in parts))
 
-    def _advance_all(self, state: State, data: bytes) -> State | None:
-        reached: list[State] = []
-        for label, target in state.items:
-            if label.startswith(data):
-                whole = len(label) == len(data)
-                reached.append(self.closure(target) if whole else self._within(label, data, target))
-            elif data.startswith(label):
-                further = self.advance(self.closure(target), data[len(label) :])
-                if further is not None:
-                    reached.append(further)
-        return merge(reached) if reached else None
 
-    def accepts(self, text: str) -> bool:
-        """Whether the text is one of the admissible strings."""
-        state = self.advance(self.start(), text.encode())
-        return state is not None and state.accepting
+def choice(*options: GrammarNode | str) -> Alternatives:
+    """Offer forms as alternatives; plain strings become literals."""
+    return Alternatives(tuple(_as_form(option) for option in options))
+
+
+def _as_form(value: GrammarNode | str) -> GrammarNode:
+    return Literal(value) if isinstance(value, str) else value
+
+
+def max_length(form: GrammarNode) -> int:
+    """Return the length in bytes of the longest string of a form; a free text counts as empty.
+
+    Raises:
+        ConfigError: for a choice without options, or a form that is too large.
+    """
+    return _measured(form, {})
+
+
+def _measured(form: GrammarNode, known: dict[int, int]) -> int:
+    if isinstance(form, Literal):
+        return len(escaped(form.text))
+    size = known.get(id(form))
+    if size is None:
+        if len(known) >= MAX_FORMS:
+            raise ConfigError(f"a grammar may have at most {MAX_FORMS} forms; offer fewer options")
+        size = known[id(form)] = _measure(form, known)
+    return size
+
+
+def _measure(form: GrammarNode, known: dict[int, int]) -> int:
+    if isinstance(form, Sequence):
+        return sum([_measured(part, known) for part in form.parts])
+    if isinstance(form, IntRange):
+        if not 0 <= form.high - form.low < MAX_INTEGERS:
+            raise ConfigError(
+                f"integer range {form.low}..{form.high} is empty or too wide; narrow it"
+            )
+        return max(len(str(form.low)), len(str(form.high)))
+    if isinstance(form, Alternatives):
+        if not form.options:
+            raise ConfigError("a choice needs at least one option; give it one")
+        return max([_measured(option, known) for option in form.options])
+    return 0
+
+
+def common_prefix(labels: list[AnyStr]) -> AnyStr:
+    """Return the longest common prefix of strings."""
+    first, last = min(labels), max(labels)
+    if last.startswith(first):
+        return first
+    length = next(i for i, (x, y) in enumerate(zip(first, last, strict=False)) if x != y)
+    return first[:length]
+
+
+def escaped(text: str) -> bytes:
+    """Return a text in ASCII: whatever is outside becomes a JSON escape."""
+    if text.isascii():
+        return text.encode()
+    return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text).encode()
+
+
+def _enumerable(form: Alternatives) -> list[GrammarNode]:
+    """Return the alternatives that can be listed, or the free text if it is the only one."""
+    listed: list[GrammarNode] = [o for o in form.options if not isinstance(o, Text)]
+    return listed or list(form.options)
+
+
+def _is_common(form: GrammarNode) -> bool:
+    return isinstance(form, Sequence) and form.common
+
+
+def _spells(form: GrammarNode) -> bool:
+    """Whether some string of a form is visibly not empty."""
+    if isinstance(form, Literal):
+        return bool(form.text)
+    if isinstance(form, Sequence):
+        return any(isinstance(part, Literal) and part.text for part in form.parts)
+    if isinstance(form, Alternatives):
+        return any(isinstance(option, Literal) and option.text for option in form.options)
+    return isinstance(form, IntRange)

@@ -1,184 +1,358 @@
-"""From a byte grammar to token choices, with jump-forward.
+"""The matcher: which tokens a grammar allows next, and which it forces (jump-forward).
 
-The token language is canonical: at every point the walk spells the shortest continuations that
-reach past the next choice and asks the tokenizer how it would write them. The first tokens of
-those encodings are the allowed tokens; what all encodings share is forced and costs no model step.
-So forced text is the tokenizer's own encoding wherever that is unambiguous, and a token that only
-a non-canonical spelling would use is never offered.
+At every state the matcher spells the shortest continuations that reach past the next choice and
+asks the tokenizer how it would write them. The first tokens of those encodings are the allowed
+tokens; what all encodings have in common is forced and costs no model pass. So forced text is the
+tokenizer's own encoding, and a token that only a non-canonical spelling would use is not offered.
 
-Invariant: soundness does not rest on canonicity. Every allowed token begins an encoding of a prefix
-of an admissible string, hence every walk that ends spells an admissible string.
+Views differ in handles and claims, their records hardly in form: after `"novelty":` come the same
+digits and the same comma in every view. The labels a lookahead can meet are its shape; tokenizing
+is the expensive part of a match, so it is done once per shape and kept with the vocabulary.
+
+Invariant: every allowed token begins an encoding of a prefix of an admissible string, so every
+match that ends spells an admissible string. A lookahead is a function of its shape alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from waggle.engine.constraint import lookahead as looks
-from waggle.engine.constraint.grammar import Common, Grammar
-from waggle.engine.constraint.lookahead import NOTHING, Look, Memo
-from waggle.engine.constraint.states import END, State, merge
+from waggle.engine.constraint.grammar import (
+    END,
+    Grammar,
+    SharedStates,
+    State,
+    common_prefix,
+    union,
+)
 from waggle.engine.constraint.vocabulary import Vocabulary
 
-Make = Callable[[Common | None], Grammar]
-"""Makes a grammar, given what others have in common with it."""
+REACH = 8
+"""Bytes spelled past the forced text, so that the end of the lookahead cuts no token."""
+MAX_LEAVES = 96
+"""Continuations encoded at one state; beyond it the lookahead is shortened."""
+MAX_KEPT = 500_000
+"""Continuations in the shapes that a vocabulary remembers, of a tenth of a kilobyte each."""
+
+Make = Callable[[SharedStates | None], Grammar]
+"""Makes a grammar over the states that it shares with others."""
+Shape = tuple[object, ...]
+"""Nested labels: (label, shape behind it), (label, True) at an end, None where it may stop."""
+Jump = tuple[State, tuple[int, ...]]
+"""A state with a choice, or the end, and the forced tokens that lead to it."""
 
 
-class Constraint:
-    """A grammar bound to a vocabulary; shared by every walk over it."""
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """The tokens that may come next: one means forced, none means the end."""
+
+    tokens: tuple[int, ...]
+    forced: tuple[int, ...] = ()
+    """Forced tokens from here on; empty where there is a choice."""
+    text: bytes = b""
+    """What the forced tokens spell."""
+    then: Lookahead | None = None
+    """What follows the forced tokens, where this lookahead has reached that far."""
+    ambiguous: frozenset[int] = frozenset()
+    """Tokens that also begin continuations which the tokenizer would begin otherwise."""
+    firsts: tuple[int, ...] = ()
+    """With ambiguous tokens: the first token of each continuation, in the order of the shape."""
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether a token here or further on is ambiguous, so that the leaves are needed again."""
+        return bool(self.ambiguous) or (self.then is not None and self.then.is_ambiguous)
+
+
+NOTHING = Lookahead(())
+
+
+class Memo:
+    """What is known of a state: its lookahead, and that of `origin`, `offset` bytes before it.
+
+    A memo belongs to one vocabulary, since one grammar may be matched with several. States that do
+    not point back at one another are freed with their sequence, without the garbage collector, so
+    `origin` is kept for ambiguous lookaheads only.
+    """
+
+    __slots__ = ("accepted", "ahead", "jump", "offset", "origin", "vocabulary")
+
+    def __init__(
+        self, vocabulary: Vocabulary, ahead: Lookahead, origin: State | None = None, offset: int = 0
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.ahead = ahead
+        self.origin = origin
+        self.offset = offset
+        self.accepted: dict[int, Jump] = {}
+        """Where each chosen token leads."""
+        self.jump: Jump | None = None
+        """Where the forced tokens from here lead."""
+
+
+class Matcher:
+    """A grammar bound to a vocabulary; every sequence that follows it keeps its own state."""
 
     def __init__(
         self,
         grammar: Grammar | Make,
         vocabulary: Vocabulary,
         end_token: int,
-        common: Common | None = None,
+        shared: SharedStates | None = None,
     ) -> None:
-        """Bind a grammar, or what makes it when it is needed, with what others have in common."""
-        self._made = grammar if isinstance(grammar, Grammar) else None
-        self.make = None if isinstance(grammar, Grammar) else grammar
-        """What makes the grammar; nothing where it was given."""
+        """Bind a grammar, or the function that makes it when it is first needed."""
+        self._grammar = grammar if isinstance(grammar, Grammar) else None
+        self._make = None if isinstance(grammar, Grammar) else grammar
         self.vocabulary = vocabulary
         self.end_token = end_token
-        self._common = common
+        self._shared = shared
 
     @property
     def grammar(self) -> Grammar:
-        """The grammar; one that is still to be made is made now."""
-        if self._made is None:
-            assert self.make is not None
-            self._made = self.make(self._common)
-        return self._made
+        """The grammar, made now if it was not needed before."""
+        if self._grammar is None:
+            assert self._make is not None
+            self._grammar = self._make(self._shared)
+        return self._grammar
 
-    def shed(self) -> None:
-        """Let a grammar go that can be made again, with all that was unfolded of it.
+    def release(self) -> None:
+        """Free a grammar that can be made again, with its states.
 
-        Prompts outlive their rows: without this, whoever holds them holds thousands of states, and
-        the garbage collector looks through all of them when a batch is done.
+        Prompts outlive their sequences: without this, their owner would hold thousands of states
+        and the garbage collector would visit all of them.
         """
-        if self.make is not None:
-            self._made = None
+        if self._make is not None:
+            self._grammar = None
 
-    def walk(self) -> Walk:
-        """Start a walk at the first byte."""
-        return Walk(self)
+    def start(self) -> Jump:
+        """Return the first choice, and the forced tokens before it."""
+        return self.jump_forward(self.grammar.start())
 
-    def options(self, state: State) -> Look:
-        """Return what may follow a state."""
-        return self.memo(state).look
+    def mask(self, state: State) -> tuple[int, ...]:
+        """Return the tokens that may follow a state."""
+        return self.memo(state).ahead.tokens
 
     def memo(self, state: State) -> Memo:
-        """Return what is known of a state; what may follow it is found out if it is not."""
+        """Return what is known of a state, looking ahead from it if need be."""
         known: Memo | None = state.memo
         if known is not None and known.vocabulary is self.vocabulary:
             return known
         found = NOTHING
-        if state.items:
-            found = looks.look(self.vocabulary, self.end_token, looks.shape(self.grammar, state))
+        if state.edges:
+            found = lookahead(self.vocabulary, self.end_token, _shape(self.grammar, state)[0])
         memo = state.memo = Memo(self.vocabulary, found)
         return memo
 
-    def follow(self, state: State, token: int) -> State | None:
-        """Take a token; continuations the tokenizer would have begun otherwise are left behind."""
+    def accept(self, state: State, token: int) -> Jump:
+        """Take an allowed token and jump forward: the next choice, and the tokens it forces."""
+        known = self.memo(state).accepted
+        found = known.get(token)
+        if found is None:
+            after = self.accept_one(state, token)
+            assert after is not None, "an allowed token leads somewhere"
+            found = known[token] = self.jump_forward(after)
+        return found
+
+    def jump_forward(self, state: State) -> Jump:
+        """Take every forced token from a state."""
+        if not state.edges:
+            return state, ()
+        memo = self.memo(state)
+        if memo.jump is None:
+            if not memo.ahead.forced:
+                return state, ()
+            behind, taken = self.jump_forward(self._take_forced(state, memo))
+            memo.jump = behind, memo.ahead.forced + taken
+        return memo.jump
+
+    def accept_one(self, state: State, token: int) -> State | None:
+        """Take one token; None where the grammar does not allow it.
+
+        Continuations that the tokenizer would have begun otherwise are left behind.
+        """
         if token == self.end_token:
             return END if state.accepting else None
         memo = self.memo(state)
         data = self.vocabulary.spelling(token)
-        if token in memo.look.parting:
-            return self._part(memo.origin or state, memo, token, data)
+        if token in memo.ahead.ambiguous:
+            return self._resolve(memo.origin or state, memo, token, data)
         after = self.grammar.advance(state, data)
-        if after is not None and memo.look.run and memo.look.run[0] == token:
-            self._remember(after, _shorter(memo.look, data), state, len(data))
+        if after is not None and memo.ahead.forced[:1] == (token,):
+            self._remember(after, _shorter(memo.ahead, data), state, len(data))
         return after
 
-    def skip(self, state: State) -> State | None:
-        """Take the forced run of a state at once."""
-        memo = self.memo(state)
-        if memo.look.run == (self.end_token,):
+    def _take_forced(self, state: State, memo: Memo) -> State:
+        """Take the forced tokens that a lookahead has seen."""
+        if memo.ahead.forced == (self.end_token,):
             return END
-        after = self.grammar.advance(state, memo.look.text)
-        if after is not None:
-            self._remember(after, memo.look.then, state, len(memo.look.text))
+        after = self.grammar.advance(state, memo.ahead.text)
+        assert after is not None, "forced tokens lead somewhere"
+        self._remember(after, memo.ahead.then, state, len(memo.ahead.text))
         return after
 
-    def leap(self, state: State, token: int) -> tuple[State, tuple[int, ...]]:
-        """Take an offered token and all it forces: the next choice or the end, and the forced."""
-        leaps = self.memo(state).leaps
-        known = leaps.get(token)
-        if known is None:
-            after = self.follow(state, token)
-            assert after is not None, "an offered token leads somewhere"
-            known = self.jump(after)
-            # Grammars that have this state in common go different ways behind a gate.
-            if not self.grammar.parts(state, self.vocabulary.spelling(token)):
-                leaps[token] = known
-        return known
-
-    def jump(self, state: State) -> tuple[State, tuple[int, ...]]:
-        """Take every forced token from a state."""
-        if not state.items:
-            return state, ()
-        memo = self.memo(state)
-        if memo.jump is None:
-            if not memo.look.run:
-                return state, ()
-            after = self.skip(state)
-            assert after is not None, "a forced run leads somewhere"
-            behind, taken = self.jump(after)
-            memo.jump = behind, memo.look.run + taken
-        return memo.jump
-
-    def _remember(self, state: State, look: Look | None, before: State, width: int) -> None:
+    def _remember(self, state: State, ahead: Lookahead | None, before: State, width: int) -> None:
         """Note what the lookahead of an earlier state has seen of this one."""
-        if look is not None and state.memo is None and state.items:
-            seen = before.memo
-            origin = (seen.origin or before) if look.parts else None
-            state.memo = Memo(self.vocabulary, look, origin, seen.cut + width)
+        if ahead is not None and state.memo is None and state.edges:
+            earlier = before.memo
+            origin = (earlier.origin or before) if ahead.is_ambiguous else None
+            state.memo = Memo(self.vocabulary, ahead, origin, earlier.offset + width)
 
-    def _part(self, origin: State, memo: Memo, token: int, data: bytes) -> State | None:
-        """Keep the continuations whose own encoding begins with the token."""
+    def _resolve(self, origin: State, memo: Memo, token: int, data: bytes) -> State:
+        """Keep the continuations whose own encoding begins with an ambiguous token."""
         kept = []
-        ends = looks.leaves(self.grammar, origin)
-        for (text, after), first in zip(ends, memo.look.firsts, strict=True):
+        leaves = _leaves(self.grammar, origin, _shape(self.grammar, origin)[1])
+        for (text, after), first in zip(leaves, memo.ahead.firsts, strict=True):
             if first == token:
-                rest = text[memo.cut + len(data) :]
+                rest = text[memo.offset + len(data) :]
                 kept.append(State(((rest, after),), False) if rest else after)
-        return merge(kept)
+        return union(kept)
 
 
-def _shorter(look: Look, data: bytes) -> Look | None:
-    """Return what is left of a forced run after its first token."""
-    if len(look.run) == 1:
-        return look.then
-    return Look((look.run[1],), look.run[1:], look.text[len(data) :], look.then)
+def _shorter(ahead: Lookahead, data: bytes) -> Lookahead | None:
+    """Return what is left of a lookahead after its first forced token."""
+    if len(ahead.forced) == 1:
+        return ahead.then
+    rest = ahead.forced[1:]
+    return Lookahead(rest[:1], rest, ahead.text[len(data) :], ahead.then)
 
 
-class Walk:
-    """One request's position in its constraint."""
+def _shape(grammar: Grammar, state: State) -> tuple[Shape, int]:
+    """Return the shape of the lookahead from a state, and how many bytes it reaches."""
+    if len(state.edges) == 1 and not state.accepting:
+        label, target = state.edges[0]
+        after = grammar.state_of(target)
+        if not after.edges:
+            return ((label, True),), len(label) + REACH
+        if after.ahead is None:
+            after.ahead = _nested(grammar, after, REACH)
+        if after.ahead[1] <= MAX_LEAVES:
+            return ((label, after.ahead[0]),), len(label) + REACH
+    labels = [label for label, _ in state.edges]
+    forced = 0 if state.accepting else len(common_prefix(labels))
+    for reach in (REACH, 2, 0):
+        found, count = _nested(grammar, state, forced + reach)
+        if count <= MAX_LEAVES:
+            break
+    return found, forced + reach
 
-    __slots__ = ("constraint", "state")
 
-    def __init__(self, constraint: Constraint) -> None:
-        self.constraint = constraint
-        self.state: State | None = constraint.grammar.start()
+def _nested(grammar: Grammar, state: State, reach: int) -> tuple[Shape, int]:
+    """Return the labels within reach, and how many continuations they make."""
+    parts: list[object] = []
+    leaves = count = 0
+    behind: object = None
+    seen: tuple[object, int] = (None, 0)
+    for label, target in state.edges:
+        here = (target, len(label))
+        if here != seen:  # options of one kind lead to one place: look behind them once
+            seen = here
+            if len(label) >= reach:
+                behind, count = not grammar.goes_on(target), 1
+            elif not (after := grammar.state_of(target)).edges:
+                behind, count = True, 1
+            else:
+                behind, count = _nested(grammar, after, reach - len(label))
+        parts.append((label, behind))
+        leaves += count
+    if state.accepting:
+        parts.append(None)
+        leaves += 1
+    return tuple(parts), leaves
 
-    @property
-    def finished(self) -> bool:
-        """Whether the grammar allows nothing more."""
-        return self.state is not None and not self.state.items
 
-    def options(self) -> Look:
-        """Return what may come next."""
-        return NOTHING if self.state is None else self.constraint.options(self.state)
+def _leaves(grammar: Grammar, state: State, reach: int) -> list[tuple[bytes, State]]:
+    """Return every continuation within reach and the state behind it, in the order of the shape."""
+    found: list[tuple[bytes, State]] = []
+    for label, target in state.edges:
+        after = grammar.state_of(target)
+        left = reach - len(label)
+        if not after.edges or left <= 0:
+            found.append((label, after))
+        else:
+            found.extend((label + text, end) for text, end in _leaves(grammar, after, left))
+    if state.accepting:
+        found.append((b"", END))
+    return found
 
-    def take(self, token: int) -> None:
-        """Follow one token."""
-        if self.state is not None:
-            self.state = self.constraint.follow(self.state, token)
 
-    def jump(self) -> list[int]:
-        """Take every forced token from here and return them; no model is asked."""
-        if self.state is None:
-            return []
-        self.state, taken = self.constraint.jump(self.state)
-        return list(taken)
+def lookahead(vocabulary: Vocabulary, end_token: int, shape: Shape) -> Lookahead:
+    """Return what may follow, for a shape; found once per shape."""
+    known: dict[tuple[int, Shape], Lookahead] = vocabulary.lookaheads
+    key = (end_token, shape)
+    found = known.get(key)
+    if found is None:
+        vocabulary.kept += len(_spelled(shape))
+        if vocabulary.kept > MAX_KEPT:
+            known.clear()
+            vocabulary.kept = 0
+        found = known[key] = _look(vocabulary, end_token, shape)
+    return found
+
+
+def _look(vocabulary: Vocabulary, end_token: int, shape: Shape) -> Lookahead:
+    leaves = _spelled(shape)
+    if leaves == [(b"", True)]:
+        return NOTHING
+    encoded = [_encoded(vocabulary, end_token, text, complete) for text, complete in leaves]
+    texts = [text for text, _ in leaves]
+    forced = common_tokens(encoded)
+    if not forced:
+        return _choice(vocabulary, end_token, texts, encoded)
+    if forced == (end_token,):
+        return Lookahead(forced, forced)
+    text = b"".join(map(vocabulary.spelling, forced))
+    rest = [tokens[len(forced) :] for tokens in encoded]
+    if not all(rest):
+        return Lookahead(forced[:1], forced, text)
+    then = _choice(vocabulary, end_token, [whole[len(text) :] for whole in texts], rest)
+    return Lookahead(forced[:1], forced, text, then)
+
+
+def _spelled(shape: Shape) -> list[tuple[bytes, bool]]:
+    """Return every continuation of a shape, and whether it is a complete one."""
+    found: list[tuple[bytes, bool]] = []
+    for part in shape:
+        if part is None:
+            found.append((b"", True))
+            continue
+        assert isinstance(part, tuple)
+        label, behind = part
+        if isinstance(behind, bool):
+            found.append((label, behind))
+        else:
+            found.extend((label + text, complete) for text, complete in _spelled(behind))
+    return found
+
+
+def _encoded(vocabulary: Vocabulary, end: int, text: bytes, complete: bool) -> tuple[int, ...]:
+    """Encode a continuation; the last word of an unfinished one may still grow and is dropped."""
+    if not text:
+        return (end,)
+    return vocabulary.encode(text) if complete else vocabulary.settled(text)
+
+
+def _choice(
+    vocabulary: Vocabulary, end: int, texts: list[bytes], encoded: list[tuple[int, ...]]
+) -> Lookahead:
+    firsts = [tokens[0] for tokens in encoded]
+    allowed = tuple(sorted(set(firsts)))
+    ambiguous = {
+        token
+        for token in allowed
+        if token != end
+        for text, first in zip(texts, firsts, strict=True)
+        if first != token and text.startswith(vocabulary.spelling(token))
+    }
+    return Lookahead(
+        allowed, ambiguous=frozenset(ambiguous), firsts=tuple(firsts) if ambiguous else ()
+    )
+
+
+def common_tokens(encoded: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the longest common prefix of encodings."""
+    first, last = min(encoded), max(encoded)
+    length = 0
+    while length < min(len(first), len(last)) and first[length] == last[length]:
+        length += 1
+    return first[:length]

@@ -1,4 +1,4 @@
-"""What a token spells: a tokenizer seen as bytes.
+"""The vocabulary: a tokenizer seen as bytes, and the tokens that end an answer.
 
 Invariant: `b"".join(spelling(i) for i in encode(text)) == text.encode()` for every text the
 vocabulary accepts; a tokenizer for which this fails is refused with one clear line.
@@ -6,19 +6,29 @@ vocabulary accepts; a tokenizer for which this fails is refused with one clear l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, takewhile
+from itertools import accumulate, takewhile
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint.wordwise import Words
 
 _CACHE = 32_768
+"""Encodings that are kept."""
 _SPACED = "a . b , c ! d ? do n't it 's we 've they 're I 'm"
-"""Has a space everywhere one would be tidied away."""
+"""A text with a space wherever a tokenizer might remove one."""
 UNSPELLED = b"\xff"
-"""Stands for what no text contains."""
+"""A byte that no text contains: the spelling of a model output without a token."""
+
+
+def eos_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the EOS tokens: those after which `generate` of this model stops."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    if configured is None:
+        configured = tokenizer.eos_token_id
+    if configured is None:
+        return frozenset()
+    return frozenset([configured] if isinstance(configured, int) else configured)
 
 
 @lru_cache(maxsize=1)
@@ -45,7 +55,7 @@ def _spell_pieces(token: str) -> bytes:
 
 
 def _tidies(tokenizer: Any) -> bool:
-    """Whether decoding moves spaces about; some versions are told to and do not."""
+    """Whether decoding removes spaces; some versions have the setting and ignore it."""
     if not getattr(tokenizer, "clean_up_tokenization_spaces", False):
         return False
     ids = tokenizer.encode(_SPACED, add_special_tokens=False)
@@ -57,19 +67,19 @@ class Vocabulary:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        self._words = Words(getattr(tokenizer, "backend_tokenizer", None))
+        self._inner: Any = getattr(tokenizer, "backend_tokenizer", None)
         self._spell = self._style(tokenizer)
         self._plain = self._spell is _spell_byte_level and not _tidies(tokenizer)
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
         self._spellings: dict[int, bytes] = {}
-        self._said: dict[int, bytes] = {}
-        """Spellings of tokens as answers have them: special ones say nothing."""
-        self.looks: dict[Any, Any] = {}
-        """What constraints have found out about shapes of text (see `constraint.lookahead`)."""
+        self._shown: dict[int, bytes] = {}
+        """Spellings of tokens in answers, where special tokens are left out."""
+        self.lookaheads: dict[Any, Any] = {}
+        """Lookaheads of the matcher by shape (see `constraint.matcher`)."""
         self.kept = 0
-        """How much that is."""
+        """Continuations in those shapes."""
         self._encode = lru_cache(maxsize=_CACHE)(self._encode_checked)
-        self._settle = lru_cache(maxsize=_CACHE)(self._settled)
+        self._settle = lru_cache(maxsize=_CACHE)(self._settle_checked)
 
     @staticmethod
     def _style(tokenizer: Any) -> Any:
@@ -82,25 +92,25 @@ class Vocabulary:
         known = self._spellings.get(token)
         if known is None:
             word = self.tokenizer.convert_ids_to_tokens(token)
-            # A model may have more outputs than its tokenizer has words: those spell no text.
+            # A model may have more outputs than its tokenizer has tokens: those spell no text.
             known = self._spellings[token] = UNSPELLED if word is None else self._spell(word)
         return known
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return what an answer says, end markers and other special tokens left out."""
+        """Return the text of an answer, EOS and other special tokens left out."""
         if self._plain:
             try:
-                return b"".join(map(self._said.__getitem__, tokens)).decode(errors="replace")
+                return b"".join(map(self._shown.__getitem__, tokens)).decode(errors="replace")
             except KeyError:
-                if self._meet(tokens):
+                if self._learn(tokens):
                     return self.text(tokens)
         found: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return found
 
-    def _meet(self, tokens: Sequence[int]) -> bool:
-        """Note what tokens say in answers; whether all of them spell something or are special."""
+    def _learn(self, tokens: Sequence[int]) -> bool:
+        """Note the spellings of tokens in answers; whether every one of them has one."""
         spelled = {t: b"" if t in self._special else self.spelling(t) for t in set(tokens)}
-        self._said.update({t: said for t, said in spelled.items() if said != UNSPELLED})
+        self._shown.update({t: text for t, text in spelled.items() if text != UNSPELLED})
         return UNSPELLED not in spelled.values()
 
     def encode(self, text: bytes) -> tuple[int, ...]:
@@ -111,19 +121,13 @@ class Vocabulary:
         """Return the tokens of an unfinished text that no continuation can change.
 
         Tokens grow within a word of the pre-tokenizer, so all of the last word stays open; where
-        that leaves nothing, the first token has to do.
+        that leaves nothing, the first token is returned.
         """
         return self._settle(text)
 
-    def _settled(self, text: bytes) -> tuple[int, ...]:
-        words = self._words.of(text.decode())
-        if words:
-            self._check(text, chain.from_iterable(words))
-            return tuple(chain.from_iterable(words[:-1])) or tuple(words[-1][:1])
+    def _settle_checked(self, text: bytes) -> tuple[int, ...]:
         tokens = self.encode(text)
-        splitter = getattr(
-            getattr(self.tokenizer, "backend_tokenizer", None), "pre_tokenizer", None
-        )
+        splitter = getattr(self._inner, "pre_tokenizer", None)
         parts = splitter.pre_tokenize_str(text.decode()) if splitter is not None else []
         closed = parts[-1][1][0] if parts else 0
         ends = accumulate(len(self.spelling(token)) for token in tokens)
@@ -131,20 +135,16 @@ class Vocabulary:
         return tokens[: max(1, kept)]
 
     def _encode_checked(self, text: bytes) -> tuple[int, ...]:
-        words = self._words.of(text.decode())
-        found = self._tokens(text.decode()) if words is None else tuple(chain.from_iterable(words))
-        self._check(text, found)
-        return found
-
-    def _check(self, text: bytes, tokens: Iterable[int]) -> None:
-        if b"".join(map(self.spelling, tokens)) != text:
+        found = self._tokens(text.decode())
+        if b"".join(map(self.spelling, found)) != text:
             raise ConfigError(
                 "this tokenizer rewrites text (it does not spell what it encodes), so constrained "
                 "decoding cannot use it; decode freely or choose a byte-level tokenizer"
             )
+        return found
 
     def _tokens(self, text: str) -> tuple[int, ...]:
-        inner = getattr(self.tokenizer, "backend_tokenizer", None)
+        inner = self._inner
         if inner is None or inner.padding or inner.truncation:
             return tuple(self.tokenizer.encode(text, add_special_tokens=False))
-        return tuple(inner.encode(text, add_special_tokens=False).ids)  # the same, and sooner
+        return tuple(inner.encode(text, add_special_tokens=False).ids)  # the same, and faster

@@ -24,6 +24,7 @@ from waggle.engine.cuda.graphs import Recorder, Step, bucket, buckets
 from waggle.engine.model.decoder import Decoder, greedy
 from waggle.engine.model.kv_cache import pinned
 from waggle.engine.model.kv_rows import Array, RowChunk, RowStore, Spans
+from waggle.engine.speculation import GAP, RECENT_TOKENS, Text
 
 STEPS = 16
 """Steps between two reads; more waste steps of rows that are done."""
@@ -31,14 +32,11 @@ DRAFT_STEPS = 4
 """The same where steps verify drafts: answers are over sooner."""
 ORDER = 8
 """Last tokens that a proposal matches: the last one counts more than all before it, and so on."""
-HISTORY = 4096
-"""Tokens of earlier answers that proposals may come from; -1 where there is none."""
 BASE, PLACE, TOKEN, ROOM, FORCED, TURN, LEAD, LENGTH, FIELDS = range(9)
 """What is known of a row; `TURN` counts the steps since the last read, in the first row.
 
 `LEAD` is where the row's prefix of `LENGTH` tokens may be read: one place for all that share it.
 """
-Text = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class Rolling(NamedTuple):
@@ -122,7 +120,7 @@ class GreedyLoop:
         self._captured: dict[tuple[int, int], _Captured] = {}
         self._record = capture or Recorder()
         self._propose = proposer
-        self._history = torch.full((HISTORY,), -1, dtype=torch.int32, device=decoder.device)
+        self._history = torch.full((RECENT_TOKENS,), GAP, dtype=torch.int32, device=decoder.device)
         """What earlier answers said, where steps read it."""
         self._sent: Text | None = None
         """The same as it came from the host."""
@@ -157,10 +155,10 @@ class GreedyLoop:
             captured.replay()
         return _read(captured.outbox[:steps, : len(rows)].cpu().numpy())
 
-    def prime(self, reaches: Callable[[int], int]) -> None:
+    def prime(self, longest: int) -> None:
         """Capture steps of any number of rows now, with the end tokens of the last run."""
         for size in buckets(1, bucket(self._store.rows)):
-            for reach in {1, reaches(size)}:
+            for reach in {1, longest}:
                 if (size, reach) not in self._captured:
                     self._captured[size, reach] = self._capture(size, reach)
 

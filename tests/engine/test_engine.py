@@ -1,15 +1,30 @@
-"""Free decoding is greedy decoding, however it is batched, split, drafted or interleaved."""
+"""Free decoding is greedy decoding, however it is batched, split, drafted or interleaved.
 
+A failure loses its batch and nothing else, and output that is not a number is an error.
+"""
+
+import copy
 import threading
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 import torch
 
-from tests.engine.helpers import NEW, PREFIX, answers, ids, prompts, reference, row_engine
+from tests.engine.helpers import (
+    NEW,
+    PREFIX,
+    answers,
+    ids,
+    long_prompts,
+    prompts,
+    reference,
+    row_engine,
+)
 from waggle.core.errors import ConfigError
 from waggle.engine.backends.lean import CoreThreads, LeanBackend
-from waggle.engine.engine import Engine
+from waggle.engine.engine import Engine, NotNumbers
 from waggle.engine.request import Prompt
 
 
@@ -22,8 +37,8 @@ def expected(tiny: tuple[Any, Any]) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 16, 33, 48])
 def test_batch_size_does_not_show(tiny: Any, expected: Any, size: int) -> None:
     engine = Engine(*tiny, max_rows=size)
-    count = min(48, 12 * size)
-    assert answers(engine, prompts(tiny[1], count)) == expected[:count]
+    number = min(48, 12 * size)
+    assert answers(engine, prompts(tiny[1], number)) == expected[:number]
 
 
 @pytest.mark.parametrize("speculate", [True, False])
@@ -70,46 +85,32 @@ def test_split_point_does_not_show(tiny: Any) -> None:
         assert answers(engine, [prompt]) == [want]
 
 
-def test_wrong_drafts_never_change_the_answer(
-    tiny: Any, expected: Any, record_grammar: Any
-) -> None:
+def test_drafts_save_steps_and_never_change_the_answer(tiny: Any, expected: Any) -> None:
+    """Right ones, wrong ones, and ones that are right for a while: recent answers are spoiled."""
     engine = Engine(*tiny, max_rows=8)
-    skeleton = engine.constraint(record_grammar)
-    done = engine.generate(prompts(tiny[1], 8, skeleton=skeleton))
-    assert [completion.tokens for completion in done] == expected[:8]
-    assert sum(completion.usage.drafted_tokens for completion in done) > 0
+    batch = prompts(tiny[1], 24)
+    first, again = engine.generate(batch), engine.generate(batch)
+    assert [completion.tokens for completion in (*first, *again)] == expected[:24] * 2
+    steps = [sum(completion.usage.model_steps for completion in done) for done in (first, again)]
+    assert steps[1] < 0.6 * sum(map(len, expected[:24]))
+    engine.reset()
+    for number, (prompt, answer) in enumerate(zip(batch, expected[:24], strict=True)):
+        at = number % NEW
+        engine._answers.add(prompt.tail, (*answer[:at], 7, *answer[at + 1 :]))
+    done = engine.generate(batch)
+    assert [completion.tokens for completion in done] == expected[:24]
+    usages = [completion.usage for completion in done]
+    accepted = [usage.accepted_tokens for usage in usages]
+    assert 0 < sum(accepted) < sum(usage.drafted_tokens for usage in usages)
 
 
-def test_drafts_that_are_never_right_are_given_up(
-    tiny: Any, expected: Any, record_grammar: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("waggle.engine.judge.TRIED", 50)
-    engine = Engine(*tiny, max_rows=8)
-    monkeypatch.setattr(engine.backend, "least", lambda rows, effort: 0.999)
-    batch = prompts(tiny[1], 8, skeleton=engine.constraint(record_grammar))
-    assert engine.drafts
+def test_what_answers_have_taught_is_forgotten_with_a_reset(tiny: Any) -> None:
+    engine = Engine(*tiny, max_rows=12)
+    batch, steps = prompts(tiny[1], 12), []
     for _ in range(2):
-        done = engine.generate(batch)
-        assert [completion.tokens for completion in done] == expected[:8]
-    assert not engine.drafts
-    assert sum(completion.usage.drafted_tokens for completion in done) == 0
-
-
-def test_right_drafts_save_steps(tiny: Any, expected: Any) -> None:
-    from waggle.engine.constraint.grammar import Grammar
-
-    model, tokenizer = tiny
-    engine = Engine(model, tokenizer, max_rows=8)
-    prompt = prompts(tokenizer, 1)[0]
-    text = tokenizer.decode(expected[0])
-    if not text.isascii():
-        text = "".join(char for char in text if char.isascii())
-    skeleton = engine.constraint(Grammar.of(text))
-    done = engine.generate(
-        [Prompt(tail=prompt.tail, prefix=prompt.prefix, skeleton=skeleton, max_new_tokens=NEW)]
-    )[0]
-    assert done.tokens == expected[0]
-    assert done.usage.model_steps <= NEW
+        engine.reset()
+        steps.append([completion.usage.model_steps for completion in engine.generate(batch)])
+    assert steps[0] == steps[1]
 
 
 def test_episodes_in_threads_share_batches_and_keep_their_answers(tiny: Any, expected: Any) -> None:
@@ -145,7 +146,7 @@ def test_rows_of_several_prefixes_share_passes(tiny: Any) -> None:
     want = [reference(*tiny, prompt) for prompt in batch]
     engine = Engine(*tiny, max_rows=16, speculate=False)
     assert answers(engine, batch) == want
-    assert engine.batches == max(len(tokens) for tokens in want), "one pass serves all prefixes"
+    assert engine.passes == max(len(tokens) for tokens in want), "one pass serves all prefixes"
     assert answers(Engine(*tiny, max_rows=5), batch[::-1]) == want[::-1]
 
 
@@ -176,3 +177,80 @@ def test_rows_that_do_not_fit_into_memory_wait(tiny: Any, on_gpu: bool) -> None:
     assert answers(engine, batch) == want
     assert engine.backend.room(0, 100) < 8, "the caches would have grown beyond their limit"
     assert answers(engine, batch) == want
+
+
+def failing(number: int) -> Callable[..., Any]:
+    """Return a maker of tensors that breaks down when it is asked for the n-th."""
+    plenty, asked = torch.zeros, count(1)
+
+    def zeros(*args: Any, **options: Any) -> Any:
+        if next(asked) == number:
+            raise RuntimeError("broken")
+        return plenty(*args, **options)
+
+    return zeros
+
+
+@pytest.mark.parametrize("kind", ["shared", "rows", "rolled"])
+def test_what_follows_a_failure_is_right(
+    tiny: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = (
+        Engine(*tiny, max_rows=8)
+        if kind == "shared"
+        else row_engine(tiny, 8, rolls=kind == "rolled", speculate=kind != "rolled")
+    )
+    # One more than there are rows.
+    short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
+    batches = [longer, short, long_prompts(tiny[1], 2, 200), longer]
+    wanted = [[reference(*tiny, prompt) for prompt in batch] for batch in batches]
+
+    def found(some: list[Prompt]) -> list[tuple[int, ...]]:
+        return [done.tokens for done in engine.generate(some)]
+
+    found(short)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "zeros", failing(2))
+        with pytest.raises(RuntimeError, match="broken"):
+            found(longer)
+    for batch, want in zip(batches, wanted, strict=True):
+        assert found(batch) == want
+
+
+@pytest.mark.parametrize("rolls", [True, False])
+@pytest.mark.parametrize("bound", [True, False])
+def test_what_is_no_number_is_no_answer(
+    tiny: Any, record_grammar: Any, rolls: bool, bound: bool
+) -> None:
+    model = copy.deepcopy(tiny[0])
+    engine = row_engine((model, tiny[1]), 6, rolls=rolls)
+    options = {"grammar": engine.matcher(record_grammar)} if bound else {}
+    batch = prompts(tiny[1], 9, **options)
+    want = [done.tokens for done in engine.generate(batch)]
+    norm: torch.Tensor = engine.backend.decoder.norm  # type: ignore[attr-defined]
+    kept = norm.clone()
+    norm.fill_(float("nan"))
+    with pytest.raises(NotNumbers, match="WAGGLE_KERNELS"):
+        engine.generate(batch)
+    norm.copy_(kept)
+    assert [done.tokens for done in engine.generate(batch)] == want
+
+
+def test_a_rolled_row_that_turns_into_no_number_is_no_answer(tiny: Any) -> None:
+    engine = row_engine(tiny, 4, rolls=True, speculate=False)
+    backend: Any = engine.backend
+    loop, calls = backend.loop.run, []
+
+    def run(*given: Any) -> Any:
+        calls.append(1)
+        found = loop(*given)
+        if len(calls) == 1:
+            found[1].tokens[3] = -1
+        return found
+
+    backend.loop.run = run
+    with pytest.raises(NotNumbers):
+        engine.generate(prompts(tiny[1], 4))
+    assert engine.generate(prompts(tiny[1], 4)) == Engine(*tiny, speculate=False).generate(
+        prompts(tiny[1], 4)
+    )

@@ -8,8 +8,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from benchmarks import workload
-from waggle.engine.constraint.vocabulary import Vocabulary
-from waggle.engine.constraint.wordwise import SAMPLE, Words, Wordwise
+from waggle.laws.piecewise import SAMPLE, Piecewise
 from waggle.models.nano import SPECIAL, byte_tokenizer, nano_tokenizer
 
 PARTS = (
@@ -56,11 +55,11 @@ def falling_back(trained: Any) -> Any:
 @pytest.mark.parametrize("name", ["nano", "trained", "llama", "fallback"])
 def test_tokens_are_the_tokenizers_own(name: str) -> None:
     inner = tokenizers()[name]
-    wordwise = Wordwise(inner)
+    piecewise = Piecewise(inner)
     for seed in range(3):
         given = texts(10 * SAMPLE, seed, extra=("é", "日本", "\u2028"))
-        assert wordwise.encode(given) == whole(inner, given)
-    assert wordwise.short, "the short cut was not taken, or a sample differed"
+        assert piecewise.encode(given) == whole(inner, given)
+    assert piecewise.active, "texts were not encoded piecewise, or a sample differed"
 
 
 def test_a_tokenizer_that_does_more_is_asked_itself() -> None:
@@ -76,58 +75,16 @@ def test_a_tokenizer_that_does_more_is_asked_itself() -> None:
             inner.pre_tokenizer = pre_tokenizers.Sequence(
                 [pre_tokenizers.Split(Regex("^a"), "isolated"), pre_tokenizers.ByteLevel(False)]
             )
-        wordwise = Wordwise(inner)
+        piecewise = Piecewise(inner)
         given = texts(20, 1)
-        assert not wordwise.short
-        assert wordwise.encode(given) == whole(inner, given)
+        assert not piecewise.active
+        assert piecewise.encode(given) == whole(inner, given)
 
 
-def test_a_sample_that_differs_ends_the_short_cut() -> None:
+def test_a_sample_that_differs_ends_piecewise_encoding() -> None:
     inner = tokenizers()["trained"]
-    wordwise = Wordwise(inner)
-    wordwise._encode = lambda text: [0]
+    piecewise = Piecewise(inner)
+    piecewise._encode = lambda text: [0]
     given = texts(20, 2)
-    assert wordwise.encode(given) == whole(inner, given)
-    assert not wordwise.short
-
-
-@pytest.mark.parametrize("name", ["nano", "trained", "llama", "fallback"])
-def test_words_are_the_tokenizers_own(name: str) -> None:
-    inner = tokenizers()[name]
-    words = Words(inner)
-    plain, odd = 0, ("é", "日本", "\u2028")
-    for text in texts(30 * SAMPLE, 5, extra=odd):
-        found = words.of(text)
-        if found is None:
-            assert any(part in text for part in (*SPECIAL, *odd))
-            continue
-        plain += bool(text)
-        cut = [part for part, _ in inner.pre_tokenizer.pre_tokenize_str(text)]
-        assert len(found) == len(cut)
-        assert [token for word in found for token in word] == whole(inner, [text])[0]
-    assert plain > SAMPLE
-    assert words.of("a" + SPECIAL[0]) is None, "a marker is no word"
-
-
-def test_words_that_differ_are_asked_of_the_tokenizer() -> None:
-    inner = tokenizers()["trained"]
-    words = Words(inner)
-    words._known = {}  # type: ignore[assignment]
-    words._known.update({"a": (0,)})
-    assert words.of("a") is None and words.of("b") is None
-    inner.normalizer = normalizers.Lowercase()
-    assert Words(inner).of("a") is None
-    assert Words(None).of("a") is None
-
-
-@pytest.mark.parametrize("name", ["nano", "trained"])
-def test_what_is_settled_does_not_depend_on_how_it_is_found(name: str) -> None:
-    tokenizer = nano_tokenizer() if name == "nano" else byte_tokenizer(workload.texts(60), 1024)
-    short, long = Vocabulary(tokenizer), Vocabulary(tokenizer)
-    long._words._patterns = None
-    for text in filter(None, texts(300, 9)):
-        if not any(mark in text for mark in SPECIAL):
-            data = text.encode()
-            assert short.settled(data) == long.settled(data)
-            assert short.encode(data) == long.encode(data)
-    assert short._words._patterns is not None
+    assert piecewise.encode(given) == whole(inner, given)
+    assert not piecewise.active

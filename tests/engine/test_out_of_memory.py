@@ -1,4 +1,4 @@
-"""Memory that is short costs time, never an answer; the GPU that is short of it is made up here."""
+"""Running out of memory costs time, never an answer; the GPU that runs out is made up here."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from tests.engine.helpers import long_prompts, prompts, row_engine
-from waggle.engine import shortage
 from waggle.engine.backends.lean import CoreThreads, LeanBackend
 from waggle.engine.cuda.greedy_loop import GreedyLoop
 from waggle.engine.engine import Engine
@@ -57,7 +56,7 @@ ENGINES: dict[str, Callable[[Any], Engine]] = {
 def mixture(tokenizer: Any, engine: Engine, grammar: Any) -> list[Prompt]:
     """Free and constrained prompts of several prefixes and lengths; more than there are slots."""
     free = [*prompts(tokenizer, 14, 24), *long_prompts(tokenizer, 6, new=30)]
-    bound = prompts(tokenizer, 14, 24, grammar=engine.constraint(grammar))
+    bound = prompts(tokenizer, 14, 24, grammar=engine.matcher(grammar))
     return [prompt for pair in zip(free, bound, strict=False) for prompt in pair] + free[14:]
 
 
@@ -90,7 +89,7 @@ def test_passes_that_do_not_fit_are_cut(
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == alone[::-1]
     assert short.failed
-    assert engine._seats.free == 12
+    assert engine._scheduler.free == 12
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -160,45 +159,4 @@ def test_a_row_that_does_not_fit_is_an_error_and_nothing_else_is(
         with pytest.raises(torch.OutOfMemoryError):
             engine.generate(batch)
     assert [done.tokens for done in engine.generate(batch)] == want
-    assert engine._seats._most == 12
-
-
-def test_want_of_memory_is_told_from_other_failures() -> None:
-    assert shortage.is_short(torch.OutOfMemoryError("CUDA"))
-    assert shortage.is_short(RuntimeError("Triton Error [CUDA]: out of memory"))
-    assert shortage.is_short(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"))
-    assert not shortage.is_short(RuntimeError("illegal memory access"))
-    assert not shortage.is_short(ValueError("out of memory"))
-    try:
-        try:
-            raise torch.OutOfMemoryError("no memory left")
-        finally:
-            raise RuntimeError("a recording was broken off")
-    except RuntimeError as error:
-        assert shortage.is_short(error)
-
-
-def test_halves_are_in_order_and_memory_is_given_back_between() -> None:
-    relieved: list[int] = []
-    rows = torch.arange(13)
-
-    def work(part: slice) -> torch.Tensor:
-        if part.stop - part.start > 3 or (part.start == 0 and len(relieved) < 4):
-            raise torch.OutOfMemoryError("no memory left")
-        return rows[part]
-
-    found = shortage.halved(work, range(13), lambda: relieved.append(1))
-    assert found.tolist() == rows.tolist()
-    assert len(relieved) > 4
-
-
-def test_other_failures_are_not_tried_again() -> None:
-    tried: list[slice] = []
-
-    def work(part: slice) -> torch.Tensor:
-        tried.append(part)
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        shortage.halved(work, range(4), lambda: None)
-    assert len(tried) == 1
+    assert engine._scheduler._limit == 12

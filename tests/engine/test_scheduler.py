@@ -1,4 +1,4 @@
-"""The host works while a device does: on a clock of its own, and without a trace in the answers."""
+"""The host works while a device does, on a clock of its own, and admission never shows."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -10,25 +10,24 @@ from benchmarks import workload
 from benchmarks.host import Oracle, recite
 from tests.engine.helpers import prompts, row_engine
 from tests.engine.late_device import Costs, Delayed
-from tests.engine.test_expected import given, spoiled
-from waggle.engine import flights
-from waggle.engine.answers import Answers
-from waggle.engine.backends.base import Pace, Rolled, Rolling, Running
-from waggle.engine.bound_rows import ConstrainedRow
+from waggle.engine import scheduler
+from waggle.engine.backends.base import Rolled, Rolling, Running, Text
 from waggle.engine.engine import Engine
 from waggle.engine.request import Prompt
+from waggle.engine.sequence import ConstrainedSequence
 
-OPEN, FOLLOW = 0.5e-3, 0.1e-3
-"""Seconds that a host takes for the beginning of an answer and for a row of a pass."""
+PREPARE, READ = 0.5e-3, 0.1e-3
+"""Seconds that a host takes to prepare a sequence and to read it after a pass."""
 
 
 class Hands:
-    """A clock that only the work of rows moves."""
+    """A clock that only the work on sequences moves."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.time = 0.0
-        for name, seconds in (("open", OPEN), ("answered", FOLLOW)):
-            patch.setattr(ConstrainedRow, name, self._slow(getattr(ConstrainedRow, name), seconds))
+        for name, seconds in (("prepare", PREPARE), ("read", READ)):
+            work = getattr(ConstrainedSequence, name)
+            patch.setattr(ConstrainedSequence, name, self._slow(work, seconds))
 
     def __call__(self) -> float:
         return self.time
@@ -52,15 +51,15 @@ def recited(
     random, answers = Random(3), {}
     for tail, task in zip(tails, tasks, strict=True):
         answers[tail] = recite(
-            engine.constraint(workload.named(task.handles, task.claims)), random, 0.9
+            engine.matcher(workload.named(task.handles, task.claims)), random, 0.9
         )
-    device = Delayed(Oracle(answers, Pace(18.0, 4, 31)), costs, hands)
+    device = Delayed(Oracle(answers), costs, hands)
     engine.backend = device
     engine.context = 1 << 20
     asked = [
         Prompt(
             tail,
-            grammar=engine.constraint(workload.named(task.handles, task.claims)),
+            grammar=engine.matcher(workload.named(task.handles, task.claims)),
             max_new_tokens=workload.LONGEST,
         )
         for tail, task in zip(tails, tasks, strict=True)
@@ -81,13 +80,13 @@ def test_a_batch_takes_as_long_as_the_longer_of_both(
     assert wall < 0.8 * (host + device.busy)
 
 
-def test_rows_that_wait_are_opened_while_others_are_run(
+def test_waiting_sequences_are_prepared_while_others_are_run(
     tiny: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The device stands still before its first pass only as long as one part takes to open."""
+    """The device stands still before its first pass only while one portion is prepared."""
     device, wall = recited(tiny, monkeypatch, 64, 1, Costs(launch=0.0))
-    first = flights.LEAST * OPEN
-    assert wall - device.busy < first + 64 * 4 * FOLLOW
+    first = scheduler.MIN_BATCH * PREPARE
+    assert wall - device.busy < first + 64 * 4 * READ
 
 
 def test_portions_never_show_in_answers(
@@ -95,26 +94,20 @@ def test_portions_never_show_in_answers(
 ) -> None:
     alone = Engine(*tiny, max_rows=1)
     free = prompts(tiny[1], 12)
-    bound = prompts(tiny[1], 12, grammar=alone.constraint(record_grammar))
+    bound = prompts(tiny[1], 12, grammar=alone.matcher(record_grammar))
     batch = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
     want = [alone.generate([prompt])[0].tokens for prompt in batch]
-    expected = [
-        given(prompt, spoiled(answer, number) if number % 3 else (), grammar=prompt.grammar)
-        for number, (prompt, answer) in enumerate(zip(batch, want, strict=True))
-    ]
-    monkeypatch.setattr(flights, "LEAST", 2)
+    monkeypatch.setattr(scheduler, "MIN_BATCH", 2)
     for rolls in (True, False):
         for rows in (3, 17):
             engine = row_engine(tiny, rows, rolls=rolls)
-            assert flights.portion(rows, True) < rows or rows < 4
-            assert [done.tokens for done in engine.generate(expected)] == want
-            assert engine._seats.free == rows
+            assert engine._scheduler._portion(engine.backend) < rows or rows < 4
+            assert [done.tokens for done in engine.generate(batch)] == want
+            assert engine._scheduler.free == rows
 
 
 def test_passes_are_done_one_after_the_other() -> None:
-    device = Delayed(
-        Oracle({(1,): [2, 3], (4,): [5]}, Pace(1.0, 1, 1)), Costs(1.0, 0, 0, 0.25), float
-    )
+    device = Delayed(Oracle({(1,): [2, 3], (4,): [5]}), Costs(1.0, 0, 0, 0.25), float)
     first = device.argmax(device.run([Running(0, [1], 0, [0], ())]))
     second = device.argmax(device.run([Running(1, [4], 0, [0], ())]))
     assert device.now() == 0.5, "sending takes the host's time"
@@ -125,7 +118,7 @@ def test_passes_are_done_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("rows", [48, 100, 256])
 def test_no_slot_stays_empty_while_others_wait(tiny: Any, rows: int) -> None:
-    """Rows enter in portions, and the last portion may be a small one."""
+    """Sequences enter in portions, and the last portion may be a small one."""
     tails = [(number // 200 + 1, number % 200 + 1, 7, 8) for number in range(3 * rows)]
     engine = Engine(*tiny, max_rows=rows, speculate=False)
 
@@ -133,23 +126,23 @@ def test_no_slot_stays_empty_while_others_wait(tiny: Any, rows: int) -> None:
 
     class Counted(Oracle):
         def roll(
-            self, rows: Sequence[Rolling], ends: Sequence[int], answers: Answers | None
+            self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
         ) -> list[Rolled]:
             sizes.append(len(rows))
-            return super().roll(rows, ends, answers)
+            return super().roll(rows, ends, history)
 
-    engine.backend = Counted({tail: [9] * 40 for tail in tails}, Pace(1.0, 2, 15), drafts=False)
+    engine.backend = Counted({tail: [9] * 40 for tail in tails}, drafts=False)
     engine.generate([Prompt(tail, max_new_tokens=40, ignore_end=True) for tail in tails])
     assert set(sizes) == {rows}
 
 
 @pytest.mark.parametrize(("rows", "count"), [(64, 400), (256, 1000), (64, 30)])
-def test_rows_that_take_many_passes_keep_two_flights(tiny: Any, rows: int, count: int) -> None:
-    """Neither takes the rows of the other, however they leave; few rows are one flight."""
+def test_constrained_sequences_keep_two_batches_in_flight(tiny: Any, rows: int, count: int) -> None:
+    """Neither takes the sequences of the other, however they leave; few are one batch."""
     engine = Engine(*tiny, max_rows=rows)
     tasks = workload.tasks(count, 2, 1)
     tails = [(number // 200 + 1, number % 200 + 1, 7) for number in range(count)]
-    bound = [engine.constraint(workload.named(task.handles, task.claims)) for task in tasks]
+    bound = [engine.matcher(workload.named(task.handles, task.claims)) for task in tasks]
     scripts = {
         tail: recite(constraint, Random(number), 0.7)
         for number, (tail, constraint) in enumerate(zip(tails, bound, strict=True))
@@ -161,7 +154,7 @@ def test_rows_that_take_many_passes_keep_two_flights(tiny: Any, rows: int, count
             sizes.append(len(rows))
             return super().run(rows)
 
-    engine.backend = Counted(scripts, Pace(2.0, 1, 4))
+    engine.backend = Counted(scripts)
     done = engine.generate(
         [
             Prompt(tail, grammar=constraint, max_new_tokens=workload.LONGEST)
@@ -169,7 +162,7 @@ def test_rows_that_take_many_passes_keep_two_flights(tiny: Any, rows: int, count
         ]
     )
     assert [each.tokens for each in done] == [tuple(scripts[tail]) for tail in tails]
-    if count < flights.LEAST:
+    if count < scheduler.MIN_BATCH:
         assert sizes[0] == count
         return
     assert max(sizes) == rows // 2

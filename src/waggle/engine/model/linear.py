@@ -7,6 +7,7 @@ rows, a product is an ordinary one. `Operations` are the element-wise parts that
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
@@ -130,7 +131,12 @@ def _product_with(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, ho
 
 @lru_cache(maxsize=len(_PACKED))
 def _fuses(dtype: torch.dtype) -> bool:
-    """Whether the matrix library is here and computes what follows a product in its kernel."""
+    """Whether the matrix library is here and computes what follows a product in its kernel.
+
+    On ARM it does so with reference code: a product of 64 rows with silu took 740 ms, without 2 ms.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
     x = torch.arange(32, dtype=torch.float32).view(2, 16).to(dtype) - 8
     packed = _pack(torch.eye(16, dtype=dtype))
     if packed is None:

@@ -1,6 +1,6 @@
 """The command line. Read `main` first: it names every command, its module and its exit codes.
 
 `options`, `console` and `errors` are what commands share: option types, output, and one line for
-every mistake. Commands are in folders by what they are for: `play` episodes, `measure` (evaluate
-and check), `bench` (speed), `training`, and `setup` of a machine.
+every mistake. Commands are in folders by what they are for: `play` episodes, `measure` (evaluate,
+check and benchmark), `training`, and `setup` of a machine.
 """

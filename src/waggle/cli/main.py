@@ -62,12 +62,12 @@ COMMANDS = {
     "bound swarmbench": Command(
         "measure.bound:swarmbench", "What free communication brings on SwarmBench."
     ),
-    "bench runtime": Command("bench.bench:runtime", "Cost of the runtime per local update."),
-    "bench silo": Command("bench.bench:silo", "Seconds of a whole Silo episode."),
-    "bench swarmbench": Command("bench.bench:swarmbench", "Rounds per second of SwarmBench."),
-    "bench engine": Command("bench.bench:engine", "Decisions per second of the LLM engine."),
-    "bench play": Command("bench.bench:play", "Decisions per second of whole episodes."),
-    "bench train": Command("bench.train:train", "Cost of a training update."),
+    "bench runtime": Command("measure.bench:runtime", "Cost of the runtime per local update."),
+    "bench silo": Command("measure.bench:silo", "Seconds of a whole Silo episode."),
+    "bench swarmbench": Command("measure.bench:swarmbench", "Rounds per second of SwarmBench."),
+    "bench engine": Command("measure.bench:engine", "Decisions per second of the LLM engine."),
+    "bench play": Command("measure.bench:play", "Decisions per second of whole episodes."),
+    "bench train": Command("measure.bench:train", "Cost of a training update."),
     "corpus build": Command("training.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("training.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),

@@ -1,1 +1,1 @@
-"""Commands that evaluate and check: `waggle eval`, `report`, `archive`, `check` and `bound`."""
+"""Commands that measure: `waggle eval`, `report`, `archive`, `check`, `bound` and `bench`."""

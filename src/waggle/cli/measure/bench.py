@@ -7,13 +7,17 @@ episodes are measured by the folder `benchmarks` of a checkout, which these comm
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from waggle.cli import console
-from waggle.cli.bench.checkout import benchmark
 from waggle.cli.options import Chosen, Flag, Size, at_least_one, words
 from waggle.core.errors import ConfigError
+
+CHECKOUT = Path(__file__).parents[4]
 
 
 def runtime(*, repeats: int = 3, largest: int = 10_000, json: Flag = False) -> None:
@@ -162,12 +166,12 @@ def engine(
     """
     # `generate` is measured as it runs by itself: with threads that spin while they wait.
     os.environ.pop("OMP_WAIT_POLICY", None)
-    sizes = benchmark("workload").Sizes(batch, repeats, prefix_tokens, tail_tokens, new_tokens)
+    sizes = _benchmark("workload").Sizes(batch, repeats, prefix_tokens, tail_tokens, new_tokens)
     if host_only:
-        rows = benchmark("host").bench_host(model, sizes, views=views)
+        rows = _benchmark("host").bench_host(model, sizes, views=views)
         _show("Host work alone", [row._asdict() for row in rows], json)
         return
-    report = benchmark("engine").bench(
+    report = _benchmark("engine").bench(
         model, sizes, device, dtype, views=views, fastest=fastest, rivals=rivals, rounds=rounds,
         say=console.note,
     )  # fmt: skip
@@ -204,10 +208,72 @@ def play(
         width: Requests per batch, as in `waggle eval`.
         json: Print one JSON object instead of text.
     """
-    rows = benchmark("play").bench_play(
+    rows = _benchmark("play").bench_play(
         law, words(tasks), n=n, seeds=seeds, processes=processes, width=width
     )
     _show(f"Episodes of {law}, N = {n}", [row._asdict() for row in rows], json)
+
+
+def train(
+    recipe: Path,
+    /,
+    *,
+    backbone: str | None = None,
+    corpus: Path = Path("corpus"),
+    updates: int = 20,
+    tokens_per_pass: int | None = None,
+    first: Flag = False,
+    capture: bool | None = None,
+    json: Flag = False,
+) -> None:
+    """Seconds and tokens per second of a training update.
+
+    Runs the real updates of stage two (or one) on a real corpus. `--backbone qwen3-4b-shape` and
+    `smollm2-135m-shape` have random weights of that shape, for machines without the weights. Needs
+    a checkout of the repository and the extra `llm`. Example:
+
+    `waggle bench train recipes/nano.toml --corpus runs/nano/corpus`
+
+    Args:
+        recipe: A recipe file.
+        backbone: Another backbone than the recipe's.
+        corpus: Folder of a labelled corpus with transitions.
+        updates: Updates that count; eight more warm up.
+        tokens_per_pass: Tokens that are run together.
+        first: Measure stage one, on the decision records of the corpus.
+        capture: Replay updates as CUDA graphs or not, whatever the recipe says.
+        json: Print one JSON object instead of text.
+    """
+    from waggle.scd.config import Recipe, read_recipe
+
+    at_least_one(updates=updates)
+    data = read_recipe(recipe).model_dump()
+    data["backbone"] = backbone or data["backbone"]
+    run = {"tokens_per_pass": tokens_per_pass, "capture": capture}
+    data["run"] |= {name: value for name, value in run.items() if value is not None}
+    chosen = Recipe.model_validate(data)
+    found = _benchmark("train").bench_train(chosen, corpus, updates, stage=1 if first else 2)
+    if json:
+        console.dump(found._asdict())
+        return
+    title = "Stage one" if first else "Stage two"
+    console.table(title, ("measure", "value"), list(found._asdict().items()))
+
+
+def _benchmark(name: str) -> Any:
+    """Import one module of the checkout's folder `benchmarks`.
+
+    Raises:
+        ConfigError: where the package is installed without the checkout.
+    """
+    if not (CHECKOUT / "benchmarks" / f"{name}.py").is_file():
+        raise ConfigError(
+            "this benchmark is in a checkout of the repository, not in the installed package; "
+            "clone it and call `waggle` there"
+        )
+    if str(CHECKOUT) not in sys.path:
+        sys.path.append(str(CHECKOUT))
+    return import_module(f"benchmarks.{name}")
 
 
 def _show(title: str, rows: list[dict[str, Any]], json: bool) -> None:

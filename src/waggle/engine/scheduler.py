@@ -57,7 +57,7 @@ class _Entry(NamedTuple):
 
     sequence: TokenSequence
     submission: Submission
-    index: int
+    place: int
 
 
 class Scheduler:
@@ -184,7 +184,7 @@ class Scheduler:
         staying = []
         for entry in self._running:
             if entry.sequence.finish:
-                entry.submission.put(entry.index, complete(entry.sequence))
+                entry.submission.put(entry.place, complete(entry.sequence))
                 self._release(entry.sequence, backend)
             else:
                 staying.append(entry)

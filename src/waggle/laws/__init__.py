@@ -2,7 +2,7 @@
 
 Read `controls` first: the three smallest laws. `moves` holds what rule-based laws share; `relay`,
 `heuristic` and `ports` are built from it, and so is the teacher in `expert/`. `local` runs a
-language model in this process (`dialogue` makes its prompts), `chat` asks an endpoint through the
-client in `endpoint`.
+language model in this process (`dialogue` makes its prompts, `piecewise` tokenizes them, `spelling`
+gives constrained answers their grammar), `chat` asks an endpoint through the client in `endpoint`.
 `shipped`, `origin` and `digest` say which trained folder a law comes from and which weights it has.
 """

@@ -8,12 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+FIRST = ("results/index.md", "results/summary.md", "results/primary.md")
+"""Pages that come before the others, which follow by name."""
+
 
 def on_config(config: Any) -> Any:
     """Append every page of results/ to the section Results."""
     docs = Path(config["docs_dir"])
     pages = sorted(path.relative_to(docs).as_posix() for path in docs.glob("results/**/*.md"))
-    first = [page for page in pages if page.endswith("index.md")]
+    pages.sort(key=lambda page: FIRST.index(page) if page in FIRST else len(FIRST))
     (section,) = (entry["Results"] for entry in config["nav"] if "Results" in entry)
-    section[1:1] = [page for page in first + pages if page not in section]
+    section[1:1] = pages
     return config

@@ -21,8 +21,7 @@ def test_no_file_is_longer_than_the_cap() -> None:
 
 def test_no_folder_holds_more_modules_than_a_chapter() -> None:
     folders = Counter(str(path.parent) for path in SOURCES if path.name != "__init__.py")
-    # The engine is being cut into chapters of its own.
-    assert {f: n for f, n in folders.items() if n > MODULES and not f.endswith("engine")} == {}
+    assert {f: n for f, n in folders.items() if n > MODULES} == {}
 
 
 def test_every_folder_says_what_is_in_it() -> None:

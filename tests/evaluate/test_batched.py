@@ -216,7 +216,7 @@ def test_every_process_keeps_to_its_part_of_every_gpu(lodger: Path, tmp_path: Pa
     cells = [msgspec.structs.replace(c, law_options={"told": str(lodger)}) for c in plan("lodger")]
     assert run_plan(cells, tmp_path / "there", Inline(), processes=2, width=8) == (4, 0, 0)
     told = {path.name: path.read_text() for path in lodger.iterdir()}
-    part = (1 - gpu_memory.SPARED) / 2
+    part = (1 - gpu_memory.RESERVE) / 2
     assert len(told) == 2 and str(os.getpid()) not in told
     assert set(told.values()) == {f"0 {part}\n1 {part}\n"}
     run_plan(plan(), tmp_path / "alone", Inline())

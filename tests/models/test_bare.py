@@ -74,7 +74,7 @@ def test_answers_are_the_same(folder: Path) -> None:
     bare, words, model, tokenizer = pairs(folder)
     batch = [Prompt(words.encode(f"view {i}"), max_new_tokens=12) for i in range(5)]
     one, other = Engine(bare, words, max_rows=3), Engine(model, tokenizer, max_rows=3)
-    assert one.ends == other.ends
+    assert one.eos == other.eos
     assert one.generate(batch) == other.generate(batch)
 
 

@@ -37,7 +37,7 @@ CPU_BUDGET = 768
 LEAST_SHARE = 24
 """Tokens that are worth a core of their own; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
-DRAFTED = 8
+DRAFTED = 16
 """Tokens of a row in a step that drafts: its last one and a draft of the others."""
 LEAST_TOKENS = 2048
 """A pass of so many tokens on a GPU is never cut before it has failed."""

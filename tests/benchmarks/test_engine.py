@@ -53,7 +53,7 @@ def test_the_engine_and_generate_do_equal_work(setup: Setup) -> None:
     assert rows["constrained"].note.endswith("3 of 3 answers in the grammar")
     assert rows["constrained"].steps < rows["constrained"].tokens
     assert rows["free, no drafts"].steps == 12
-    assert all(min(row.decisions_per_s, row.prefill, row.decode) > 0 for row in report.rows)
+    assert all(row.decisions_per_s > 0 for row in report.rows)  # a busy clock may say 0 for a part
     assert sum("cannot read this model" in line for line in said) == 1, "a failure costs its row"
     lines = report.lines()
     assert "rounds 1" in lines[0] and "threads" in lines[0]

@@ -26,7 +26,7 @@ from waggle.runtime.sync import Engine, native_order
 
 TASKS = ("silo/III-26", "agentsnet/coloring", "swarmbench/pursuit")
 DEMO = ("I-05", "III-26")
-SEED = Split.DEVELOPMENT.value.start
+SEED = Split.DEVELOPMENT.start
 
 
 class Played(NamedTuple):

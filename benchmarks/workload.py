@@ -227,7 +227,7 @@ def _played(order: Any) -> Iterator[list[Any]]:
     for seed in range(EPISODES):
         for substrate, tasks in TASKS.items():
             for task in tasks:
-                case = Case(substrate, task, NODES, Split.DEVELOPMENT.value.start + seed, ROUNDS)
+                case = Case(substrate, task, NODES, Split.DEVELOPMENT.start + seed, ROUNDS)
                 law = Listener(expert)
                 world = plugins.get_substrate(substrate).open(case)
                 Engine(world, law, case, order=order).play()

@@ -14,7 +14,7 @@ from waggle.evaluate import anchors
 from waggle.evaluate.rows import Row
 
 
-def anchor_rows(start: int = 21_000, **changes: object) -> list[Row]:
+def anchor_rows(start: int = 41_000, **changes: object) -> list[Row]:
     made = sheets.recipe(
         {"tasks": ["swarmbench/*"], "n": [8], "seeds": {"start": start, "count": 2}}
     )
@@ -24,7 +24,7 @@ def anchor_rows(start: int = 21_000, **changes: object) -> list[Row]:
 
 def test_means_of_the_expert_by_task(tmp_path: Path) -> None:
     found = anchors.freeze(anchor_rows(method="expert"), "a command")
-    assert found.scores["pursuit"] == 7.5 and found.seeds == (21_000, 21_001)
+    assert found.scores["pursuit"] == 7.5 and found.seeds == (41_000, 41_001)
     anchors.write(found, tmp_path / "anchors.json")
     assert (
         msgspec.json.decode((tmp_path / "anchors.json").read_bytes(), type=anchors.Anchors) == found
@@ -34,7 +34,7 @@ def test_means_of_the_expert_by_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        anchor_rows(20_000, method="expert"),
+        anchor_rows(21_000, method="expert"),
         anchor_rows(method="nano"),
         anchor_rows(method="expert")[1:],
         anchor_rows(method="expert", error="x"),
@@ -48,7 +48,7 @@ def test_other_runs_freeze_nothing(rows: list[Row]) -> None:
 def test_rows_of_another_plan_are_not_frozen(tmp_path: Path) -> None:
     made = sheets.recipe(
         {"methods": ["expert"], "tasks": ["swarmbench/*"], "n": [8],
-         "seeds": {"start": 21_000, "count": 2}},
+         "seeds": {"start": 41_000, "count": 2}},
         methods={"expert": {"law": "expert"}},
     )  # fmt: skip
     rows = sheets.played(made, lambda cell: float(len(cell.case.task)))
@@ -59,7 +59,7 @@ def test_rows_of_another_plan_are_not_frozen(tmp_path: Path) -> None:
     target = tmp_path / "anchors.json"
     assert main(["report", str(tmp_path), "--freeze", str(target), "--json"]) == 0
     found = msgspec.json.decode(target.read_bytes(), type=anchors.Anchors)
-    assert found.scores["pursuit"] == 7 and found.seeds == (21_000, 21_001)
+    assert found.scores["pursuit"] == 7 and found.seeds == (41_000, 41_001)
 
 
 def test_the_frozen_file_normalizes_the_three_tasks() -> None:

@@ -45,9 +45,9 @@ def test_recipes_name_what_exists_and_say_what_they_compare() -> None:
 
 def test_recipes_use_the_seeds_of_their_split() -> None:
     for name in (*TABLES, *LATE):
-        plain = SEEDS.get(name, Split.EVALUATION)
         for cell in planned(name)[1]:
-            wanted = Split.COUNTEREVIDENCE if cell.case.shock else plain
+            plain = Split.AGENTSNET if cell.case.substrate == "agentsnet" else Split.EVALUATION
+            wanted = Split.COUNTEREVIDENCE if cell.case.shock else SEEDS.get(name, plain)
             assert Split.of(cell.case.seed) is wanted, name
 
 

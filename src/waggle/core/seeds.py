@@ -41,20 +41,40 @@ def generator(root: int, purpose: str, *key: int | str) -> np.random.Generator:
 
 
 class Split(Enum):
-    """Which use a seed is reserved for."""
+    """Which use a seed is reserved for; a value is the ranges of its seeds.
 
-    TRAIN = range(10_000)
-    DEVELOPMENT = range(10_000, 11_000)
-    EVALUATION = range(20_000, 21_000)
-    ANCHOR = range(21_000, 22_000)
-    COUNTEREVIDENCE = range(22_000, 23_000)
-    HORIZON = range(23_000, 24_000)
-    EXTENSION = range(24_000, 25_000)
+    Only TRAIN and DEVELOPMENT may be looked at. All others are for evaluation: they are played once
+    for each law that is released.
+    """
+
+    TRAIN = (range(10_000),)
+    DEVELOPMENT = (range(10_000, 11_000), range(20_000, 25_000))
+    EVALUATION = (range(40_000, 41_000),)
+    ANCHOR = (range(41_000, 42_000),)
+    COUNTEREVIDENCE = (range(42_000, 43_000),)
+    HORIZON = (range(43_000, 44_000),)
+    EXTENSION = (range(44_000, 45_000),)
+    AGENTSNET = (range(45_000, 46_000),)
 
     @classmethod
     def of(cls, seed: int) -> Split | None:
         """Return the split that owns a seed, or None for a free seed."""
-        return next((split for split in cls if seed in split.value), None)
+        return next((split for split in cls if seed in split), None)
+
+    def __contains__(self, seed: int) -> bool:
+        """Whether the split owns a seed."""
+        return any(seed in each for each in self.value)
+
+    @property
+    def start(self) -> int:
+        """The first seed of the split."""
+        first: range = self.value[0]
+        return first.start
+
+    def __str__(self) -> str:
+        """Name the split and its ranges."""
+        ranges = " and ".join(f"{each.start}..{each.stop - 1}" for each in self.value)
+        return f"{self.name.lower()} {ranges}"
 
 
 def require(seed: int, *allowed: Split) -> int:
@@ -65,5 +85,4 @@ def require(seed: int, *allowed: Split) -> int:
     """
     if Split.of(seed) in allowed:
         return seed
-    ranges = ", ".join(f"{s.name.lower()} {s.value.start}..{s.value.stop - 1}" for s in allowed)
-    raise SeedError(f"seed {seed} may not be used here; use one of {ranges}")
+    raise SeedError(f"seed {seed} may not be used here; use one of {', '.join(map(str, allowed))}")

@@ -70,7 +70,7 @@ def freeze(rows: Sequence[Row], command: str) -> Anchors:
         )
     shared = seeds[tasks[0]]
     if any(Split.of(seed) is not Split.ANCHOR for seed in shared):
-        raise ConfigError("anchors are frozen on anchor seeds (21000 up) only")
+        raise ConfigError(f"anchors are frozen on anchor seeds only: {Split.ANCHOR}")
     means = {t: fmean(r.scores["score"] for r in own if r.task == t) for t in tasks}
     return Anchors(command=command, law=LAW, n=N, seeds=shared, scores=means)
 

@@ -9,7 +9,7 @@ A recipe is a TOML file:
     methods = ["expert"]
     tasks = ["silo/*", "swarmbench/pursuit"]
     n = [16, 32, 64]
-    seeds = { start = 20000, count = 5 }
+    seeds = { start = 40000, count = 5 }
 
 Recipes that share their methods name a file of them: `methods_from = "methods.toml"`. The id of a
 cell is a digest of everything that determines its episode, so a finished cell is found again after

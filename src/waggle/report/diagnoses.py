@@ -68,7 +68,7 @@ def _decisions(found: Diagnoses) -> Table:
     columns = ("law", "views", "order", "count", "JSON valid", "schema valid", "executable",
                "mode macro-F1", "exact match")  # fmt: skip
     notes = (
-        "per cent, free greedy decoding; native views: evaluation seeds, labelled by the expert",
+        "per cent, free greedy decoding; native views: development seeds, labelled by the expert",
         *_origins(found),
     )
     return Table("Held-out local decisions", columns, tuple(body), notes)

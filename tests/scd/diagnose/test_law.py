@@ -24,7 +24,7 @@ def test_diagnosis_names_every_measure(
 ) -> None:
     monkeypatch.setattr(probe, "UPDATES", 30)
     law = trained / "seed-0/scd/law"
-    findings = Findings(Store(corpus), views=2, native=0, seed=0, evaluation_seed=20_000)
+    findings = Findings(Store(corpus), views=2, native=0, seed=0)
     player = law_of(law, mode="constrained", device="cpu", dtype="float32")
     result = diagnose_law(findings, player, "shuffled") | diagnose_folder(findings, law, 8)
     assert result["weights"] == digest(look(recipe.backbone, str(law))) != ""

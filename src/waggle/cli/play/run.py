@@ -60,8 +60,8 @@ def run(
         task: A task name of `waggle list tasks`; the part behind the slash alone works where it is
             unique.
         n: Agents in the swarm.
-        seed: Names the episode. 0 to 9,999 are for training, 10,000 to 10,999 for development,
-            20,000 and up for evaluation.
+        seed: Names the episode. 0 to 9,999 are for training, 10,000 to 10,999 and 20,000 to 24,999
+            for development, 40,000 and up for evaluation.
         law: A name of `waggle list laws` or a law's folder. Its own options follow as
             `--law.KEY VALUE`.
         law_options: The law's own options.

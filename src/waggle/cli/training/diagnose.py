@@ -8,7 +8,6 @@ from typing import Any, Literal
 from waggle.cli import console
 from waggle.cli.options import Flag, LawOptions, at_least_one, make_law
 from waggle.core.errors import ConfigError
-from waggle.core.seeds import Split
 from waggle.corpus.store import Store
 from waggle.evaluate.sessions import command_line
 from waggle.runtime.sync import native_order
@@ -46,7 +45,7 @@ def diagnose(
         corpus: Folder of the corpus, for its test split and transitions.
         order: Canon order of the decisions; by default the one the law was trained in.
         views: Held-out synthetic views.
-        native: Native views of evaluation seeds, labelled by the expert.
+        native: Native views of development seeds, labelled by the expert.
         transitions: Of a trained folder: the most transitions to fit the probe on, and to evaluate
             it on.
         seed: Seed of the orbit elements and of the probe.
@@ -69,8 +68,7 @@ def diagnose(
     store, folder = Store(corpus), Path(law)
     player = make_law(law, law_options)
     trained = (folder / "waggle.json").exists()
-    findings = Findings(store, views=views, native=native, seed=seed,
-                        evaluation_seed=Split.EVALUATION.value.start)  # fmt: skip
+    findings = Findings(store, views=views, native=native, seed=seed)
     result: dict[str, Any] = diagnose_law(findings, player, order or native_order(player))
     if trained:
         result = joined(result, diagnose_folder(findings, folder, transitions))

@@ -12,7 +12,6 @@ from waggle.cli.options import make_law
 from waggle.cli.training.common import Ahead, Phases, beside, play_transitions, watching
 from waggle.cli.training.corpus import telling
 from waggle.core.errors import ConfigError
-from waggle.core.seeds import Split
 from waggle.corpus.curriculum import Progress as Tell
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def train(
         out: Folder of the run.
         workers: Processes that make and encode the corpus.
         views: Held-out synthetic views to diagnose the law on; with `--arm all` 200 if unset.
-        native: Native views of evaluation seeds to diagnose it on.
+        native: Native views of development seeds to diagnose it on.
         harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
         start: Folder of a warm start of this recipe, such as runs/tune/full/seed-1000/warm-start
             of `waggle tune`; replaces stage one.
@@ -172,10 +171,7 @@ def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     """Measure the law on held-out decisions and write the result beside it."""
     from waggle.scd.diagnose.law import Findings, diagnose_law, numbers
 
-    findings = Findings(
-        stages.store, views=views, native=native, seed=0,
-        evaluation_seed=Split.EVALUATION.value.start,
-    )  # fmt: skip
+    findings = Findings(stages.store, views=views, native=native, seed=0)
     result = numbers(diagnose_law(findings, make_law(str(law)), stages.recipe.order))
     (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))

@@ -47,6 +47,8 @@ ORDERS: tuple[Order, ...] = ("shuffled", "canonical")
 WEIGHTS = "weights"
 UNITS = ("units", "unit names")
 """Entries of a result that are not one number."""
+NATIVE_SEED = 20_000
+"""First seed of native views. A diagnosis is a look, so it is taken on development seeds."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Findings:
     views: int
     native: int
     seed: int
-    evaluation_seed: int
     n: int = 16
+    native_seed: int = NATIVE_SEED
     kept: Path | None = None
     """Folder that native views and encoded records are kept in, for the next law."""
     workers: int = 1
@@ -73,21 +75,21 @@ class Findings:
         return labelled(found)[: self.views] if found else []
 
     def natives(self) -> list[Labelled]:
-        """Return native views of evaluation seeds with the expert's record on each."""
-        name = f"native-{self.native}-{self.n}-{self.evaluation_seed}"
+        """Return native views of development seeds with the expert's record on each."""
+        name = f"native-{self.native}-{self.n}-{self.native_seed}"
         kept = None if self.kept is None else Store(self.kept / name)
         if kept is not None and kept.exists():
             return labelled(kept.examples("decisions", "test"))
         tasks = self.store.manifest().settings["views"]["tasks"]
         expert = plugins.get_law("expert")
-        found = native_views(tasks, expert, self.native, n=self.n, seed=self.evaluation_seed)
+        found = native_views(tasks, expert, self.native, n=self.n, seed=self.native_seed)
         if kept is not None:
             rows = [
                 Example(r.key, "native", "native", msgspec.Raw(encode_view(r.view)),
                         decision=r.decision, teacher=expert.name)
                 for r in found
             ]  # fmt: skip
-            kept.write("decisions", {"test": rows}, {"seed": self.evaluation_seed})
+            kept.write("decisions", {"test": rows}, {"seed": self.native_seed})
         return found
 
     def encoded(self, recipe: Recipe, tokenizer: Any) -> EncodedCorpus:
@@ -102,12 +104,12 @@ class Findings:
 def native_views(
     tasks: Sequence[str], teacher: Law, count: int, *, n: int, seed: int
 ) -> list[Labelled]:
-    """Return native views of evaluation seeds with the teacher's record on each."""
+    """Return native views of development seeds with the teacher's record on each."""
     found: list[Labelled] = []
     chosen = training_tasks(tasks)
     share = max(1, -(-count // len(chosen)))
     for i, task in enumerate(chosen):
-        record = play(task, teacher, n, seed + i % 5, split=Split.EVALUATION)
+        record = play(task, teacher, n, seed + i % 5, split=Split.DEVELOPMENT)
         seen = {s.data: s for s in sights(record)}
         drawn = sorted(seen.values(), key=lambda s: derive(seed, "native test", s.key))[:share]
         views = [decode_view(s.data) for s in drawn]

@@ -208,6 +208,14 @@ class World(Protocol):
         """Rounds after which a repeated fingerprint may be written again; None: never."""
         ...
 
+    @property
+    def snapshots(self) -> bool:
+        """Whether frames carry task data, whose effect views show as offer, coverage, readiness.
+
+        False for almost every world: `waggle check substrate` then holds payloads to their rule.
+        """
+        ...
+
     def active(self) -> Sequence[int]:
         """Nodes that take part in this update."""
         ...
@@ -229,7 +237,11 @@ class World(Protocol):
         ...
 
     def payload(self, write: Write) -> object:
-        """Return what travels with the write (a snapshot), captured now, or None."""
+        """Return what travels with the write, captured now, or None.
+
+        It is what the sender's view shows of the claim, in the bins of the view, and the receiver's
+        next view shows it in the same bins. It names no node and no claim: the write does.
+        """
         ...
 
     def receive(self, write: Write, payload: object) -> Write | None:
@@ -237,7 +249,11 @@ class World(Protocol):
         ...
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Compile the acts into native actions, advance the world, return the native actions."""
+        """Compile the acts into native actions, advance the world, return the native actions.
+
+        An action that is said is done, whatever the node heard or holds, or refused as if the node
+        had waited. Intent FIELD is one step along the shown way of the claim held or named.
+        """
         ...
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:

@@ -38,6 +38,7 @@ class WorldBase:
     readiness: Literal["gate", "native"] = "native"
     handle_life: Literal["episode", "contact"] = "episode"
     refresh: int | None = None
+    snapshots: bool = False
 
     def active(self) -> Sequence[int]:
         """Everyone takes part."""

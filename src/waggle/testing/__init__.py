@@ -6,8 +6,8 @@
         check_substrate("hive").require()
 
 Reading order: `substrate` and `law` (the checks), `propositions` (relabelling and soundness),
-`episodes` (short episodes in memory), `report`. The `bench_*` modules and `bound_swarmbench` are
-what `waggle bench` and `waggle bound` measure.
+`channels` (the law organises, not the adapter), `episodes` (short episodes in memory), `report`.
+The `bench_*` modules and `bound_swarmbench` are what `waggle bench` and `waggle bound` measure.
 """
 
 from waggle.testing.law import check_law

@@ -4,7 +4,8 @@
 
 Each check plays short episodes and looks at their records. The relabelling checks are
 Propositions 1 and 2: the same case with permuted bodies and fresh opaque names must give the
-relabelled trajectory bit for bit, on both engines, also under delay, loss and churn.
+relabelled trajectory bit for bit, on both engines, also under delay, loss and churn. The last two
+checks ask whether the law or the adapter does the organising (`channels`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Case, Law, Local, Sensed, Substrate, World
 from waggle.core.schema import WAIT, Json, private_decision
 from waggle.runtime.replay import view_of
+from waggle.testing import channels
 from waggle.testing.episodes import play, short
 from waggle.testing.propositions import first_difference, relabelling
 from waggle.testing.report import Report
@@ -59,6 +61,11 @@ def check_substrate(
     cases = [Case(made.name, t, n, seed, options=dict(options or {})) for t in chosen]
     for name, about, check in _CHECKS if trajectories else _CHECKS[:-1]:
         report.run(name, about, lambda check=check: _first(check, made, cases, laws))  # type: ignore[misc]
+    declared = all(channels.declares_snapshots(made, case) for case in cases)
+    about = "exempt: declared snapshots" if declared else "nothing travels that no view shows"
+    report.run("payload", about, lambda: _among(channels.unseen, made, cases))
+    about = "an action that a law chooses is done, or nothing"
+    report.run("law chooses", about, lambda: _among(channels.overridden, made, cases))
     return report
 
 
@@ -75,6 +82,17 @@ def _first(
             finding = next(check(substrate, cut, plugins.get_law(law)), None)
             if finding is not None:
                 return f"{case.task} under {law}: {finding}"
+    return None
+
+
+def _among(
+    look: Callable[[Substrate, Case], Iterator[str]], substrate: Substrate, cases: Sequence[Case]
+) -> str | None:
+    """Return the first finding of a check that plays laws of its own."""
+    for case in cases:
+        finding = next(look(substrate, case), None)
+        if finding is not None:
+            return f"{case.task}: {finding}"
     return None
 
 

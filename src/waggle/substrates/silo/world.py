@@ -106,6 +106,8 @@ def _recency(last: int, round: int) -> int:
 class SiloWorld(WorldBase):
     """Knowledge, port memories and bound answers of all nodes."""
 
+    snapshots = True
+
     def __init__(self, case: Case, cap: int | None, keys: Sequence[int] | None = None) -> None:
         n = case.n
         self.n = n
@@ -268,9 +270,7 @@ class SiloWorld(WorldBase):
     def _bind(self, node: int, act: Act) -> str:
         """Bind an answer, unless a commitment to another claim binds the node already."""
         action, text, held = act.action, act.response, act.local.commitment
-        if act.intent == "PRIVATE":
-            action, text = self._intent(node), self._claim(node)
-        elif act.intent == "FIELD" and held is not None:
+        if act.intent == "FIELD" and held is not None:
             text = held
         if act.intent == WAIT or action != ANSWER or text is None:
             return WAIT if act.intent == WAIT or action == WAIT else GATHER

@@ -1,0 +1,338 @@
+"""Who organises the swarm: two checks that it is the law, not the adapter.
+
+*Nothing travels unseen.* What a delivery changes is a function of the trace as admitted and of what
+the writer's view showed of its claim. Writes of several episodes are compared: where two writers
+saw the same and decided the same over different hidden states, their payloads are handed to the
+same receiver in two copies of one world. From then on both copies must look and act alike.
+
+*The law chooses.* An action that is said is done, whatever was heard or is held: a step is taken
+again without the last deliveries, fields and commitments, and must give the same native action. A
+world may refuse an action, as if the node had waited; it may not do another one instead. Intent
+FIELD and actions that name a claim are asked for by the law, so only the first check sees them.
+
+Both checks call nothing but the hooks of a World and `copy.deepcopy`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from waggle import plugins
+from waggle.core.protocols import Act, Case, Held, Local, Sensed, Substrate, World, Write
+from waggle.core.schema import WAIT, action_argument, takes_channel
+from waggle.runtime.sync import Engine
+from waggle.testing.episodes import permutation, short
+
+WRITERS = ("relay", "heuristic")
+"""Laws that write a lot: one that tells all it sees, and one that makes sense."""
+ACTORS = ("heuristic", "random-legal")
+"""Laws whose actions are taken again: one that makes sense, and one that tries everything."""
+SEEDS = 6
+"""Different worlds whose writes are compared."""
+ROUNDS = 30
+"""Rounds after which an episode is cut."""
+PAIRS = 32
+"""Pairs of different payloads that are followed up."""
+AFTERWARDS = 6
+"""Rounds for which two copies are compared after a delivery."""
+WORD = 16
+"""A longer text of an observation is a picture, which no bin stands for."""
+
+_NOTHING = Local((), None)
+_PROBES: tuple[tuple[str | None, bool], ...] = (("FIELD", False), ("FIELD", True), (None, True))
+"""Intents of the rounds after a delivery, and whether its receiver is committed to the claim."""
+
+
+class Episode(NamedTuple):
+    """All that determines an episode."""
+
+    case: Case
+    law: str
+    keys: tuple[int, ...]
+
+
+class Sent(NamedTuple):
+    """One message, with all that its writer saw and said."""
+
+    episode: Episode
+    round: int
+    write: Write
+    payload: object
+    sensed: Sensed
+    local: Local
+    act: Act
+
+
+class Turn(NamedTuple):
+    """One step of an episode."""
+
+    round: int
+    earlier: World
+    """The world after the step before, without the deliveries that followed."""
+    world: World
+    """The world as it is stepped."""
+    acts: Mapping[int, Act]
+    shown: Mapping[int, Sensed]
+
+
+class Watched:
+    """A world that keeps what is seen, written and done in it while it is played."""
+
+    def __init__(self, world: World, episode: Episode, copies: bool) -> None:
+        self._world, self._episode, self._copies = world, episode, copies
+        self._round = 0
+        self._shown: dict[int, tuple[Sensed, Local]] = {}
+        self._written: list[tuple[Write, object]] = []
+        self.sent: list[Sent] = []
+        self.turns: list[Turn] = []
+        self.after = [deepcopy(world)]
+        """The world before its first and after every step, without the deliveries that follow."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    def sense(self, node: int, local: Local) -> Sensed:
+        """Keep what the node sees in this round."""
+        sensed = self._world.sense(node, local)
+        self._shown[node] = sensed, local
+        return sensed
+
+    def payload(self, write: Write) -> object:
+        """Keep the write with what travels along."""
+        payload = self._world.payload(write)
+        self._written.append((write, payload))
+        return payload
+
+    def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        """Keep what the writers of this round decided, and the turn."""
+        for write, payload in self._written:
+            seen, act = self._shown[write.sender], acts[write.sender]
+            self.sent.append(Sent(self._episode, self._round, write, payload, *seen, act))
+        self._written = []
+        if self._copies:
+            shown = {i: self._shown[i][0] for i in acts}
+            before = deepcopy(self._world)
+            self.turns.append(Turn(self._round, self.after[-1], before, acts, shown))
+        native = self._world.step(acts)
+        if self._copies:
+            self.after.append(deepcopy(self._world))
+        self._round += 1
+        return native
+
+
+def _watch(substrate: Substrate, episode: Episode, *, copies: bool = False) -> Watched:
+    """Play one episode and return what was kept of it."""
+    case, law, keys = episode
+    watched = Watched(substrate.open(case, keys), episode, copies)
+    Engine(cast(World, watched), plugins.get_law(law), case).play()
+    return watched
+
+
+def declares_snapshots(substrate: Substrate, case: Case) -> bool:
+    """Whether the world of a case says that its frames carry task data."""
+    return bool(getattr(substrate.open(case), "snapshots", False))
+
+
+def unseen(substrate: Substrate, case: Case) -> Iterator[str]:
+    """Yield payloads that carry what their writers' views did not show."""
+    if declares_snapshots(substrate, case):
+        return
+    case = short(substrate, case, ROUNDS)
+    for law in WRITERS:
+        sent = [s for k in range(SEEDS) for s in _watch(substrate, _episode(case, law, k)).sent]
+        names_nodes = _names_nodes(substrate, case, law)
+        alike: dict[Hashable, list[Sent]] = defaultdict(list)
+        for one in sent:
+            nodes = (one.write.sender, one.write.receiver) if names_nodes else ()
+            alike[(_visible(one), nodes)].append(one)
+        pairs = (pair for group in alike.values() for pair in _different(group))
+        for one, two in islice(pairs, PAIRS):
+            found = _compare(substrate, one, two.payload)
+            if found is not None:
+                yield (
+                    f"round {one.round}: two writers saw and decided the same, one sent "
+                    f"{_clip(one.payload)}, the other {_clip(two.payload)}, and {found}; send "
+                    "along only what the view shows of the claim, in its bins"
+                )
+
+
+def _episode(case: Case, law: str, offset: int = 0) -> Episode:
+    own = msgspec.structs.replace(case, seed=case.seed + offset)
+    return Episode(own, law, tuple(range(case.n)))
+
+
+def _names_nodes(substrate: Substrate, case: Case, law: str) -> bool:
+    """Whether payloads change with the labels of nodes: then those of two writers may differ."""
+    episode = _episode(case, law)
+    other = episode._replace(keys=permutation(case.n, case.seed))
+
+    def payloads(played: Episode) -> dict[Hashable, object]:
+        keys = played.keys
+        return {
+            (s.round, keys[s.write.sender], keys[s.write.receiver], s.write.claim): s.payload
+            for s in _watch(substrate, played).sent
+        }
+
+    return payloads(episode) != payloads(other)
+
+
+def _visible(sent: Sent) -> Hashable:
+    """Name all that the writer's view showed of the claim and all that the writer decided.
+
+    The round is the same too: payloads may count rounds, as all nodes do.
+    """
+    write, sensed, local, act = sent.write, sent.sensed, sent.local, sent.act
+    claim, receiver, proposal = write.claim, write.receiver, sensed.proposal
+
+    def of_claim(rows: Sequence[Any]) -> tuple[tuple[object, ...], ...]:
+        own = [row for row in rows if row.claim == claim]
+        found = ((r.novelty, r.support, r.conflict, getattr(r, "ttl", 0), r.direction) for r in own)
+        return tuple(sorted(found, key=repr))
+
+    return (
+        sent.round, write.novelty, write.support, write.conflict, write.ttl, write.direction,
+        write.fresh, _facts(sensed.claims.get(claim)), of_claim(sensed.evidence),
+        of_claim(local.traces), _facts(sensed.ports.get(receiver)), sensed.coverage,
+        claim in sensed.ready,
+        _facts({k: v for k, v in sensed.observation.items() if _is_bin(v)}),
+        proposal.action, proposal.target == receiver, proposal.claim == claim,
+        act.action, act.target == receiver, act.response == claim, act.intent,
+        local.commitment == claim, act.local.commitment == claim,
+    )  # fmt: skip
+
+
+def _facts(row: Mapping[str, Any] | None) -> Hashable:
+    return None if row is None else tuple(sorted(row.items()))
+
+
+def _is_bin(value: object) -> bool:
+    """Whether a value of an observation is a number or a word."""
+    return isinstance(value, int) or (isinstance(value, str) and len(value) <= WORD)
+
+
+def _different(group: Sequence[Sent]) -> Iterator[tuple[Sent, Sent]]:
+    """Yield each write with the first one before it that sent something else along."""
+    for place, one in enumerate(group):
+        two = next((other for other in group[:place] if other.payload != one.payload), None)
+        if two is not None:
+            yield one, two
+
+
+def _compare(substrate: Substrate, sent: Sent, other: object) -> str | None:
+    """Deliver a write with its own payload and with another one; return what then differs."""
+    write, world = sent.write, _watch(substrate, sent.episode, copies=True).after[sent.round + 1]
+    here, there = deepcopy(world), deepcopy(world)
+    got, same = here.receive(write, sent.payload), there.receive(write, other)
+    if got != same:
+        return f"the receiver got {_clip(got)} and {_clip(same)}"
+    if got is None:
+        return None
+    held = Held(
+        got.sender, got.claim, got.novelty, got.support, got.conflict, got.ttl, got.direction
+    )
+    for later in range(AFTERWARDS):
+        intent, committed = _PROBES[later % len(_PROBES)]
+        own = Local((held,), got.claim if committed else None, int(committed))
+        one, two = (_look(each, write.receiver, own) for each in (here, there))
+        if one != two:
+            return f"{later + 1} rounds later a view differs: {_first(one, two)}"
+        acts = {
+            i: _proposed(sensed, intent, own if i == write.receiver else _NOTHING)
+            for i, (_, sensed) in one.items()
+        }
+        if here.step(acts) != there.step(acts):
+            return f"{later + 1} rounds later equal decisions give different native actions"
+        if here.done() or there.done():
+            break
+    return None
+
+
+def _look(world: World, node: int, own: Local) -> dict[int, tuple[tuple[int, ...], Sensed]]:
+    """Return contacts and view of everybody, where one node holds something."""
+    return {
+        i: (tuple(world.neighbours(i)), world.sense(i, own if i == node else _NOTHING))
+        for i in world.active()
+    }
+
+
+def _first(one: Mapping[int, tuple[object, Sensed]], two: Mapping[int, Any]) -> str:
+    """Quote the first part of a view that differs."""
+    for node, (_, sensed) in one.items():
+        other = two.get(node, ((), None))[1]
+        for name in Sensed.__struct_fields__:
+            a, b = getattr(sensed, name), getattr(other, name, None)
+            if a != b:
+                return f"{name} {_clip(a)} and {_clip(b)}"
+    return "others are active or in contact"
+
+
+def _proposed(sensed: Sensed, intent: str | None, local: Local) -> Act:
+    """Act as proposed, with an intent."""
+    proposal = sensed.proposal
+    return Act(proposal.action, proposal.target, proposal.response, intent, local)
+
+
+def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
+    """Yield actions that were said and not done because of what was heard or is held."""
+    episodes = [_episode(short(substrate, case), law) for law in ACTORS]
+    for episode in episodes:
+        for turn in _watch(substrate, episode, copies=True).turns:
+            yield from _overridden(turn, turn.acts)
+            for intent in (None, "PRIVATE"):
+                yield from _overridden(turn, _any_acts(turn, intent))
+
+
+def _any_acts(turn: Turn, intent: str | None) -> dict[int, Act]:
+    """Give every node an action of the contract and a commitment to a claim that it knows of."""
+    contract = turn.world.contract
+    found = {}
+    for node, act in turn.acts.items():
+        sensed, contacts = turn.shown[node], turn.world.neighbours(node)
+        known = [t.claim for t in act.local.traces] + [e.claim for e in sensed.evidence]
+        lot = turn.round + node
+        action = contract.actions[lot % len(contract.actions)]
+        answer = sensed.proposal.response if action == contract.response else None
+        target = contacts[lot % len(contacts)] if takes_channel(action) and contacts else None
+        local = Local(act.local.traces, known[lot % len(known)] if known else None, 1)
+        if "@" not in action or target is not None:
+            found[node] = Act(action_argument(action)[0], target, answer, intent, local)
+        else:
+            found[node] = act
+    return found
+
+
+def _overridden(turn: Turn, acts: Mapping[int, Act]) -> Iterator[str]:
+    """Take a step with and without what was heard and is held."""
+    plain = {i: msgspec.structs.replace(act, local=_NOTHING) for i, act in acts.items()}
+    done, said = deepcopy(turn.world).step(acts), deepcopy(turn.earlier).step(plain)
+    for node, act in acts.items():
+        chosen = act.intent in (None, "PRIVATE") and act.action != WAIT
+        if chosen and said.get(node) != done.get(node) and not _refused(turn, acts, node):
+            yield (
+                f"round {turn.round}: {act.action!r} was done as {done.get(node)!r}, and as "
+                f"{said.get(node)!r} where nothing was heard and nothing is held; do what the law "
+                "says, or nothing"
+            )
+
+
+def _refused(turn: Turn, acts: Mapping[int, Act], node: int) -> bool:
+    """Whether the node did nothing: what waiting gives, or no action of its contract."""
+    waiting = msgspec.structs.replace(acts[node], action=WAIT, intent=WAIT)
+    worlds = deepcopy(turn.world), deepcopy(turn.world)
+    done = worlds[0].step(acts).get(node)
+    waited = worlds[1].step({**acts, node: waiting}).get(node)
+    if done == waited or done in turn.world.contract.actions:
+        return done == waited
+    one, two = (_look(world, node, acts[node].local) for world in worlds)
+    return one == two and worlds[0].score() == worlds[1].score()
+
+
+def _clip(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,64 @@
+"""Payloads and compilers: the law organises the swarm, and an adapter that does is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.testing import walkers
+from waggle import plugins
+from waggle.core.protocols import Case
+from waggle.testing import channels, check_substrate
+from waggle.testing.episodes import short
+
+
+def failed(world: type[walkers.Walkers]) -> set[str]:
+    report = check_substrate(walkers.WalkersSubstrate(world), trajectories=False)
+    return {check.name for check in report.failures}
+
+
+def test_the_honest_walkers_conform() -> None:
+    report = check_substrate(walkers.WalkersSubstrate()).require()
+    assert [check.name for check in report.checks][-2:] == ["payload", "law chooses"]
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        (walkers.MapCell, {"payload"}),
+        (walkers.KeptBeat, {"payload"}),
+        (walkers.Overriding, {"law chooses"}),
+        (walkers.Obeying, {"law chooses"}),
+        (walkers.Binding, set()),
+        (walkers.Declared, set()),
+    ],
+)
+def test_a_world_that_organises_is_caught(world: type[walkers.Walkers], expected: set[str]) -> None:
+    assert failed(world) == expected
+
+
+def test_a_finding_names_the_payloads_and_the_remedy() -> None:
+    substrate = walkers.WalkersSubstrate(walkers.MapCell)
+    found = next(channels.unseen(substrate, Case("walkers", "walkers", 8, 10_000)))
+    assert "one sent (" in found and "in its bins" in found
+
+
+def test_a_declared_exception_is_shown() -> None:
+    report = check_substrate(walkers.WalkersSubstrate(walkers.Declared), trajectories=False)
+    assert "exempt: declared" in str(report)
+    assert plugins.get_substrate("silo").open(Case("silo", "I-05", 8, 10_000)).snapshots
+
+
+TASKS = [
+    f"{name}/{task}"
+    for name in ("agentsnet", "beacon", "swarmbench")
+    for task in plugins.get_substrate(name).tasks
+]
+
+
+@pytest.mark.parametrize("name", [*TASKS, "silo/I-05", "silo/III-26"])
+def test_the_law_organises_every_substrate(name: str) -> None:
+    task = plugins.find_task(name)
+    substrate = plugins.get_substrate(task.substrate)
+    case = Case(task.substrate, task.task, 8, 10_000)
+    assert next(channels.unseen(substrate, case), None) is None
+    assert next(channels.overridden(substrate, short(substrate, case)), None) is None

@@ -16,7 +16,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 TABLES = sorted(p.stem for p in RECIPES.glob("tables/*.toml") if p.stem != "methods")
 LATE = sorted(path.stem for path in RECIPES.glob("reorganization/*.toml"))
 RULES = {"expert", "heuristic", "private-only", "random-legal", "first-listed", "nocomm",
-         "nativemsg", "fixedswarm"}  # fmt: skip
+         "nativemsg", "fixedswarm", "relay"}  # fmt: skip
 SEEDS = {"anchors": Split.ANCHOR, "horizon": Split.HORIZON, "extension": Split.EXTENSION}
 
 

@@ -176,7 +176,8 @@ def test_priority_is_stratified_by_symmetry() -> None:
 @pytest.mark.parametrize("name", [
     "primary", "paired-scaling", "silo-levels", "silo-ports", "swarm-anchor", "silo-anchor",
     "horizon", "extension", "accounting", "agentsnet", "agentsnet-paired", "agentsnet-priority",
-    "agentsnet-protocols", "flocking-transport", "ceilings",
+    "agentsnet-protocols", "flocking-transport", "ceilings", "floors-silo", "floors-swarmbench",
+    "floors-agentsnet",
 ])  # fmt: skip
 def test_a_table_without_its_rows_says_so(name: str) -> None:
     table = made(name, sheets.recipe({"tasks": ["beacon"], "n": [4]}))

@@ -23,6 +23,7 @@ from waggle.core.protocols import Case
 from waggle.core.seeds import derive
 from waggle.evaluate.plan import Recipe, load_run
 from waggle.evaluate.rows import Row, read_rows
+from waggle.report import catalog
 from waggle.report.layout import groups_of
 from waggle.report.provenance import counted, provenance
 from waggle.report.rows import Rows, grouped, mean, metric, of, shown, silo, swarmbench, unit
@@ -66,6 +67,19 @@ def ceilings(rows: Rows, recipe: Recipe) -> Table:
         "Scores and ceilings", head, tuple(body), (*notes, *provenance(both, recipe)),
         groups=(*groups, Group(len(called), "Ceilings of the same cases")) if both else groups,
     )  # fmt: skip
+
+
+def ceiling(rows: Rows) -> float | None:
+    """Return the ceiling of some cases of one task family, population and horizon, if one exists.
+
+    In the regime `ports` every port carries a frame, so that flooding is the schedule that bounds.
+    """
+    if not rows:
+        return None
+    if rows[0].substrate == "silo":
+        ports = rows[0].options.get("regime") == "ports"
+        return schedule_success("flooding" if ports else "edge-coloured", rows)
+    return shortest_paths(rows) if {row.task for row in rows} == {"foraging"} else None
 
 
 def _settings(rows: Rows) -> dict[tuple[int, int], list[Row]]:
@@ -129,8 +143,10 @@ def compute(folders: Iterable[Path]) -> None:
     """Ask for every ceiling of some archives."""
     for folder in folders:
         recipe = load_run(folder)
-        if "ceilings" in recipe.tables:
-            ceilings(counted(read_rows(folder), recipe).rows, recipe)
+        rows = counted(read_rows(folder), recipe).rows
+        for name in recipe.tables:
+            if name == "ceilings" or name.startswith("floors-"):
+                catalog.table(name)(rows, recipe)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
+from waggle.report.floors import judged
 from waggle.report.layout import against_reference, by_method, signed
 from waggle.report.provenance import provenance
 from waggle.report.rows import (
@@ -77,7 +78,7 @@ def primary(rows: Rows, recipe: Recipe) -> Table:
     )
     of_swarm = [f"N={n}" for n in swarm]
     higher = SPLIT.join(["higher"] * len(tasks))
-    return by_method(
+    table = by_method(
         "Primary matrix",
         both,
         recipe,
@@ -89,6 +90,16 @@ def primary(rows: Rows, recipe: Recipe) -> Table:
         spans=[span for span in spans if span.columns],
         notes=[anchors.describe(), rank_note] if swarm else [rank_note],
     )  # fmt: skip
+    scopes = [[silo(both, n)] for n in small]
+    scopes += [[_level(silo(both, largest), level)] for level in levels]
+    scopes += [[swarmbench(both, n, [task]) for task in tasks] for n in swarm]
+    scopes += [[swarmbench(both, n)] for n in swarm]
+    return judged(table, recipe, scopes, _comparable)
+
+
+def _comparable(row: Row) -> float | None:
+    """Return a score whose mean over tasks means something: normalized on SwarmBench."""
+    return metric("score")(row) if row.substrate == "silo" else anchors.normalized(row)
 
 
 def _success(rows: Rows) -> str:

@@ -1,0 +1,207 @@
+"""Floors and ceilings of the same cases, and whether the law makes a difference at all.
+
+One table per substrate, with a column for every task or level at every population. Floors are laws
+that know no task: random records, private proposals alone, the first port listed, and `relay`,
+which tells what it sees and passes on what it hears. A column in which the best law is not resolved
+above `relay` says nothing about laws: adapter and runtime do the work there. The table says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval
+from waggle.report.ceilings import ceiling
+from waggle.report.layout import groups_of
+from waggle.report.provenance import provenance
+from waggle.report.rows import (
+    Rows,
+    Value,
+    difference,
+    grouped,
+    label,
+    levels_of,
+    macro,
+    matched,
+    methods_of,
+    metric,
+    of,
+    short,
+    shown,
+)
+from waggle.report.tables import SPLIT, Group, Span, Table, bracketed, number
+
+RELAY = "relay"
+FLOORS = ("random-legal", "private-only", "nocomm", "first-listed", RELAY)
+"""Laws that know no task, from the least to the most that they do."""
+NO_DIFFERENCE = "the law makes no difference here"
+CONTRASTS = (("expert", RELAY), ("expert", "fixedswarm"))
+"""Laws whose paired differences are always shown."""
+QUESTION = "Does the law make a difference?"
+_NOTES = (
+    "mean score, tasks weighing the same; differences are paired over matched cases, with the 95 % "
+    "interval of the bootstrap over seeds within tasks",
+    f"{NO_DIFFERENCE}: the interval of the best law minus {RELAY} does not exclude zero; the best "
+    "law is the one with the highest mean that has played all cases, floors left out",
+)
+
+
+class Column(NamedTuple):
+    """One task or level at one population."""
+
+    over: str
+    text: str
+    rows: list[Row]
+
+
+def floors_silo(rows: Rows, recipe: Recipe) -> Table:
+    """Silo by setting: all tasks and every level, in per cent."""
+    own = [row for row in rows if row.substrate == "silo" and not row.shock]
+    columns = []
+    for (n, rounds, cap), here in sorted(grouped(own, _setting).items(), key=lambda i: i[0]):
+        over = f"N={n}, R={rounds - 1}" + (f", {cap} bytes" if cap else "")  # one round answers
+        columns.append(Column(over, "all", here))
+        for level in levels_of(here):
+            some = [row for row in here if row.task.partition("-")[0] == level]
+            columns.append(Column(over, f"Level {level}", some))
+    return _table("Silo: floors, laws and ceiling, mean S (%)", columns, recipe, 1, 100.0)
+
+
+def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
+    """SwarmBench by task and population, raw scores."""
+    own = [row for row in rows if row.substrate == "swarmbench" and not row.shock]
+    columns = _by_task(own)
+    return _table("SwarmBench: floors, laws and ceiling, raw scores", columns, recipe, 2, 1.0)
+
+
+def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
+    """AgentsNet with priorities by task and population, solved fraction in per cent."""
+    own = [r for r in rows if r.substrate == "agentsnet" and r.options.get("priority", True)]
+    return _table("AgentsNet: floors and laws, solved (%)", _by_task(own), recipe, 1, 100.0)
+
+
+def _setting(row: Row) -> tuple[int, int, int]:
+    return row.n, row.rounds, int(row.options.get("cap", 0))
+
+
+def _by_task(rows: Rows) -> list[Column]:
+    found = sorted(grouped(rows, lambda row: (row.task, row.n)).items(), key=lambda i: i[0])
+    return [Column(task.replace("_", " ").capitalize(), f"N={n}", own) for (task, n), own in found]
+
+
+def _table(
+    title: str, columns: Sequence[Column], recipe: Recipe, digits: int, scale: float
+) -> Table:
+    """Return methods as lines, floors first, then the ceiling, differences and the verdict."""
+    rows = [row for column in columns for row in column.rows]
+    called = shown(rows, recipe)
+    low = [name for law in FLOORS for name in called if recipe.methods[name].law == law]
+    laws = [name for name in called if name not in low]
+
+    def line(text: str, cell: Callable[[Rows], str]) -> tuple[str, ...]:
+        return (text, *(cell(column.rows) for column in columns))
+
+    def scaled(value: float | None) -> str:
+        return number(None if value is None else scale * value, digits)
+
+    def gain(found: Interval | None) -> str:
+        return bracketed(found, f"+.{digits}f", scale=scale)
+
+    body = [
+        line(called[name], lambda own, name=name: scaled(macro(of(own, name), metric("score"))))  # type: ignore[misc]
+        for name in (*low, *laws)
+    ]
+    groups = [Group(0, "Floors")] if low else []
+    groups += [Group(at + len(low), text) for at, text in groups_of(laws, recipe)]
+    groups += [Group(len(body), "Ceiling of the same cases")]
+    body.append(line("Ceiling", lambda own: scaled(ceiling(own))))
+    groups += [Group(len(body), "Paired differences")]
+    for mine, theirs in CONTRASTS:
+        one, two = plain(mine, rows, recipe), plain(theirs, rows, recipe)
+        if one and two:
+            text = f"{label(recipe, one)} minus {label(recipe, two)}"
+            body.append(line(text, lambda own, a=one, b=two: gain(_gain(own, a, b))))  # type: ignore[misc]
+    best = [best_gain(column.rows, recipe) for column in columns]
+    named = (f"{label(recipe, name)} {gain(found)}" if name else gain(None) for name, found in best)
+    body.append(("Best law minus relay", *named))
+    body.append((QUESTION, *(verdict(column.rows, recipe) for column in columns)))
+    return Table(
+        title, ("method", *(column.text for column in columns)), tuple(body),
+        (*_NOTES, *provenance(rows, recipe)), _spans(columns), tuple(groups),
+    )  # fmt: skip
+
+
+def _spans(columns: Sequence[Column]) -> tuple[Span, ...]:
+    overs = list(dict.fromkeys(column.over for column in columns))
+    return (Span("", 1), *(Span(text, sum(c.over == text for c in columns)) for text in overs))
+
+
+def plain(law: str, rows: Rows, recipe: Recipe) -> str | None:
+    """Return the method that plays a law in the runtime as it is, if it has rows."""
+    for name in methods_of(rows, recipe):
+        spec = recipe.methods[name]
+        if spec.law == law and not spec.switches and not spec.perturbation:
+            return name
+    return None
+
+
+def _gain(rows: Rows, mine: str, theirs: str, value: Value | None = None) -> Interval | None:
+    return difference(of(rows, mine), of(rows, theirs), value or metric("score"))
+
+
+def best_gain(
+    rows: Rows, recipe: Recipe, value: Value | None = None
+) -> tuple[str, Interval | None]:
+    """Return the best law on these rows and its paired difference from `relay`."""
+    floor = plain(RELAY, rows, recipe)
+    if floor is None:
+        return "", None
+    value = value or metric("score")
+    fewer = short(rows)
+    means: dict[str, float] = {}
+    for name in methods_of(rows, recipe):
+        if name in fewer or recipe.methods[name].law in FLOORS:
+            continue
+        found = macro(matched(of(rows, name), of(rows, floor))[0], value)
+        if found is not None:
+            means[name] = found
+    if not means:
+        return "", None
+    best = max(means, key=means.__getitem__)
+    return best, _gain(rows, best, floor, value)
+
+
+def verdict(rows: Rows, recipe: Recipe, value: Value | None = None) -> str:
+    """Say whether the best law is resolved above `relay`; a dash where one seed cannot tell."""
+    _, found = best_gain(rows, recipe, value)
+    if found is None or found.single:
+        return number(None)
+    return "yes" if found.above_zero else f"no: {NO_DIFFERENCE}"
+
+
+def judged(table: Table, recipe: Recipe, scopes: Sequence[Sequence[Rows]], value: Value) -> Table:
+    """Add the verdict as the last line of a table by method.
+
+    Args:
+        table: whose last column is not judged.
+        recipe: says which method is `relay`; a table without one stays as it is.
+        scopes: for every other column after the first the rows of each of its parts.
+        value: what is compared.
+    """
+    rows = [row for parts in scopes for part in parts for row in part]
+    if plain(RELAY, rows, recipe) is None:
+        return table
+    cells = [
+        SPLIT.join(verdict(part, recipe, value).partition(":")[0] for part in parts)
+        for parts in scopes
+    ]
+    line = (QUESTION, *cells, "")
+    return table._replace(
+        rows=(*table.rows, line),
+        groups=(*table.groups, Group(len(table.rows), f"Best law against {RELAY}")),
+        unranked=table.unranked | {len(table.rows)},
+        notes=(f"no: {_NOTES[1]}", *table.notes),
+    )

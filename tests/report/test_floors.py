@@ -1,0 +1,115 @@
+"""Floors, ceilings and the verdict: a table says by itself where the law makes no difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.report import sheets
+from waggle.evaluate.plan import Cell, Recipe
+from waggle.evaluate.rows import Row
+from waggle.report import catalog
+from waggle.report.floors import NO_DIFFERENCE, QUESTION
+from waggle.report.tables import Table, markdown
+
+METHODS: dict[str, dict[str, Any]] = {
+    "teacher": {"law": "expert", "label": "Expert", "group": "Reference", "ranked": False},
+    "fixed": {"law": "fixedswarm", "label": "FixedSwarm", "group": "Controls"},
+    "relay": {"law": "relay", "label": "Relay", "group": "Others"},
+    "still": {"law": "relay", "label": "Relay, no decay", "switches": {"decay": False}},
+    "quiet": {"law": "private-only", "label": "Private-only"},
+    "lucky": {"law": "random-legal", "label": "Random legal"},
+}
+SCORES = {"teacher": 0.75, "fixed": 0.625, "relay": 0.5, "still": 0.625, "quiet": 0.25,
+          "lucky": 0.9}  # fmt: skip
+SWARM = {"tasks": ["swarmbench/pursuit", "swarmbench/foraging"], "n": [16], "methods": [*METHODS]}
+SILO = {"tasks": ["silo/I-01", "silo/III-26"], "n": [16], "methods": [*METHODS]}
+
+
+def recipe(*blocks: dict[str, Any], seeds: int = 4) -> Recipe:
+    counted = [{**block, "seeds": {"start": 20_000, "count": seeds}} for block in blocks]
+    return sheets.recipe(*counted, methods=METHODS)
+
+
+def rows(made: Recipe) -> list[Row]:
+    """Pursuit tells laws apart on every seed, Foraging on every other one the other way round."""
+
+    def score(cell: Cell) -> float:
+        swapped = {"teacher": "relay", "relay": "teacher"}
+        mixed = cell.case.task == "foraging" and cell.case.seed % 2
+        return SCORES[swapped.get(cell.method, cell.method) if mixed else cell.method]
+
+    return sheets.played(made, score)
+
+
+def table(name: str, made: Recipe, played: list[Row] | None = None) -> Table:
+    return catalog.table(name)(rows(made) if played is None else played, made)
+
+
+def line(found: Table, first: str) -> tuple[str, ...]:
+    (own,) = [row[1:] for row in found.rows if row[0] == first]
+    return own
+
+
+def test_floors_stand_first_and_the_ceiling_after_the_laws() -> None:
+    found = table("floors-swarmbench", recipe(SWARM))
+    assert found.columns[1:] == ("N=16", "N=16")
+    assert [span.text for span in found.spans] == ["", "Foraging", "Pursuit"]
+    first = [row[0] for row in found.rows]
+    assert first[:4] == ["Random legal", "Private-only", "Relay", "Relay, no decay"]
+    assert first[4:7] == ["Expert", "FixedSwarm", "Ceiling"]
+    assert [group.text for group in found.groups][:2] == ["Floors", "Reference"]
+    foraging, pursuit = line(found, "Ceiling")
+    assert float(foraging) > 0 and pursuit == "—"
+
+
+def test_differences_are_of_the_teacher_and_of_the_best_law() -> None:
+    found = table("floors-swarmbench", recipe(SWARM))
+    assert line(found, "Expert minus Relay")[1] == "+0.25 [+0.25, +0.25]"
+    assert line(found, "Expert minus FixedSwarm")[1] == "+0.12 [+0.12, +0.12]"
+    assert line(found, "Best law minus relay")[1] == "Expert +0.25 [+0.25, +0.25]"
+
+
+def test_a_task_where_the_interval_holds_zero_is_marked() -> None:
+    found = table("floors-swarmbench", recipe(SWARM))
+    assert line(found, QUESTION) == (f"no: {NO_DIFFERENCE}", "yes")
+    assert NO_DIFFERENCE in markdown(found)
+
+
+def test_one_seed_cannot_tell_and_neither_can_a_run_without_relay() -> None:
+    assert line(table("floors-swarmbench", recipe(SWARM, seeds=1)), QUESTION) == ("—", "—")
+    made = recipe(SWARM)
+    without = [row for row in rows(made) if row.method not in ("relay", "still")]
+    found = table("floors-swarmbench", made, without)
+    assert line(found, QUESTION) == ("—", "—")
+    assert not any(row[0].startswith("Expert minus Relay") for row in found.rows)
+
+
+def test_a_law_that_played_fewer_cases_is_not_the_best() -> None:
+    made = recipe(SWARM)
+    cut = [row for row in rows(made) if row.method != "teacher" or row.seed == 20_000]
+    assert line(table("floors-swarmbench", made, cut), "Best law minus relay")[1].startswith(
+        "FixedSwarm +0.12"
+    )
+
+
+def test_silo_has_levels_and_its_ceiling_in_per_cent() -> None:
+    found = table("floors-silo", recipe(SILO))
+    assert found.columns[1:] == ("all", "Level I", "Level III")
+    assert line(found, "Expert") == ("75.0", "75.0", "75.0")
+    assert all(0 < float(cell) <= 100 for cell in line(found, "Ceiling"))
+
+
+def test_the_primary_matrix_is_judged_by_task() -> None:
+    found = table("primary", recipe(SILO, SWARM))
+    cells = dict(zip(found.columns, found.rows[-1], strict=True))
+    assert found.rows[-1][0] == QUESTION and cells["Level I"] == "yes"
+    assert "yes / no" in found.rows[-1] and any(NO_DIFFERENCE in note for note in found.notes)
+
+
+def test_a_matrix_without_relay_stays_as_it_is() -> None:
+    made = recipe(SILO)
+    without = [row for row in rows(made) if row.method not in ("relay", "still")]
+    found = table("primary", made, without)
+    assert [row[0] for row in found.rows] == [
+        "Expert", "FixedSwarm", "Private-only", "Random legal",
+    ]  # fmt: skip

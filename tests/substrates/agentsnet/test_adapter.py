@@ -16,9 +16,15 @@ from waggle.runtime.recorder import Memory as Record
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import play
 from waggle.substrates.agentsnet.adapter import AgentsNet
-from waggle.substrates.agentsnet.graphs import AgentGraph, benchmark_graphs, from_edges
+from waggle.substrates.agentsnet.graphs import POOL, AgentGraph, benchmark_graphs, from_edges
 from waggle.substrates.agentsnet.tasks import TASKS, group_names
-from waggle.substrates.agentsnet.world import AgentsNetWorld, episode_priorities
+from waggle.substrates.agentsnet.world import (
+    AgentsNetWorld,
+    Memory,
+    Report,
+    Statement,
+    episode_priorities,
+)
 from waggle.testing.episodes import REGIMES
 from waggle.testing.propositions import relabelling
 from waggle.testing.substrate import check_substrate
@@ -119,11 +125,78 @@ def test_a_relay_carries_what_its_sender_was_told_and_names_no_contact() -> None
     said = made.payload(first)
     made.step({0: act("1"), 1: act("0"), 2: act("0")})
     made.receive(first, said)
+    shown = made.sense(1, Local((), None)).claims[first.claim]
     second = msgspec.structs.replace(first, sender=1, receiver=2, fresh=False)
     made.receive(second, made.payload(second))
     seen = made.sense(2, Local((), None))
-    assert seen.claims[first.claim]["answer"] == "1"
+    assert {key: seen.claims[first.claim][key] for key in ("answer", "age")} == {
+        "answer": shown["answer"],
+        "age": shown["age"],
+    }
     assert seen.ports[1] == {}
+
+
+def receivers_of_equal_views(made: type[AgentsNetWorld]) -> list[Memory]:
+    """Return what node 2 remembers of one relay over two hidden states behind equal views.
+
+    Node 0 spoke in the first or in the third update; both are long ago when node 1 relays.
+    """
+    found = []
+    for late in (0, 2):
+        case = Case("agentsnet", "consensus", 3, 10_000)
+        played = made(case, PATH, True)
+        first = _own_write(played, 0, 1)
+        for round in range(13):
+            said = played.payload(first) if round == late else None
+            played.step({0: act("1"), 1: act("0"), 2: act("0")})
+            if said is not None:
+                played.receive(first, said)
+        view = played.sense(1, Local((), None))
+        assert (view.claims[first.claim]["age"], view.ports[0]["heard"]) == (9, 9)
+        relayed = msgspec.structs.replace(first, sender=1, receiver=2, fresh=False)
+        played.receive(relayed, played.payload(relayed))
+        found.append(played._memory[2])
+    return found
+
+
+def test_equal_views_and_equal_decisions_deliver_the_same_over_different_hidden_states() -> None:
+    one, other = receivers_of_equal_views(AgentsNetWorld)
+    assert one == other
+
+
+def test_that_check_catches_a_relay_that_carries_the_exact_update() -> None:
+    class Exact(AgentsNetWorld):
+        def payload(self, write: Write) -> Statement | Report:
+            known = self._memory[write.sender].claims.get(write.claim)
+            return super().payload(write) if known is None else known
+
+    one, other = receivers_of_equal_views(Exact)
+    assert one != other
+
+
+def test_a_relay_of_a_claim_that_the_view_does_not_list_carries_no_answer() -> None:
+    star = from_edges("star", list(POOL[:20]), [(0, v) for v in range(1, 20)])
+    made = AgentsNetWorld(Case("agentsnet", "consensus", 20, 10_000), star, True)
+    writes = [_own_write(made, leaf, 0) for leaf in range(1, 20)]
+    carried = [made.payload(write) for write in writes]
+    made.step({v: act("1") for v in range(20)})
+    for write, said in zip(writes, carried, strict=True):
+        made.receive(write, said)
+    listed = made.sense(0, Local((), None)).claims
+    for write in writes:
+        receiver = 1 if write.sender != 1 else 2
+        relayed = msgspec.structs.replace(write, sender=0, receiver=receiver, fresh=False)
+        said = made.payload(relayed)
+        assert isinstance(said, Report) and (said.answer == "1") == (write.claim in listed)
+    assert len(listed) < 20
+
+
+def test_a_sender_knows_what_it_sent_and_not_whether_it_arrived() -> None:
+    made = world("coloring")
+    made.payload(_own_write(made, 0, 1))
+    made.step({0: act("Group 3")})
+    assert made.sense(0, Local((), None)).ports[1] == {"told": 1, "vouched": 4}
+    assert made.sense(1, Local((), None)).ports[0] == {}
 
 
 def test_an_older_statement_that_arrives_late_changes_nothing() -> None:
@@ -176,13 +249,39 @@ def test_a_wait_keeps_the_answer_and_the_last_action_counts() -> None:
     assert made.score()["strict"] == 0.0
 
 
-def test_a_followed_claim_decides_the_global_tasks_unless_the_intent_is_private() -> None:
-    made = world("leader_election")
-    claims = [made.sense(v, Local((), None)).evidence[0].claim for v in range(3)]
-    made.step({v: act("Yes", commitment=claims[1]) for v in range(3)})
-    assert made.official_answers() == ["No", "Yes", "No"]
-    made.step({v: act("Yes", commitment=claims[1], intent="PRIVATE") for v in range(3)})
-    assert made.official_answers() == ["Yes", "Yes", "Yes"]
+def overridden(made: type[AgentsNetWorld]) -> Iterator[tuple[str, str | None]]:
+    """Yield actions whose answer is another, over all claims that may be held and all intents."""
+    for task, actions in (("leader_election", ("Yes", "No")), ("consensus", ("0", "1"))):
+        played = made(Case("agentsnet", task, 3, 10_000), PATH, True)
+        told = _own_write(played, 1, 0)
+        said = played.payload(told)
+        played.step({1: act(actions[1])})
+        played.receive(told, said)
+        for held in (None, *(played.sense(v, Local((), None)).evidence[0].claim for v in range(3))):
+            for intent in (None, "PRIVATE", "FIELD"):
+                for action in actions:
+                    played.step({0: act(action, commitment=held, intent=intent)})
+                    if played.official_answers()[0] != action:
+                        yield action, played.official_answers()[0]
+
+
+def test_the_answer_is_the_laws_own_action_whatever_it_holds() -> None:
+    assert list(overridden(AgentsNetWorld)) == []
+
+
+def test_that_check_catches_an_adapter_that_answers_by_commitment() -> None:
+    class Overriding(AgentsNetWorld):
+        def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+            changed = {}
+            for node, taken in acts.items():
+                held = taken.local.commitment
+                if held is not None and self.task == "leader_election":
+                    leads = held == self._claims[node]
+                    taken = msgspec.structs.replace(taken, action="Yes" if leads else "No")
+                changed[node] = taken
+            return super().step(changed)
+
+    assert list(overridden(Overriding))
 
 
 def test_priorities_are_unique_named_by_key_and_the_same_for_every_task() -> None:

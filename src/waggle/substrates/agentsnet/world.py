@@ -2,11 +2,13 @@
 
 Realises the paper's App. "Frozen Transfer to Randomized-Anonymous AgentsNet": R sending updates,
 then one answering update whose action is the official answer. A claim stands for a priority and
-travels only in a law's deposit, with the answer of its holder (`payload`). The adapter shows the
-order of the priorities a node holds and the answers it received; it never forwards a priority. What
-a decision answers is decided in one place, `_compile`. Invariants: without deposits every memory
-stays empty, so no fact about others reaches a view; all draws are named by the seed, the instance
-and a node's key, so all methods meet the same draws and a relabelled swarm is the same swarm.
+travels only in a law's deposit. A deposit of the own claim carries the answer of the same decision;
+a relay carries what the writer's view showed of that claim, in the same bins, and nothing else. The
+adapter shows the order of the priorities a node holds and the answers it received; it never
+forwards a priority and never answers: the answer is the law's action. Invariants: without deposits
+every memory stays empty, so no fact about others reaches a view; all draws are named by the seed,
+the instance and a node's key, so all methods meet the same draws and a relabelled swarm is the same
+swarm.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ _MOST_CLAIMS = 12
 """Claim rows shown, smallest priorities first, beside the own claim and the held one."""
 _MOST_AGE = 9
 """Ages in updates are shown up to this."""
+_SILENT = "none yet"
+"""How the answer of a node that has not answered is shown."""
 _K = TypeVar("_K")
 
 
@@ -48,45 +52,46 @@ class Answer(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What the holder of a claim said: which update, how surely, and the answer it acted on."""
+    """What a node said about itself: in which update, how surely, and the answer it acted on."""
 
-    holder: int
     round: int
     sure: int
     answer: Answer | None
+
+
+class Report(NamedTuple):
+    """What a claim's holder is known to have answered, and in which update; None if unknown."""
+
+    round: int
+    answer: str | None
 
 
 @dataclass
 class Memory:
     """What one node has heard and said, in world words."""
 
-    claims: dict[str, Statement] = field(default_factory=dict)
-    """Newest statement by claim, own claim excluded."""
+    claims: dict[str, Report] = field(default_factory=dict)
+    """Newest report by claim, own claim excluded."""
     contacts: dict[int, Statement] = field(default_factory=dict)
     """Newest statement that a contact made about itself."""
     spoken: dict[int, Statement] = field(default_factory=dict)
-    """Newest statement about itself that this node made to each contact."""
+    """Newest statement about itself that this node sent to each contact."""
     shared: dict[str, set[int]] = field(default_factory=dict)
-    """Claim -> contacts that know it: it was sent to them, or received from them."""
+    """Claim -> contacts it was sent to, or received from."""
 
-    def hear(self, claim: str, sender: int, statement: Statement) -> None:
-        """Take in one delivered statement; an older one never replaces a newer one."""
-        self.shared.setdefault(claim, set()).add(sender)
-        _keep(self.claims, claim, statement)
-        if statement.holder == sender:
-            _keep(self.contacts, sender, statement)
-
-    def say(self, claim: str, receiver: int, statement: Statement, own: bool) -> None:
-        """Note one delivered statement of this node."""
-        self.shared.setdefault(claim, set()).add(receiver)
-        if own:
-            _keep(self.spoken, receiver, statement)
+    def share(self, claim: str, contact: int) -> None:
+        """Note that a claim was sent to a contact, or received from it."""
+        self.shared.setdefault(claim, set()).add(contact)
 
 
-def _keep(table: dict[_K, Statement], key: _K, statement: Statement) -> None:
+_Said = TypeVar("_Said", Statement, Report)
+
+
+def _keep(table: dict[_K, _Said], key: _K, said: _Said) -> None:
+    """Take in what was said, unless something newer is known."""
     known = table.get(key)
-    if known is None or known.round <= statement.round:
-        table[key] = statement
+    if known is None or known.round <= said.round:
+        table[key] = said
 
 
 class AgentsNetWorld(WorldBase):
@@ -112,8 +117,11 @@ class AgentsNetWorld(WorldBase):
         self._proposals = [self._draw_answer(node) for node in range(self.n)]
         self._round = 0
         self._standing: list[Answer | None] = [None] * self.n
-        self._said: list[dict[int, Answer | None]] = [{} for _ in range(self.n)]
+        self._said: list[list[Answer | None]] = []
+        """Answers acted on in every update so far, by node."""
         self._memory = [Memory() for _ in range(self.n)]
+        self._shown: list[dict[str, dict[str, Fact]]] = [{} for _ in range(self.n)]
+        """Claim rows of every node's present view: all that a relay may carry."""
 
     def neighbours(self, node: int) -> Sequence[int]:
         """Fixed contacts of a node."""
@@ -124,12 +132,13 @@ class AgentsNetWorld(WorldBase):
         proposal = self._proposals[node]
         own = self._claims[node]
         order = self._order(node)
+        self._shown[node] = self._claim_rows(node, local, order) if self.priority else {}
         return Sensed(
             observation=self._observation(node, order),
             proposal=Suggestion(proposal.action, proposal.target, claim=own),
             evidence=(Evidence(own, MAX_BIN, MAX_BIN, 0),),
             ports={j: self._port(node, j, order) for j in self._adjacent[node]},
-            claims=self._claim_rows(node, local, order) if self.priority else {},
+            claims=self._shown[node],
         )
 
     def withhold(self, write: Write) -> str | None:
@@ -141,35 +150,44 @@ class AgentsNetWorld(WorldBase):
         turn = self._round if self._speaks_for_itself(write) else -1
         return (write.receiver, write.claim, turn)
 
-    def payload(self, write: Write) -> Statement | None:
-        """Send along what the claim's holder stated; the own answer is filled in on arrival."""
+    def payload(self, write: Write) -> Statement | Report:
+        """Send along the own answer, or what the view showed of another claim; note the sending.
+
+        The own answer is that of the decision that wrote, so it is filled in on arrival. A sender
+        knows what it sent, not whether it arrived.
+        """
+        memory = self._memory[write.sender]
+        memory.share(write.claim, write.receiver)
         if self._speaks_for_itself(write):
-            return Statement(write.sender, self._round, write.support, None)
-        return self._memory[write.sender].claims.get(write.claim)
+            statement = Statement(self._round, write.support, None)
+            memory.spoken[write.receiver] = statement
+            return statement
+        row = self._shown[write.sender].get(write.claim, {})
+        age, answer = row.get("age"), row.get("answer")
+        if isinstance(age, int) and isinstance(answer, str):
+            return Report(self._round - age, answer)
+        return Report(-1, None)
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Remember a delivered statement on both ends."""
+        """Remember a delivered statement or report; nobody is told about itself."""
+        memory = self._memory[write.receiver]
+        memory.share(write.claim, write.sender)
         if isinstance(payload, Statement):
-            own = payload.holder == write.sender
-            if own:
-                said = self._said[write.sender].get(payload.round, self._standing[write.sender])
-                payload = payload._replace(answer=said)
-            if self.priority and payload.holder == write.receiver:
-                self._memory[write.receiver].shared.setdefault(write.claim, set()).add(write.sender)
-            else:
-                self._memory[write.receiver].hear(write.claim, write.sender, payload)
-            self._memory[write.sender].say(write.claim, write.receiver, payload, own)
+            answer = self._answer_of(write.sender, payload.round)
+            _keep(memory.contacts, write.sender, payload._replace(answer=answer))
+            payload = Report(payload.round, answer.action if answer else None)
+        if isinstance(payload, Report) and write.claim != self._claims[write.receiver]:
+            _keep(memory.claims, write.claim, payload)
         return write
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
         """Take every admitted action as the node's answer so far; a wait keeps the old one."""
         native = {}
         for node, act in acts.items():
-            answer = self._compile(node, act)
-            if answer is not None:
-                self._standing[node] = answer
-            self._said[node][self._round] = self._standing[node]
+            if WAIT not in (act.action, act.intent):
+                self._standing[node] = Answer(act.action, act.target)
             native[node] = self._official(node) or WAIT
+        self._said.append(list(self._standing))
         self._round += 1
         return native
 
@@ -211,7 +229,7 @@ class AgentsNetWorld(WorldBase):
     def _observation(self, node: int, order: Mapping[str, int]) -> dict[str, Json]:
         """Show the node its own answer so far and its own priority with its place in the order."""
         standing = self._standing[node]
-        shown: dict[str, Json] = {"answer": standing.action if standing else "none yet"}
+        shown: dict[str, Json] = {"answer": standing.action if standing else _SILENT}
         if self.priority:
             shown["priority"] = str(self._ranks[node])
             shown["order"] = order[self._claims[node]]
@@ -240,7 +258,10 @@ class AgentsNetWorld(WorldBase):
     def _claim_rows(
         self, node: int, local: Local, order: Mapping[str, int]
     ) -> dict[str, dict[str, Fact]]:
-        """Show the claims a node holds: order, whether it is the own one, who knows it already."""
+        """Show the claims a node holds: order, whether it is the own one, how many lack it.
+
+        In the global tasks, also the answer of its holder, and how many updates ago that was.
+        """
         own, memory = self._claims[node], self._memory[node]
         shown = [c for c in order if order[c] < _MOST_CLAIMS or c in (own, local.commitment)]
         rows: dict[str, dict[str, Fact]] = {}
@@ -248,15 +269,17 @@ class AgentsNetWorld(WorldBase):
             knows = memory.shared.get(claim, set())
             facts: dict[str, Fact] = {"order": order[claim], "own": int(claim == own)}
             facts["untold"] = len(self._adjacent[node]) - len(knows)
-            if claim in memory.claims and self.task in GLOBAL_TASKS:
-                facts["answer"] = self._answer_seen(node, memory.claims[claim].answer)
+            report = memory.claims.get(claim)
+            if report is not None and report.answer is not None and self.task in GLOBAL_TASKS:
+                facts["age"] = min(self._round - report.round, _MOST_AGE)
+                facts["answer"] = report.answer
             rows[claim] = facts
         return rows
 
     def _answer_seen(self, node: int, answer: Answer | None) -> str:
         """Word an answer for one observer; a partner is the observer or someone else."""
         if answer is None:
-            return "none yet"
+            return _SILENT
         if answer.action != MATCH:
             return answer.action
         return "you" if answer.target == node else "another"
@@ -264,21 +287,9 @@ class AgentsNetWorld(WorldBase):
     def _speaks_for_itself(self, write: Write) -> bool:
         return write.claim == self._claims[write.sender]
 
-    def _compile(self, node: int, act: Act) -> Answer | None:
-        """Map an admitted decision to an answer: the commitment's where it has one, else its act.
-
-        Following a claim in the two global tasks means its holder leads, or its value is taken.
-        """
-        if act.action == WAIT or act.intent == WAIT:
-            return None
-        followed = act.local.commitment
-        if followed is not None and act.intent != "PRIVATE" and self.priority:
-            if self.task == "leader_election":
-                return Answer("Yes" if followed == self._claims[node] else "No")
-            stated = self._memory[node].claims.get(followed)
-            if self.task == "consensus" and stated is not None and stated.answer is not None:
-                return stated.answer
-        return Answer(act.action, act.target)
+    def _answer_of(self, node: int, round: int) -> Answer | None:
+        """Return the answer that a node acted on in an update."""
+        return self._said[round][node] if round < len(self._said) else self._standing[node]
 
     def _official(self, node: int) -> str | None:
         """Translate a standing answer into the official string, or None where there is none."""

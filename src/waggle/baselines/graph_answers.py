@@ -1,14 +1,13 @@
 """How the communicating controls answer graph tasks: react to what direct contacts last said.
 
 One fixed local rule per AgentsNet task, with the smaller priority breaking ties as the contract
-allows: step aside from a shared group, follow the majority, lead if nobody known is smaller, pair
-with a contact that names you, cover what a smaller contact leaves open. Invariant: a function of
-one view, ties by order and lot.
+allows: step aside from a shared group, take the first value, lead if nobody known is smaller, pair
+with a contact that names you, cover what a smaller contact leaves open. The tie rules are those of
+the expert, so that a control loses by its organisation alone. Invariant: a function of one view,
+ties by order and lot.
 """
 
 from __future__ import annotations
-
-from collections import Counter
 
 from waggle.core.schema import MAX_BIN, WAIT, Port, View
 from waggle.laws import moves
@@ -64,16 +63,8 @@ def _group(view: View) -> str:
 
 
 def _value(view: View) -> str:
-    """Follow the smallest priority whose value is known, else keep, else the majority."""
-    values = {row.facts.get("order"): row.facts.get("answer") for row in view.private.claims}
-    smallest = values.get(0)
-    if isinstance(smallest, str) and smallest in view.contract.actions and _own_order(view) > 0:
-        return smallest
-    known = [p for p in view.private.channels if _said(p) in view.contract.actions]
-    if any(_order(port) != _UNKNOWN for port in known):
-        return _standing(view) or view.proposal.action
-    votes = Counter([_standing(view) or view.proposal.action, *map(_said, known)])
-    return max(votes, key=lambda value: (votes[value], value))
+    """Take the smallest legal value, as every node can without a message."""
+    return min(action for action in view.contract.actions if action != WAIT)
 
 
 def _leader(view: View) -> str:
@@ -87,16 +78,26 @@ def settled(view: View) -> bool:
 
 
 def _partner(view: View) -> str:
-    """Keep a settled pair, accept a contact that names this node, else offer to a free contact."""
-    ports = view.private.channels
-    mutual = [p for p in ports if p.facts.get("named") == 1 and _said(p) == "you"]
-    named = mutual or [port for port in ports if _said(port) == "you"]
-    accepted = moves.distinguished(named, lambda p: (-_order(p), moves.port_key(p)))
-    if accepted is not None:
-        return f"MATCH:{accepted.channel}"
-    free = [p for p in ports if not (_said(p) == "another" and p.facts.get("sure") == MAX_BIN)]
-    chosen = moves.distinguished(free, lambda p: (-_order(p), moves.port_key(p)))
+    """Keep a settled pair, accept a contact that names this node, else ask a free one by lot.
+
+    A node that has just asked one contact and is asked by another waits or accepts by coin.
+    """
+    free = [p for p in view.private.channels if not _taken(p)]
+    asked = next((p for p in free if p.facts.get("named") == 1), None)
+    if asked is not None and _said(asked) == "you":
+        return f"MATCH:{asked.channel}"
+    suitors = [port for port in free if _said(port) == "you"]
+    waiting = asked is not None and asked.facts.get("told") == 1
+    if suitors and (not waiting or moves.luck(view) % 2 or view.budget == 0):
+        chosen = moves.distinguished(suitors, lambda p: (-_order(p), moves.port_key(p)))
+    else:
+        chosen = asked if waiting else moves.distinguished(free, moves.port_key)
     return "NONE" if chosen is None else f"MATCH:{chosen.channel}"
+
+
+def _taken(port: Port) -> bool:
+    """Whether a contact is settled with someone else."""
+    return _said(port) == "another" and port.facts.get("sure") == MAX_BIN
 
 
 def _cover(view: View) -> str:

@@ -3,10 +3,11 @@
 They share topology, private proposals, legal actions and the runtime's surface with every law, and
 differ in how they organise: not at all; by transient native messages without a persistent field,
 quorum or commitment; by one fixed rule over finite-lifetime signals. Where the task spreads data
-over ports (Silo) both communicating controls send one frame in every round, on the port of the
-largest offer, which was the best fixed port rule on development seeds; on AgentsNet they answer by
-the fixed reactions of `graph_answers`. Invariant: one view, one decision, ties by lot; a frame that
-goes out in any case takes the first listed port where ports are alike in everything, lot included.
+over ports (Silo) both communicating controls send one frame in every round, on the port that the
+expert's own port rule ranks first (`laws.exchange`), and answer as early as it does; on AgentsNet
+they answer by the fixed reactions of `graph_answers`. Invariant: one view, one decision, ties by
+lot; a frame that goes out in any case takes the first listed port where ports are alike in
+everything, lot included.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from waggle.core.schema import (
     Trace,
     View,
 )
-from waggle.laws import moves
+from waggle.laws import exchange, moves
 from waggle.laws.controls import PrivateOnly
 from waggle.runtime.switches import Switches
 
@@ -92,12 +93,7 @@ def fixed_rule(view: View) -> Decision:
 
 
 def _quorum(view: View) -> Commitment | None:
-    """Commit to the ready claim with the most support; on graphs only when time is nearly up.
-
-    A commitment decides the answer of the global graph tasks, and a smaller priority may be near.
-    """
-    if _on_graph(view.contract) and view.budget > 1:
-        return None
+    """Commit to the ready claim with the most support."""
     refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
     claim = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
     return None if claim is None else Commitment(claim, MAX_BIN)
@@ -152,7 +148,7 @@ def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
         write = msgspec.structs.replace(write, support=min(write.support, 1))
     if view.contract.broadcast:
         return (msgspec.structs.replace(write, channel=BROADCAST),)
-    ranked = sorted(view.private.channels, key=_offer, reverse=True)
+    ranked = sorted(view.private.channels, key=_rank, reverse=True)
     ports = [port for port in ranked if _alone(port, ranked)]
     if not ports and _spreads_data(view.contract):
         ports = ranked  # the frame of this round must go somewhere
@@ -160,18 +156,14 @@ def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
     return tuple(msgspec.structs.replace(write, channel=port.channel) for port in chosen)
 
 
-def _offer(port: Port) -> moves.Key:
-    offer, sent = port.facts.get("offer", 0), port.facts.get("sent", 0)
-    return (
-        offer if isinstance(offer, int) else 0,
-        sent if isinstance(sent, int) else 0,
-        moves.port_key(port),
-    )
+def _rank(port: Port) -> moves.Key:
+    """Rank a port as the expert does, those last to which there is nothing to tell."""
+    return (exchange.offer(port) > 0, *exchange.rank(port))
 
 
 def _alone(port: Port, ports: Sequence[Port]) -> bool:
     """Whether content tells a port apart from the others, so that choosing it names nobody."""
-    return sum(_offer(other) == _offer(port) for other in ports) == 1
+    return sum(_rank(other) == _rank(port) for other in ports) == 1
 
 
 def _transient(write: Trace) -> Trace:

@@ -162,6 +162,14 @@ def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
     return None if chosen is None else chosen.channel
 
 
+def luck(view: View) -> int:
+    """Return a private draw made of the lots: the same for every naming of the channels."""
+    draw = 0
+    for lot in sorted(port.lot for port in view.private.channels):
+        draw = draw * 17 + lot + 1
+    return draw ^ (draw >> 3)
+
+
 def fresh(evidence: Evidence, channel: str) -> Trace:
     """Write the node's own evidence at full strength and lifetime."""
     return strongest(evidence, channel)

@@ -20,7 +20,8 @@ from waggle.core.schema import (
     View,
 )
 from waggle.evaluate.stats import paired
-from waggle.laws.expert.silo import decide, standing
+from waggle.laws.exchange import standing
+from waggle.laws.expert.silo import decide
 from waggle.plugins import get_law
 from waggle.runtime.sync import play
 from waggle.substrates.silo.adapter import Silo

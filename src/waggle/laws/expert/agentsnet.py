@@ -37,7 +37,7 @@ def coloring(view: View) -> Decision:
         return _tell(view, standing, OPEN)
     taken = {port.facts.get("answer") for port in view.private.channels}
     free = [a for a in view.contract.actions if a not in taken and a != WAIT]
-    return _tell(view, free[_luck(view) % len(free)], OPEN)
+    return _tell(view, free[moves.luck(view) % len(free)], OPEN)
 
 
 def consensus(view: View) -> Decision:
@@ -61,7 +61,7 @@ def matching(view: View) -> Decision:
     free = [port for port in view.private.channels if not _is_taken(port)]
     suitors = [port for port in free if port.facts.get("answer") == "you"]
     waiting = named is not None and named in free and named.facts.get("told") == 1
-    if suitors and (not waiting or _luck(view) % 2 or view.budget == 0):
+    if suitors and (not waiting or moves.luck(view) % 2 or view.budget == 0):
         return _point(view, _first(suitors), OPEN)
     if waiting:
         return _point(view, named, OPEN)
@@ -84,7 +84,7 @@ def vertex_cover(view: View) -> Decision:
 def _coin_leader(view: View) -> Decision:
     """Stand for leader; on meeting another candidate, retreat by coin."""
     rivals = any(port.facts.get("answer") == "Yes" for port in view.private.channels)
-    stands = _standing(view) != "No" and not (rivals and _luck(view) % 2)
+    stands = _standing(view) != "No" and not (rivals and moves.luck(view) % 2)
     return _tell(view, "Yes" if stands else "No", OPEN)
 
 
@@ -99,7 +99,7 @@ def _drawn_cover(view: View) -> Decision:
     beaten = len(drawn) == 1 and all(_number(own) > max(rivals, default=-1) for own in drawn)
     if drawn == {FIRM} or (None not in drawn and beaten):
         return _tell(view, "No", FIRM)
-    draw = _luck(view) % FIRM
+    draw = moves.luck(view) % FIRM
     return Decision("Yes", None, _unless(view.budget == 0, view, draw), None)
 
 
@@ -157,7 +157,7 @@ def _yields(view: View, port: Port) -> bool:
     own, other = view.private.observation.get("order"), port.facts.get("order")
     if isinstance(own, int) and isinstance(other, int):
         return other < own
-    return _luck(view) % 2 == 1
+    return moves.luck(view) % 2 == 1
 
 
 def _is_firm(port: Port) -> bool:
@@ -181,14 +181,6 @@ def _by_lot(ports: Sequence[Port]) -> Port | None:
 
 def _number(fact: Fact | None) -> int:
     return fact if isinstance(fact, int) else 0
-
-
-def _luck(view: View) -> int:
-    """Return a private draw made of the lots: the same for every naming of the channels."""
-    draw = 0
-    for lot in sorted(port.lot for port in view.private.channels):
-        draw = draw * 17 + lot + 1
-    return draw ^ (draw >> 3)
 
 
 _RULES: dict[str, Callable[[View], Decision]] = {

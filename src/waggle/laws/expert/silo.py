@@ -1,27 +1,16 @@
-"""Expert rules for Silo: organise pairwise exchange from own sends and receipts alone.
+"""Expert rules for Silo: commit, challenge and answer over the pairwise exchange of `exchange`.
 
-A frame is worth what its receiver lacks, and data spreads fastest where every node receives one
-frame per round. No partner is assigned, but memory coordinates: a port on which this node and its
-neighbour wrote in the same round is due again three rounds later, and both know it; a port that is
-due in the next round is left alone in this one. `_STANDING` weighs such histories against the offer
-of a port; it was tuned on random graphs of 32 and 64 nodes, on no evaluation seed. Where frames are
-too small for the data, an answer supported by full coverage travels ahead of it. A proposal that
-lacks little is held before it is complete; data that arrives later refutes it, and the challenge
-that reopens it carries the new data on.
+Where frames are too small for the data, an answer supported by full coverage travels ahead of it. A
+proposal that lacks little is held before it is complete; data that arrives later refutes it, and
+the challenge that reopens it carries the new data on.
 Invariant: one view gives one decision; ties are broken by lot.
 """
 
 from __future__ import annotations
 
 from waggle.core.relations import challenged, refuted, relay_ttl
-from waggle.core.schema import MAX_BIN, WAIT, Commitment, Decision, Port, Trace, View
-from waggle.laws import moves
-
-_NEVER = 9
-"""The recency fact of a port that was never used."""
-
-_OFFER = 4
-"""Weight of one bin of the offer."""
+from waggle.core.schema import MAX_BIN, WAIT, Commitment, Decision, Trace, View
+from waggle.laws import exchange, moves
 
 _PROVISIONAL = 3
 """The coverage from which a partial proposal is held until more data refutes it.
@@ -29,16 +18,6 @@ _PROVISIONAL = 3
 Only where a frame carries all data: elsewhere an answer may arrive ahead of what would verify it,
 and a node that holds a partial one could not take it over.
 """
-
-_STANDING = (
-    (8, 3, 10, 4, 0, 16),
-    (14, -5, 18, 7, 0, -3),
-    (15, -3, 41, 51, 37, 41),
-    (11, -3, 27, 0, 0, 0),
-    (11, -3, 20, 0, 0, 0),
-    (12, -8, 31, 0, 0, 36),
-)
-"""What a port's history adds, by rounds since sent (rows) and heard: 1, 2, 3, 4, 5 up, never."""
 
 
 def decide(view: View) -> Decision:
@@ -55,13 +34,13 @@ def _challenges(view: View) -> tuple[Trace, ...]:
     against = moves.held_contradiction(view) or moves.candidate_contradiction(view)
     if against is None:
         return ()
-    ports = _listeners(view, least=1) or _listeners(view, least=0)
+    ports = exchange.listeners(view, least=1) or exchange.listeners(view, least=0)
     return tuple(moves.fresh(against, port.channel) for port in ports)
 
 
 def _news(view: View, vouched: Trace | None) -> tuple[Trace, ...]:
     """Relay an answer with full support, else write own evidence, else relay the best trace."""
-    ports = _listeners(view, least=1)
+    ports = exchange.listeners(view, least=1)
     own = [e for e in view.private.evidence if e.claim == view.proposal.claim and not e.conflict]
     best = own[0] if own else moves.best_evidence(view, lambda e: e.novelty > 0)
     if best is not None and (vouched is None or not relay_ttl(vouched)):
@@ -106,42 +85,14 @@ def _best(view: View, vouched: Trace | None) -> Commitment | None:
 
 
 def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | None) -> Decision:
-    """Answer when that is proposed, or late enough that an update may be missed.
+    """Answer when it is due.
 
     The held claim answers before the own proposal, which is the weaker of the two while partial.
     """
-    due = view.proposal.action == view.contract.response or view.budget <= 1
-    if not due or view.proposal.response is None:
+    if not exchange.is_due(view) or view.proposal.response is None:
         return Decision("GATHER", None, deposits, commit)
     held = commit or view.commitment
     borrowed = held is not None and held.claim != view.proposal.claim
     return Decision(
         "ANSWER", view.proposal.response, deposits, commit, "FIELD" if borrowed else None
     )
-
-
-def _listeners(view: View, least: int) -> list[Port]:
-    """Return the ports to write on: all with the least offer, or the one of highest standing.
-
-    Ports are sorted by lot, so that a record does not reveal the order of its view.
-    """
-    open_ports = [port for port in view.private.channels if _fact(port, "offer") >= least]
-    if view.contract.deposits >= len(open_ports):
-        return sorted(open_ports, key=moves.port_key, reverse=True)
-    chosen = moves.distinguished(open_ports, lambda port: (standing(port), *moves.port_key(port)))
-    return [] if chosen is None else [chosen]
-
-
-def standing(port: Port) -> int:
-    """Rank a port: its offer, and what the history of its use adds to it."""
-    sent, heard = _recency(_fact(port, "sent")), _recency(_fact(port, "heard"))
-    return _OFFER * _fact(port, "offer") + _STANDING[sent][heard]
-
-
-def _fact(port: Port, name: str) -> int:
-    value = port.facts.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _recency(rounds: int) -> int:
-    return 5 if rounds >= _NEVER else min(max(rounds, 1), 5) - 1

@@ -2,8 +2,10 @@
 
 Realises "Silo under Waggle" and architecture section 4: R rounds of communication and one answering
 update; a frame carries one trace, the sender's proposal intent and one snapshot of what the sender
-knows (`payload`). Choices matter: the deposit's channel decides who learns, silence teaches nobody,
-a commitment binds the answer until verified conflict reopens it, and only a response counts.
+knows (`payload`). That snapshot, with the origins that the trace's claim rests on, is the one thing
+that travels although no law wrote it; a view shows it as offer, coverage, readiness and conflict.
+Choices matter: the deposit's channel decides who learns, silence teaches nobody, a commitment binds
+the answer until verified conflict reopens it, and only a response counts.
 Invariant: a view shows nothing that did not come through the node's own shard, sends and receipts;
 every draw is named by a body's key.
 """
@@ -268,12 +270,20 @@ class SiloWorld(WorldBase):
         return native
 
     def _bind(self, node: int, act: Act) -> str:
-        """Bind an answer, unless a commitment to another claim binds the node already."""
-        action, text, held = act.action, act.response, act.local.commitment
-        if act.intent == "FIELD" and held is not None:
+        """Bind an answer, unless a commitment to another claim binds the node already.
+
+        The action says whether to answer, the intent with what: FIELD with the held claim, PRIVATE
+        with the private proposal, none with the response.
+        """
+        if WAIT in (act.action, act.intent):
+            return WAIT
+        text, held = act.response, act.local.commitment
+        if act.intent == "PRIVATE":
+            text = self._claim(node)
+        elif act.intent == "FIELD" and held is not None:
             text = held
-        if act.intent == WAIT or action != ANSWER or text is None:
-            return WAIT if act.intent == WAIT or action == WAIT else GATHER
+        if act.action != ANSWER or text is None:
+            return GATHER
         if held is not None and text != held:
             return "BOUND"
         self._bound[node] = text

@@ -127,17 +127,21 @@ def _draw(row: Row) -> Unit:
     return unit(msgspec.structs.replace(row, options=plain))
 
 
-def _graph(row: Row) -> tuple[str, int, int]:
-    return str(row.options.get("family", "ws")), row.n, int(row.options.get("index", 0))
+def _graph(row: Row) -> tuple[str, int, int, int]:
+    """Return family, size, index and edition of the graph that a row was played on."""
+    from waggle.substrates.agentsnet.graphs import edition
+
+    family, index = str(row.options.get("family", "ws")), int(row.options.get("index", 0))
+    return family, row.n, index, edition(row.seed)
 
 
 @cache
-def _symmetry(family: str, n: int, index: int) -> tuple[bool, bool]:
+def _symmetry(family: str, n: int, index: int, edition: int) -> tuple[bool, bool]:
     """Whether a graph has no singleton orbit, and no unique node of maximum degree."""
     from waggle.substrates.agentsnet.graph_files import find_graph
     from waggle.substrates.agentsnet.symmetry import diagnose
 
-    found = diagnose(find_graph(family, n, index, None))
+    found = diagnose(find_graph(family, n, index, None, edition))
     return found.obstructed, not found.unique_max_degree
 
 
@@ -184,7 +188,7 @@ def agentsnet_protocols(rows: Rows, recipe: Recipe) -> Table:
     from waggle.substrates.agentsnet.graph_files import find_graph
 
     wanted = sorted(set(map(_graph, _with(rows, priority=True))))
-    graphs = [find_graph(family, n, index, None) for family, n, index in wanted]
+    graphs = [find_graph(f, n, index, None, edition) for f, n, index, edition in wanted]
     sizes = sorted({graph.n for graph in graphs})
     body = [
         (row.task, row.protocol, *(number(row.strict.get(n), 2) for n in sizes),

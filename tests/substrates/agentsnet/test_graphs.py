@@ -10,13 +10,17 @@ import networkx as nx
 import pytest
 
 from tests.substrates.golden import ALL, recorded_graphs
+from waggle.core.protocols import Case
+from waggle.substrates.agentsnet.adapter import AgentsNet
 from waggle.substrates.agentsnet.graph_files import find_graph, parse_graph
 from waggle.substrates.agentsnet.graphs import (
     FAMILIES,
     POOL,
+    AgentGraph,
     GraphError,
     benchmark_graph,
     benchmark_graphs,
+    edition,
     from_edges,
     generate,
 )
@@ -155,3 +159,35 @@ def test_whatever_the_reader_says_of_a_bad_file_is_one_line(
     with pytest.raises(GraphError, match="not the AgentsNet parquet") as caught:
         find_graph("ws", 8, 0, tmp_path / "train.parquet")
     assert "\n" not in str(caught.value)
+
+
+def shared_graphs(editions: tuple[int, int], sizes: tuple[int, ...] = (8, 16, 30)) -> list[str]:
+    """Return the graphs of the first edition that some graph of the second equals but for names."""
+    first, second = (
+        [benchmark_graph(f, n, i, edition) for f in FAMILIES for n in sizes for i in range(3)]
+        for edition in editions
+    )
+    pairs = [(a, b) for a in first for b in second if a.n == b.n]
+    return [a.id for a, b in pairs if nx.is_isomorphic(as_networkx(a), as_networkx(b))]
+
+
+def as_networkx(graph: AgentGraph) -> "nx.Graph[int]":
+    return nx.Graph(list(graph.edges))
+
+
+def test_evaluation_is_played_on_other_graphs_than_development() -> None:
+    assert shared_graphs((edition(10_000), edition(45_000))) == []
+    assert shared_graphs((edition(45_000), edition(55_000))) == []
+
+
+def test_that_check_catches_editions_that_share_their_graphs() -> None:
+    assert len(shared_graphs((edition(10_000), edition(24_999)))) >= 27
+
+
+@pytest.mark.parametrize(
+    ("seed", "provenance"),
+    [(0, "released_verified"), (24_000, "released_verified"), (45_000, "evaluation_edition")],
+)
+def test_the_seed_of_a_case_chooses_the_edition(seed: int, provenance: str) -> None:
+    made = AgentsNet().open(Case("agentsnet", "coloring", 8, seed))
+    assert made.graph.provenance == provenance

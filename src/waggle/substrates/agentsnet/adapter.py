@@ -2,8 +2,8 @@
 
     waggle run agentsnet/coloring -n 16 --agentsnet.family ba --agentsnet.index 1
 
-Invariant: (family, n, index, graphs) names the instance and the case's seed the episode on it:
-priorities, proposals and handles. All methods therefore meet the same draws.
+Invariant: (family, n, index, graphs) and the edition of the case's seed name the instance, the seed
+the episode on it: priorities, proposals and handles. All methods therefore meet the same draws.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.world import read_options
 from waggle.substrates.agentsnet.graph_files import find_graph
-from waggle.substrates.agentsnet.graphs import GraphError
+from waggle.substrates.agentsnet.graphs import GraphError, edition
 from waggle.substrates.agentsnet.tasks import TASKS, require_task
 from waggle.substrates.agentsnet.world import AgentsNetWorld
 
@@ -54,7 +54,8 @@ class AgentsNet:
         if case.rounds is not None and case.rounds < 1:
             raise ConfigError(f"agentsnet needs at least one update, not {case.rounds}")
         options = read_options(AgentsNetOptions, case)
-        graph = find_graph(options.family, case.n, options.index, options.graphs)
+        drawn = edition(case.seed)
+        graph = find_graph(options.family, case.n, options.index, options.graphs, drawn)
         if graph.n != case.n or graph.diameter is None:
             raise GraphError(
                 f"graph {graph.id!r} is no connected graph of {case.n} nodes; choose another"

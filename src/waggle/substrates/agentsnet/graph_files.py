@@ -24,6 +24,7 @@ from waggle.substrates.agentsnet.graphs import (
     FAMILIES,
     MAX_NODES,
     PROVENANCES,
+    RELEASED,
     AgentGraph,
     GraphError,
     benchmark_graph,
@@ -96,15 +97,19 @@ def graph_paths(folder: Path) -> list[Path]:
     return paths
 
 
-def find_graph(family: str, n: int, index: int, source: Path | None = None) -> AgentGraph:
+def find_graph(
+    family: str, n: int, index: int, source: Path | None = None, edition: int = RELEASED
+) -> AgentGraph:
     """Return one benchmark graph from a folder or parquet file, or from the generator without one.
+
+    Only generated graphs come in editions; what a file holds is used as it is.
 
     Raises:
         GraphError: where the source lacks it, naming what to do.
     """
     name = f"{family}_{n}_{index}"
     if source is None:
-        return benchmark_graph(family, n, index)
+        return benchmark_graph(family, n, index, edition)
     if source.is_file():
         graphs = _load_parquet(source, source.stat().st_mtime_ns)
         if found := graphs.get(name):

@@ -5,7 +5,9 @@ Sizes 4, 8 and 16 were released by an older one: small worlds as today, scale-fr
 from the same stream as the names, Delaunay points unseeded. The replay therefore rebuilds every
 released ws and ba graph and all names, but the Delaunay edges of those sizes are a substitute
 from the current generator; `provenance` says so. Every other size is the current generator run
-for that size alone. Invariant: (family, n, index) names one graph for ever.
+for that size alone. Rules were chosen on these graphs, so evaluation seeds do not meet them: each
+ten thousand of seeds from 40,000 up is an edition of its own, drawn by the current generator from
+another master seed. Invariant: (family, n, index, edition) names one graph for ever.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from waggle.core.errors import ConfigError
+from waggle.core.seeds import Split, derive
 
 if TYPE_CHECKING:
     from networkx import Graph
@@ -31,12 +34,17 @@ PROVENANCES = (
     "released_reconstructed",  # replayed from the released instances' random stream
     "official_generator",  # the published generator, as released for this size
     "official_generator_substitute",  # the published generator; the released graph is lost
+    "evaluation_edition",  # the published generator with another master seed, for evaluation
     "file",  # read from a file that does not say
     "dataset",  # a row of the downloaded AgentsNet parquet file
 )
 """Where a graph comes from; printed with every result."""
 MASTER_SEED = 42
 """Seed of the release; the run scripts' 1729 seeds the runner only."""
+RELEASED = 0
+"""The edition of the released graphs, for development and training."""
+_EDITION_SEEDS = 10_000
+"""Episode seeds that share an edition of evaluation graphs."""
 SMALL_SIZES = (4, 8, 16)
 """Benchmark sizes, released by the older generator."""
 LARGE_SIZES = tuple(range(20, 101, 10))
@@ -167,7 +175,12 @@ def _eccentricity(adjacency: Sequence[Sequence[int]], source: int) -> int | None
     return max(distance.values()) if len(distance) == len(adjacency) else None
 
 
-def benchmark_graph(family: str, n: int, index: int) -> AgentGraph:
+def edition(seed: int) -> int:
+    """Return the edition of graphs on which the episodes of a seed are played."""
+    return RELEASED if seed < Split.EVALUATION.start else seed // _EDITION_SEEDS
+
+
+def benchmark_graph(family: str, n: int, index: int, edition: int = RELEASED) -> AgentGraph:
     """Return graph `index` (0 to 2) of a family at any size from 4 to 100.
 
     Raises:
@@ -178,7 +191,7 @@ def benchmark_graph(family: str, n: int, index: int) -> AgentGraph:
     if not 4 <= n <= 100 or not 0 <= index < SAMPLES:
         raise GraphError(f"no graph {family}_{n}_{index}; use n 4 to 100 and index 0 to 2")
     sizes = next((known for known in (SMALL_SIZES, LARGE_SIZES) if n in known), (n,))
-    return _release(sizes)[family, n, index]
+    return _draw_edition(sizes, edition)[family, n, index]
 
 
 def benchmark_graphs(sizes: tuple[int, ...] = (8, 16)) -> list[AgentGraph]:
@@ -193,28 +206,39 @@ def generate(family: str, n: int, seed: int) -> AgentGraph:
 
 
 @cache
-def _release(sizes: tuple[int, ...]) -> dict[tuple[str, int, int], AgentGraph]:
-    """Draw all graphs of a release: one list of graph seeds and one name stream for all sizes.
+def _draw_edition(sizes: tuple[int, ...], edition: int) -> dict[tuple[str, int, int], AgentGraph]:
+    """Draw all graphs of an edition: one list of graph seeds and one name stream for all sizes.
 
     The stream is consumed by family, then size, then sample. Of the older release, index 0 was
     compared with published runs.
     """
-    older = sizes == SMALL_SIZES
-    stream = random.Random(MASTER_SEED)
+    older = sizes == SMALL_SIZES and edition == RELEASED
+    stream = random.Random(_master_seed(edition))
     seeds = [stream.randint(1, 10000) for _ in range(SAMPLES)]
-    released = {}
+    drawn = {}
     for family in FAMILIES:
         for n in sizes:
             for sample in range(SAMPLES):
                 graph = _draw(family, n, stream if older and family == "ba" else seeds[sample])
                 names = stream.sample(POOL, n)
-                index, source = sample, "official_generator"
-                if older:
-                    index = _RELEASED_ORDER[family].index(sample)
-                    source = "released_reconstructed" if index else "released_verified"
-                    source = "official_generator_substitute" if family == "dt" else source
-                released[family, n, index] = _freeze(graph, family, index, names, source)
-    return released
+                index = _RELEASED_ORDER[family].index(sample) if older else sample
+                source = _provenance(family, index, older, edition)
+                drawn[family, n, index] = _freeze(graph, family, index, names, source, edition)
+    return drawn
+
+
+def _master_seed(edition: int) -> int:
+    return MASTER_SEED if edition == RELEASED else derive(edition, "agentsnet evaluation graphs")
+
+
+def _provenance(family: str, index: int, older: bool, edition: int) -> str:
+    if edition != RELEASED:
+        return "evaluation_edition"
+    if not older:
+        return "official_generator"
+    if family == "dt":
+        return "official_generator_substitute"
+    return "released_reconstructed" if index else "released_verified"
 
 
 def _draw(family: str, n: int, seed: int | random.Random) -> Graph[int]:
@@ -248,10 +272,15 @@ def _delaunay(n: int, seed: int) -> Graph[int]:
 
 
 def _freeze(
-    graph: Graph[int], family: str, index: int, names: list[str], provenance: str
+    graph: Graph[int],
+    family: str,
+    index: int,
+    names: list[str],
+    provenance: str,
+    edition: int = RELEASED,
 ) -> AgentGraph:
     """Freeze a drawn graph; re-inserting its edges in order gives the release's neighbour order."""
     n = graph.number_of_nodes()
-    name = f"{family}_{n}_{index}"
+    name = f"{family}_{n}_{index}" + (f"_edition{edition}" if edition else "")
     edges = list(graph.edges())
     return from_edges(name, names, edges, family=family, index=index, provenance=provenance)

@@ -23,6 +23,13 @@ def test_it_relays_what_it_hears_and_follows_the_field() -> None:
     assert decision.execution_intent == "FIELD"
 
 
+def test_it_tells_first_those_who_did_not_tell_it() -> None:
+    """Channel `hb` has the larger lot."""
+    told = Trace("hb", "zc", 1, 4, 0, 5)
+    assert decide(view(traces=(told,))).deposits[0].channel == "ha"
+    assert decide(view(traces=(told, HEARD))).deposits[0].channel == "hb"
+
+
 def test_it_neither_commits_nor_challenges() -> None:
     refuted = decide(view(held=Commitment("za", 4), evidence=(Evidence("za", 2, 0, 3),)))
     assert not any(deposit.conflict for deposit in refuted.deposits)

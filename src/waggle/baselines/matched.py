@@ -12,13 +12,16 @@ everything, lot included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
 
 from waggle.baselines import graph_answers
 from waggle.core.protocols import Decode, Request
+from waggle.core.relations import refuted
 from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
@@ -36,6 +39,14 @@ from waggle.runtime.switches import Switches
 
 GLOBAL = ("agentsnet/consensus", "agentsnet/leader_election")
 """Graph tasks whose answer hangs on the whole graph, so that the smallest priority is passed on."""
+
+_PROVISIONAL = 3
+"""The coverage from which FixedSwarm holds its own partial proposal."""
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+_INHIBITION = 2
+"""What one bin of support on a channel takes from its standing."""
 
 
 class NoComm(PrivateOnly):
@@ -87,16 +98,35 @@ def fixed_rule(view: View) -> Decision:
     """Apply the fixed rules of support, inhibition, quorum, reopening, decay and expiry."""
     against = moves.held_contradiction(view)
     if against is not None:
-        return _answering(view, _to_contacts(view, moves.fresh(against, "")), None)
-    commit = None if view.commitment is not None else _quorum(view)
-    return _answering(view, _signal(view, commit), commit)
+        challenge = _to_contacts(view, moves.fresh(against, ""), _support(view))
+        return _answering(view, challenge, None)
+    held = view.commitment
+    commit = _quorum(view) if held is None else None
+    return _answering(view, _signal(view, commit), commit, held or commit)
 
 
 def _quorum(view: View) -> Commitment | None:
-    """Commit to the ready claim with the most support."""
-    refuted = {e.claim for e in view.private.evidence if e.conflict > 0}
-    claim = moves.best_claim(view, [z for z in view.private.ready if z not in refuted])
-    return None if claim is None else Commitment(claim, MAX_BIN)
+    """Commit to the best ready claim, else provisionally to one with a quorum or enough coverage.
+
+    A quorum is full support on two channels, and counts where all nodes have one answer in common.
+    """
+    ready, coverage = moves.best_ready(view), view.private.coverage
+    if ready is not None or coverage is None:
+        return None if ready is None else Commitment(ready, MAX_BIN)
+    agreed = moves.best_claim(view, _agreed(view))
+    own = view.proposal.claim
+    if agreed is None and coverage >= _PROVISIONAL and view.contract.deposits == 1:
+        agreed = own
+    return None if agreed is None else Commitment(agreed, coverage)
+
+
+def _agreed(view: View) -> list[str]:
+    """Return the claims of a common answer that two channels support fully, none refuted."""
+    if view.private.observation.get("answer") != "common":
+        return []
+    full = Counter(t.claim for t in view.traces if t.support == MAX_BIN and not t.conflict)
+    wrong = refuted(view)
+    return [claim for claim, channels in full.items() if channels > 1 and claim not in wrong]
 
 
 def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
@@ -104,11 +134,12 @@ def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
     smallest = _smallest(view)
     if smallest is not None:
         return _to_contacts(view, moves.relay(smallest, ""))
+    support = _support(view)
     evidence = _own_evidence(view, None if commit is None else commit.claim)
     if evidence is not None and (evidence.novelty > 0 or _spreads_data(view.contract)):
-        return _to_contacts(view, moves.fresh(evidence, ""))
+        return _to_contacts(view, moves.fresh(evidence, ""), support)
     trace = moves.best_trace(view, moves.relayable(view))
-    return () if trace is None else _to_contacts(view, moves.relay(trace, ""))
+    return () if trace is None else _to_contacts(view, moves.relay(trace, ""), support)
 
 
 def _smallest(view: View) -> Trace | None:
@@ -139,43 +170,63 @@ def _on_graph(contract: Contract) -> bool:
     return contract.task.startswith("agentsnet/")
 
 
-def _to_contacts(view: View, write: Trace) -> tuple[Trace, ...]:
+def _support(view: View) -> dict[str, int]:
+    """Return the largest support that the traces of each channel carry."""
+    found: dict[str, int] = {}
+    for trace in view.traces:
+        found[trace.channel] = max(trace.support, found.get(trace.channel, 0))
+    return found
+
+
+def _to_contacts(
+    view: View, write: Trace, inhibition: Mapping[str, int] = NOTHING
+) -> tuple[Trace, ...]:
     """Address a write: to all at once where that is one write, else to the best ports.
 
     A partner that is not settled yet is reported with little support.
+
+    Args:
+        view: what the node sees.
+        write: the deposit, without its channel.
+        inhibition: what counts against the standing of a channel.
     """
     if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
         write = msgspec.structs.replace(write, support=min(write.support, 1))
     if view.contract.broadcast:
         return (msgspec.structs.replace(write, channel=BROADCAST),)
-    ranked = sorted(view.private.channels, key=_rank, reverse=True)
-    ports = [port for port in ranked if _alone(port, ranked)]
+    ranks = {p.channel: _rank(p, inhibition.get(p.channel, 0)) for p in view.private.channels}
+    ranked = sorted(ranks, key=ranks.__getitem__, reverse=True)
+    tied = Counter(ranks.values())
+    # Content tells these apart from the others, so that choosing one names nobody.
+    ports = [channel for channel in ranked if tied[ranks[channel]] == 1]
     if not ports and _spreads_data(view.contract):
         ports = ranked  # the frame of this round must go somewhere
     chosen = ports[: view.contract.deposits]
-    return tuple(msgspec.structs.replace(write, channel=port.channel) for port in chosen)
+    return tuple(msgspec.structs.replace(write, channel=channel) for channel in chosen)
 
 
-def _rank(port: Port) -> moves.Key:
+def _rank(port: Port, inhibition: int) -> moves.Key:
     """Rank a port as the expert does, those last to which there is nothing to tell."""
-    return (exchange.offer(port) > 0, *exchange.rank(port))
-
-
-def _alone(port: Port, ports: Sequence[Port]) -> bool:
-    """Whether content tells a port apart from the others, so that choosing it names nobody."""
-    return sum(_rank(other) == _rank(port) for other in ports) == 1
+    standing = exchange.standing(port) - _INHIBITION * inhibition
+    return (exchange.offer(port) > 0, standing, *moves.port_key(port))
 
 
 def _transient(write: Trace) -> Trace:
     return msgspec.structs.replace(write, ttl=1)
 
 
-def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | None) -> Decision:
-    """Take the private action with the writes; answer as soon as the proposal is constructible."""
+def _answering(
+    view: View,
+    deposits: tuple[Trace, ...],
+    commit: Commitment | None,
+    held: Commitment | None = None,
+) -> Decision:
+    """Take the private action with the writes; answer when that is due, with a claim held."""
     proposal, answer = view.proposal, view.contract.response
-    ready = proposal.claim is not None and proposal.claim in view.private.ready
-    if answer is not None and proposal.response is not None and ready:
-        return Decision(answer, proposal.response, deposits, commit)
+    if answer is not None and proposal.response is not None and exchange.is_due(view):
+        borrowed = held is not None and held.claim != proposal.claim
+        intent = "FIELD" if borrowed else None
+        return Decision(answer, proposal.response, deposits, commit, intent)
     plain = moves.act(view)
     if _on_graph(view.contract):
         plain = msgspec.structs.replace(plain, task_action=graph_answers.answer(view))

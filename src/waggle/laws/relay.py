@@ -1,6 +1,7 @@
 """`relay`: the floor that every law has to beat, a law that knows no task.
 
-It writes what it sees, else passes on what it hears, and follows the field while it has only heard.
+It writes what it sees, else passes on what it hears, first to those who did not tell it, and
+follows the field while it has only heard.
 It never commits, challenges or compares. Where a law is not better than this one, the adapter and
 the runtime do the organising, not the law. Invariant: one view, one decision, exactly equivariant.
 """
@@ -13,7 +14,8 @@ from typing import ClassVar
 import msgspec
 
 from waggle.core.protocols import Decode, Request
-from waggle.core.schema import Decision, Trace, View, is_wait
+from waggle.core.relations import strongest
+from waggle.core.schema import Decision, View, is_wait
 from waggle.laws import moves
 
 
@@ -29,14 +31,18 @@ class Relay:
 
 def decide(view: View) -> Decision:
     """Return the private action with one write; with FIELD where all that is known was heard."""
-    seen, channel = moves.best_evidence(view), moves.by_lot(view)
+    seen = moves.best_evidence(view)
     heard = moves.best_trace(view, moves.relayable(view))
-    deposit: Trace | None = None
-    if channel is not None and seen is not None:
-        deposit = moves.fresh(seen, channel)
-    elif channel is not None and heard is not None:
-        deposit = moves.relay(heard, channel)
+    row = seen or heard
+    channel = None if row is None else _listener(view, row.claim)
+    deposit = None if row is None or channel is None else strongest(row, channel)
     decision = moves.act(view, deposit)
     if seen is not None or not view.traces or is_wait(decision):
         return decision
     return msgspec.structs.replace(decision, execution_intent="FIELD")
+
+
+def _listener(view: View, claim: str) -> str | None:
+    """Return a channel by lot, one that has not told the claim where there is one."""
+    told = [trace.channel for trace in view.traces if trace.claim == claim]
+    return moves.by_lot(view, avoid=told) or moves.by_lot(view)

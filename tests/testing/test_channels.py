@@ -28,6 +28,7 @@ def test_the_honest_walkers_conform() -> None:
         (walkers.KeptBeat, {"payload"}),
         (walkers.Overriding, {"law chooses"}),
         (walkers.Obeying, {"law chooses"}),
+        (walkers.Picking, {"law chooses"}),
         (walkers.Binding, set()),
         (walkers.Declared, set()),
     ],

@@ -94,7 +94,7 @@ class Walkers(WorldBase):
         """Return what a decision becomes."""
         if act.intent == WAIT or act.action == WAIT:
             return WAIT
-        if act.intent == "FIELD":
+        if act.intent == "FIELD" and act.local.commitment == WELL:
             return self.way(node) or act.action
         return act.action
 
@@ -140,7 +140,8 @@ class KeptBeat(Walkers):
 
     def compiled(self, node: int, act: Act) -> str:
         beat = self.told.get(node)
-        if act.intent != "FIELD" or not isinstance(beat, int):
+        follows = act.intent == "FIELD" and act.local.commitment == WELL
+        if not follows or not isinstance(beat, int):
             return super().compiled(node, act)
         return "SWITCH" if (self.round - beat) % BEAT == 0 else "STAY"
 
@@ -160,6 +161,14 @@ class Obeying(Walkers):
     def compiled(self, node: int, act: Act) -> str:
         heard = node in self.told and act.intent is None and act.action != WAIT
         return str(self.told[node]) if heard else super().compiled(node, act)
+
+
+class Picking(Walkers):
+    """Lets a node that holds nothing follow what it was told."""
+
+    def compiled(self, node: int, act: Act) -> str:
+        follows = act.intent == "FIELD" and act.action != WAIT
+        return self.way(node) or act.action if follows else super().compiled(node, act)
 
 
 class Binding(Walkers):

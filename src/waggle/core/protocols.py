@@ -252,7 +252,8 @@ class World(Protocol):
         """Compile the acts into native actions, advance the world, return the native actions.
 
         An action that is said is done, whatever the node heard or holds, or refused as if the node
-        had waited. Intent FIELD is one step along the shown way of the claim held or named.
+        had waited. Intent FIELD is one step along the shown way of the claim held, and the action
+        itself where none is.
         """
         ...
 

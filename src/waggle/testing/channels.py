@@ -7,8 +7,8 @@ same receiver in two copies of one world. From then on both copies must look and
 
 *The law chooses.* An action that is said is done, whatever was heard or is held: a step is taken
 again without the last deliveries, fields and commitments, and must give the same native action. A
-world may refuse an action, as if the node had waited; it may not do another one instead. Intent
-FIELD and actions that name a claim are asked for by the law, so only the first check sees them.
+world may refuse an action, as if the node had waited; it may not do another one instead. Where a
+law follows a claim, by name or by intent FIELD on what it holds, only the first check applies.
 
 Both checks call nothing but the hooks of a World and `copy.deepcopy`.
 """
@@ -284,17 +284,21 @@ def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
     for episode in episodes:
         for turn in _watch(substrate, episode, copies=True).turns:
             yield from _overridden(turn, turn.acts)
-            for intent in (None, "PRIVATE"):
+            for intent in (None, "PRIVATE", "FIELD"):
                 yield from _overridden(turn, _any_acts(turn, intent))
 
 
 def _any_acts(turn: Turn, intent: str | None) -> dict[int, Act]:
-    """Give every node an action of the contract and a commitment to a claim that it knows of."""
+    """Give every node an action of the contract and a commitment to a claim that it knows of.
+
+    Intent FIELD goes without one: a law that holds nothing has chosen no claim to follow.
+    """
     contract = turn.world.contract
     found = {}
     for node, act in turn.acts.items():
         sensed, contacts = turn.shown[node], turn.world.neighbours(node)
         known = [t.claim for t in act.local.traces] + [e.claim for e in sensed.evidence]
+        known = [] if intent == "FIELD" else known
         lot = turn.round + node
         action = contract.actions[lot % len(contract.actions)]
         answer = sensed.proposal.response if action == contract.response else None
@@ -312,13 +316,19 @@ def _overridden(turn: Turn, acts: Mapping[int, Act]) -> Iterator[str]:
     plain = {i: msgspec.structs.replace(act, local=_NOTHING) for i, act in acts.items()}
     done, said = deepcopy(turn.world).step(acts), deepcopy(turn.earlier).step(plain)
     for node, act in acts.items():
-        chosen = act.intent in (None, "PRIVATE") and act.action != WAIT
-        if chosen and said.get(node) != done.get(node) and not _refused(turn, acts, node):
+        if _follows(act) or WAIT in (act.action, act.intent):
+            continue
+        if said.get(node) != done.get(node) and not _refused(turn, acts, node):
             yield (
                 f"round {turn.round}: {act.action!r} was done as {done.get(node)!r}, and as "
                 f"{said.get(node)!r} where nothing was heard and nothing is held; do what the law "
                 "says, or nothing"
             )
+
+
+def _follows(act: Act) -> bool:
+    """Whether the law chose a claim to follow."""
+    return act.intent == "FIELD" and act.local.commitment is not None
 
 
 def _refused(turn: Turn, acts: Mapping[int, Act], node: int) -> bool:

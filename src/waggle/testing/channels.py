@@ -328,7 +328,8 @@ def _overridden(turn: Turn, acts: Mapping[int, Act]) -> Iterator[str]:
 
 def _follows(act: Act) -> bool:
     """Whether the law chose a claim to follow."""
-    return act.intent == "FIELD" and act.local.commitment is not None
+    named = getattr(act, "claim", None) is not None  # an action may name a claim
+    return named or (act.intent == "FIELD" and act.local.commitment is not None)
 
 
 def _refused(turn: Turn, acts: Mapping[int, Act], node: int) -> bool:

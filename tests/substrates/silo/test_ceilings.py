@@ -110,6 +110,12 @@ def test_scores_reproduce_table_d(schedule: str, n: int, success: float) -> None
     assert row.cases == 60 and row.strict <= row.success
 
 
+def test_most_of_a_perfect_schedule_is_lost_in_the_first_round_without_names() -> None:
+    for n, perfect, blind in ((32, 97, 87), (64, 38, 8)):
+        assert mean_reach("edge-coloured", n, 9, 40)[1] == pytest.approx(perfect, abs=4)
+        assert mean_reach("blind-start", n, 9, 40)[1] == pytest.approx(blind, abs=4)
+
+
 def test_rows_cover_sizes_and_schedules() -> None:
     rows = ceiling_rows([4, 8], [10_000], rounds=2, task_ids=["I-01"])
     assert [(row.n, row.schedule) for row in rows] == [(n, s) for n in (4, 8) for s in SCHEDULES]

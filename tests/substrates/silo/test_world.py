@@ -7,7 +7,7 @@ import pytest
 
 from tests.substrates.silo.episodes import SEED, Rule, nothing_held, opened, scores, write
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Case, Request
+from waggle.core.protocols import Act, Case, Local, Request
 from waggle.core.schema import Decision
 from waggle.laws.ports import FirstListed, RoundRobin
 from waggle.runtime.sync import play
@@ -15,7 +15,7 @@ from waggle.substrates.silo.adapter import Silo
 from waggle.substrates.silo.cases import episode_graph
 from waggle.substrates.silo.ceilings import SCHEDULES, ceiling_row, spread
 from waggle.substrates.silo.proposals import MAX_TEXT, show_answer
-from waggle.substrates.silo.world import NEVER, Frame, PortMemory
+from waggle.substrates.silo.world import NEVER, Frame, PortMemory, SiloWorld
 
 
 def test_views_tell_nothing_of_the_swarm() -> None:
@@ -135,6 +135,55 @@ def test_answering_matters_and_nothing_answers_by_itself() -> None:
 
     assert scores("I-05", 8, Rule(mute))["score"] == 0
     assert scores("I-05", 8)["score"] == 1
+
+
+def bound_without_asking(made: type[SiloWorld]) -> list[str]:
+    """Return native actions of updates that gather, over all intents, moments and held claims."""
+    found = []
+    for rounds in (0, 9):
+        for intent in (None, "PRIVATE", "FIELD"):
+            world = made(Case("silo", "I-03", 8, SEED), None)
+            claim = world.sense(0, nothing_held()).evidence[0].claim
+            for _ in range(rounds):
+                world.step({})
+            for held in (None, claim):
+                act = Act("GATHER", None, None, intent, Local((), held))
+                found.append(world.step({0: act})[0])
+    return [native for native in found if native != "GATHER"]
+
+
+def test_only_the_law_chooses_the_moment_to_answer() -> None:
+    assert bound_without_asking(SiloWorld) == []
+
+
+def test_that_check_catches_an_intent_that_answers_by_itself() -> None:
+    class Eager(SiloWorld):
+        def _bind(self, node: int, act: Act) -> str:
+            if act.intent == "PRIVATE":
+                act = msgspec.structs.replace(act, action=self._intent(node), response="42")
+            return super()._bind(node, act)
+
+    assert bound_without_asking(Eager)
+
+
+@pytest.mark.parametrize(
+    ("intent", "held", "answered"),
+    [
+        (None, None, "otherwise"),
+        ("PRIVATE", None, "so"),
+        ("FIELD", "own", "so"),
+        (None, "own", "no"),
+        ("FIELD", None, "otherwise"),
+    ],
+)
+def test_the_intent_says_what_is_answered(
+    intent: str | None, held: str | None, answered: str
+) -> None:
+    world = opened()
+    claim = world.sense(0, nothing_held()).evidence[0].claim
+    commitment = claim if held == "own" else None
+    world.step({0: Act("ANSWER", None, "another", intent, Local((), commitment))})
+    assert world.sense(0, nothing_held()).observation["answered"] == answered
 
 
 def test_nothing_is_sent_in_the_answering_update() -> None:

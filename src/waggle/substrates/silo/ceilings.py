@@ -71,6 +71,17 @@ def _coloured_exchange(graph: Graph, rng: Random) -> Schedule:
     return lambda t, known: enumerate(mates[t % DEGREE])
 
 
+def _blind_start(graph: Graph, rng: Random) -> Schedule:
+    """Send the first frame by lot, as anonymous nodes must, then follow the coloured exchange."""
+    mates = colour_edges(graph, rng)
+
+    def sends(t: int, known: Sequence[int]) -> Iterator[tuple[int, int]]:
+        for u, own in enumerate(graph):
+            yield u, mates[t % DEGREE][u] if t else rng.choice(own)
+
+    return sends
+
+
 SCHEDULES: dict[str, Callable[[Graph, Random], Schedule]] = {
     "silent": lambda graph, rng: lambda t, known: (),
     "flooding": lambda graph, rng: (
@@ -84,6 +95,7 @@ SCHEDULES: dict[str, Callable[[Graph, Random], Schedule]] = {
     ),
     "oracle-greedy": _oracle_greedy,
     "edge-coloured": _coloured_exchange,
+    "blind-start": _blind_start,
 }
 """Ideal schedules by name: each is made for one graph with a stream of its own."""
 

@@ -88,10 +88,9 @@ def native_message(view: View) -> Decision:
     evidence = _own_evidence(view)
     deposits = () if evidence is None else _to_contacts(view, _transient(moves.fresh(evidence, "")))
     decision = _answering(view, deposits, None)
-    heard = any(trace.support > 0 and not trace.conflict for trace in view.traces)
-    if view.contract.response is None and heard and decision.task_action == view.proposal.action:
-        return msgspec.structs.replace(decision, execution_intent="FIELD")
-    return decision
+    heard = [trace for trace in view.traces if trace.support > 0 and not trace.conflict]
+    best = None if evidence is not None else moves.best_trace(view, heard)
+    return decision if best is None else moves.follow(view, decision, best.claim)
 
 
 def fixed_rule(view: View) -> Decision:

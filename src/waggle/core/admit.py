@@ -19,6 +19,7 @@ from waggle.core.relations import (
     committable,
     is_fresh,
     is_incident,
+    is_listed,
     is_relay,
     reopens,
     repeats,
@@ -38,9 +39,10 @@ from waggle.core.schema import (
     Trace,
     View,
     action_argument,
+    is_open,
     is_wait,
     private_decision,
-    takes_channel,
+    takes_claim,
 )
 
 CODES: Mapping[str, str] = MappingProxyType(
@@ -48,6 +50,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         **decode.CODES,
         "action.unknown": "The task action is one of the contract's actions.",
         "action.channel": "The argument of the task action is an incident channel.",
+        "action.claim": "The argument of the task action is a claim of the claim table.",
         "intent.unknown": "The execution intent is PRIVATE, FIELD or WAIT, or is left out.",
         "response.missing": "The answering action carries a response.",
         "response.unexpected": "No action but the answering one carries a response.",
@@ -81,10 +84,10 @@ _NULL_WAIT = Decision(WAIT, None, (), None)
 
 
 @lru_cache(maxsize=1024)
-def _actions(contract: Contract) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the plain actions and the verbs that take a channel."""
-    verbs = frozenset(action_argument(a)[0] for a in contract.actions if takes_channel(a))
-    return frozenset(a for a in contract.actions if not takes_channel(a)), verbs
+def _actions(contract: Contract) -> tuple[frozenset[str], dict[str, bool]]:
+    """Return the plain actions, and the verbs that take a reference: whether it is a claim."""
+    verbs = {action_argument(a)[0]: takes_claim(a) for a in contract.actions if is_open(a)}
+    return frozenset(a for a in contract.actions if not is_open(a)), verbs
 
 
 def violations(view: View, decision: Decision) -> tuple[str, ...]:
@@ -141,6 +144,8 @@ def _action_code(view: View, action: str) -> str | None:
     verb, argument = action_argument(action)
     if argument is None or verb not in verbs:
         return "action.unknown"
+    if verbs[verb]:
+        return None if is_listed(view, argument) else "action.claim"
     return None if is_incident(view, argument) else "action.channel"
 
 

@@ -17,6 +17,7 @@ from waggle.core.errors import ContractError
 from waggle.core.keys import leak
 from waggle.core.schema import (
     CHANNEL_ARGUMENT,
+    CLAIM_ARGUMENT,
     DIRECTIONS,
     MAX_ACTION,
     MAX_BIN,
@@ -37,7 +38,7 @@ from waggle.core.schema import (
     Trace,
     View,
     action_argument,
-    takes_channel,
+    is_open,
 )
 
 MAX_ROWS = 64
@@ -115,12 +116,15 @@ def _check_contract(contract: Contract) -> None:
         raise ContractError(f"contract actions need {WAIT}, at most {MAX_ROWS}, each once")
     if any(not 0 < len(action) <= MAX_ACTION for action in actions):
         raise ContractError(f"contract action too long; keep it to {MAX_ACTION} characters")
-    if any("@" in a and not takes_channel(a) for a in actions):
-        raise ContractError(f"an action argument must be written VERB:{CHANNEL_ARGUMENT}")
+    if any("@" in a and not is_open(a) for a in actions):
+        raise ContractError(
+            f"write an action argument as VERB:{CHANNEL_ARGUMENT} or VERB:{CLAIM_ARGUMENT}"
+        )
     if not in_range(contract.deposits, MAX_DEPOSITS):
         raise ContractError(f"contract deposits must be 0 to {MAX_DEPOSITS}")
-    if any(is_handle(action_argument(a)[1] or "") for a in actions):
-        raise ContractError("a fixed action argument must not look like a handle; rename it")
+    fixed = [action_argument(a)[1] or "" for a in actions]
+    if any(is_handle(text) or is_claim(text) for text in fixed):
+        raise ContractError("a fixed action argument must not look like a reference; rename it")
     answer = contract.response
     if answer is not None and (answer not in actions or answer == WAIT or "@" in answer):
         raise ContractError(f"answering action {answer!r} must be a plain contract action")

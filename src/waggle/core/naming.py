@@ -80,9 +80,12 @@ class Renaming(msgspec.Struct, frozen=True):
         )
 
     def action(self, action: str) -> str:
-        """Rename the argument of a task action where it is a handle."""
+        """Rename the argument of a task action where it is a handle or a claim."""
         verb, argument = action_argument(action)
-        return action if argument is None else f"{verb}:{self.handles.get(argument, argument)}"
+        if argument is None:
+            return action
+        names = self.handles if argument in self.handles else self.claims
+        return f"{verb}:{names.get(argument, argument)}"
 
     def trace(self, trace: Trace) -> Trace:
         """Rename a trace or deposit."""

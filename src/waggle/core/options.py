@@ -18,6 +18,7 @@ from waggle.core.schema import (
     View,
     action_argument,
     takes_channel,
+    takes_claim,
 )
 
 CACHED = 4096
@@ -77,12 +78,14 @@ class Social(NamedTuple):
 
 
 def actions(view: View) -> list[str]:
-    """Return the legal task actions, verbs that take a channel with every incident handle."""
+    """Return the legal task actions, verbs that take a reference with every one of the view."""
     found = []
     for action in view.contract.actions:
+        verb, _ = action_argument(action)
         if takes_channel(action):
-            verb, _ = action_argument(action)
             found += [f"{verb}:{port.channel}" for port in view.private.channels]
+        elif takes_claim(action):
+            found += [f"{verb}:{row.claim}" for row in view.private.claims]
         else:
             found.append(action)
     return found

@@ -19,7 +19,7 @@ from waggle.core.errors import ContractError
 from waggle.core.modes import mode
 from waggle.core.naming import Renaming, claims_of, handles_of
 from waggle.core.order import permutation, relabel
-from waggle.core.relations import is_fresh, is_incident, is_relay, is_verified
+from waggle.core.relations import is_fresh, is_incident, is_listed, is_relay, is_verified
 from waggle.core.schema import Decision, Private, View, action_argument
 from waggle.core.seeds import mix
 from waggle.core.summary import rho
@@ -127,7 +127,7 @@ def _relations(view: View, decision: Decision) -> tuple[object, ...]:
     commit, held = decision.commit, view.commitment
     return (
         decision.task_action == view.proposal.action,
-        target is not None and is_incident(view, target),
+        target is not None and (is_incident(view, target) or is_listed(view, target)),
         tuple(
             (
                 is_fresh(view, d),

@@ -263,8 +263,8 @@ def _pair_marks(
     edges: list[tuple[str, str, Any]] = []
     marks: dict[tuple[int, str], list[Any]] = {}
     _, target = action_argument(decision.task_action)
-    if target in handles:
-        marks.setdefault((0, target), []).append(("action",))
+    if target is not None and (target in handles or target in claims):
+        marks.setdefault((int(target in claims), target), []).append(("action",))
     if decision.commit is not None and decision.commit.claim in claims:
         marks.setdefault((1, decision.commit.claim), []).append(("commit",))
     for d in decision.deposits:

@@ -146,9 +146,12 @@ class Act(msgspec.Struct, frozen=True, gc=False):
 
     action: str
     target: int | None
+    """The contact that a `VERB:@channel` names."""
     response: str | None
     intent: str | None
     local: Local
+    claim: str | None = None
+    """The claim that a `VERB:@claim` names."""
 
 
 class Shock(msgspec.Struct, frozen=True):

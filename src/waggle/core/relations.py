@@ -18,6 +18,11 @@ def is_incident(view: View, channel: str) -> bool:
     return any(port.channel == channel for port in view.private.channels)
 
 
+def is_listed(view: View, claim: str) -> bool:
+    """Whether a claim is in the view's claim table."""
+    return any(row.claim == claim for row in view.private.claims)
+
+
 def rows(view: View) -> tuple[Evidence | Trace, ...]:
     """Return everything that can back a write: private evidence, then incident traces."""
     return (*view.private.evidence, *view.traces)

@@ -39,6 +39,8 @@ WAIT = "WAIT"
 """The task action that is legal everywhere and does nothing."""
 CHANNEL_ARGUMENT = "@channel"
 """In a contract's action list, `VERB:@channel` stands for the verb with any incident handle."""
+CLAIM_ARGUMENT = "@claim"
+"""`VERB:@claim` stands for the verb with any claim of the view's claim table."""
 
 Direction: TypeAlias = Literal["N", "NE", "E", "SE", "S", "SW", "W", "NW", "HERE"]
 Intent: TypeAlias = Literal["PRIVATE", "FIELD", "WAIT"]
@@ -97,7 +99,8 @@ class Contract(msgspec.Struct, frozen=True, gc=False):
     task: str
     goal: str
     actions: tuple[str, ...]
-    """Legal task actions; `VERB:@channel` takes an incident handle. WAIT is always among them."""
+    """Legal task actions; `VERB:@channel` takes an incident handle, `VERB:@claim` a claim of the
+    claim table. WAIT is always among them."""
     deposits: int = 1
     """How many deposits one decision may hold."""
     broadcast: bool = False
@@ -165,9 +168,19 @@ def takes_channel(action: str) -> bool:
     return action_argument(action)[1] == CHANNEL_ARGUMENT
 
 
+def takes_claim(action: str) -> bool:
+    """Whether an action of a contract stands for its verb with any claim of the claim table."""
+    return action_argument(action)[1] == CLAIM_ARGUMENT
+
+
+def is_open(action: str) -> bool:
+    """Whether an action of a contract takes a reference of the view."""
+    return takes_channel(action) or takes_claim(action)
+
+
 def plain_actions(contract: Contract) -> list[str]:
-    """Return the actions that take no channel, WAIT aside, in the contract's order."""
-    return [a for a in contract.actions if a != WAIT and not takes_channel(a)]
+    """Return the actions that take no reference, WAIT aside, in the contract's order."""
+    return [a for a in contract.actions if a != WAIT and not is_open(a)]
 
 
 def is_wait(decision: Decision) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from waggle.core.relations import refuted, relay_ttl, strongest
+import msgspec
+
+from waggle.core.relations import is_listed, refuted, relay_ttl, strongest
 from waggle.core.schema import (
     BROADCAST,
     WAIT,
@@ -21,7 +23,10 @@ from waggle.core.schema import (
     Port,
     Trace,
     View,
+    action_argument,
+    is_wait,
     private_decision,
+    takes_claim,
 )
 
 Key: TypeAlias = tuple[Any, ...]
@@ -190,6 +195,15 @@ def best_evidence(
         lambda e: (e.support, e.novelty, e.direction or ""),
         lambda e: claim_key(view, e.claim),
     )
+
+
+def follow(view: View, decision: Decision, claim: str | None) -> Decision:
+    """Turn a decision to following a listed claim, where the contract has such an action."""
+    verb = next((a for a in view.contract.actions if takes_claim(a)), None)
+    if verb is None or claim is None or is_wait(decision) or not is_listed(view, claim):
+        return decision
+    named = f"{action_argument(verb)[0]}:{claim}"
+    return msgspec.structs.replace(decision, task_action=named)
 
 
 def act(view: View, deposit: Trace | None = None, commit: Commitment | None = None) -> Decision:

@@ -1,7 +1,7 @@
 """`relay`: the floor that every law has to beat, a law that knows no task.
 
 It writes what it sees, else passes on what it hears, first to those who did not tell it, and
-follows the field while it has only heard.
+follows what it hears while it sees nothing.
 It never commits, challenges or compares. Where a law is not better than this one, the adapter and
 the runtime do the organising, not the law. Invariant: one view, one decision, exactly equivariant.
 """
@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import msgspec
-
 from waggle.core.protocols import Decode, Request
 from waggle.core.relations import strongest
-from waggle.core.schema import Decision, View, is_wait
+from waggle.core.schema import Decision, View
 from waggle.laws import moves
 
 
 class Relay:
-    """Tell what is seen, else relay what is heard; follow the field while nothing is seen."""
+    """Tell what is seen, else relay what is heard; follow that while nothing is seen."""
 
     name: ClassVar[str] = "relay"
 
@@ -30,16 +28,17 @@ class Relay:
 
 
 def decide(view: View) -> Decision:
-    """Return the private action with one write; with FIELD where all that is known was heard."""
+    """Return the private action with one write; follow a claim where all is hearsay."""
     seen = moves.best_evidence(view)
     heard = moves.best_trace(view, moves.relayable(view))
     row = seen or heard
     channel = None if row is None else _listener(view, row.claim)
     deposit = None if row is None or channel is None else strongest(row, channel)
     decision = moves.act(view, deposit)
-    if seen is not None or not view.traces or is_wait(decision):
+    if seen is not None:
         return decision
-    return msgspec.structs.replace(decision, execution_intent="FIELD")
+    told = heard or moves.best_trace(view, view.traces)
+    return decision if told is None else moves.follow(view, decision, told.claim)
 
 
 def _listener(view: View, claim: str) -> str | None:

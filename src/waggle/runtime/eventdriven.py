@@ -218,6 +218,10 @@ def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
         if argument not in handles:
             return "illegality"
         action = f"{verb}:{handles[argument]}"
+    elif argument in then.claims:
+        if argument not in claims:
+            return "expiry"
+        action = f"{verb}:{claims[argument]}"
     if any(d.channel in then.handles and d.channel not in handles for d in decision.deposits):
         return "illegality"
     named = [d.claim for d in decision.deposits]

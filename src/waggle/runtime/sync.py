@@ -145,13 +145,17 @@ class Engine:
         """Turn an admitted decision back into world words for the compiler."""
         decision = done.admission.decision
         verb, argument = action_argument(decision.task_action)
-        target = None if argument is None else done.shown.handles.get(argument)
+        target = claim = None
+        if argument is not None:
+            target, claim = done.shown.handles.get(argument), done.shown.claims.get(argument)
+        named = target is not None or claim is not None
         return Act(
-            verb if target is not None else decision.task_action,
+            verb if named else decision.task_action,
             target,
             decision.response,
             decision.execution_intent,
             self.swarm.local(done.node),
+            claim,
         )
 
     def _step(self, done: Sequence[Done]) -> None:

@@ -3,7 +3,7 @@
 One decision does everything the view justifies at once. It challenges a refuted commitment and
 replaces it in the same update, challenges a refuted candidate on a channel that supports it,
 commits where a claim is ready or nearly so, and otherwise writes what neighbours are least likely
-to know. Three shapes of task get more. A contract that explains the execution intents is played by
+to know. Three shapes of task get more. A contract with an action that follows a claim is played by
 the SwarmBench rules; where contacts state their answers, `stances` decides; where all nodes are
 asked to answer alike, no message is needed. Invariant: every write and commitment is admissible by
 construction, and ties are broken by lot.
@@ -16,7 +16,17 @@ from functools import lru_cache
 import msgspec
 
 from waggle.core.relations import refuted
-from waggle.core.schema import MAX_BIN, WAIT, Commitment, Contract, Decision, Evidence, Trace, View
+from waggle.core.schema import (
+    MAX_BIN,
+    WAIT,
+    Commitment,
+    Contract,
+    Decision,
+    Evidence,
+    Trace,
+    View,
+    takes_claim,
+)
 from waggle.laws import moves
 from waggle.laws.expert import stances, swarmbench
 
@@ -26,7 +36,7 @@ _PROVISIONAL = 3
 
 def decide(view: View) -> Decision:
     """Dispatch on the shape of the task, which the contract and the view show."""
-    if explains_intents(view.contract):
+    if names_places(view.contract):
         return swarmbench.decide(view)
     common = stances.common_answer(view.contract)
     if common is not None and view.proposal.action != WAIT:
@@ -36,9 +46,9 @@ def decide(view: View) -> Decision:
 
 
 @lru_cache(maxsize=4096)
-def explains_intents(contract: Contract) -> bool:
-    """Whether a contract says what the intents mean and allows broadcasts."""
-    return contract.broadcast and "PRIVATE" in contract.goal and "FIELD" in contract.goal
+def names_places(contract: Contract) -> bool:
+    """Whether a contract lets a node follow a claim to its place, and allows broadcasts."""
+    return contract.broadcast and any(map(takes_claim, contract.actions))
 
 
 def _stand(view: View, shown: stances.Stances) -> Decision:

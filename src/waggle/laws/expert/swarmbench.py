@@ -1,9 +1,10 @@
-"""Expert rules for SwarmBench: deposit what others lack, follow the field where nothing is seen.
+"""Expert rules for SwarmBench: write what others lack, follow what is needed and was not seen.
 
 Own observation comes first: a node that sees or remembers what it needs takes its private move; a
-node that has only traces of it follows the field. Every update also writes the newest thing the
-node can vouch for, challenges what its own observation refutes, and commits to what the gate calls
-ready. Invariant: one view gives one decision, and ties are broken by lot (see `moves`).
+node that was only told of it follows the newest report that is worth the way. Every update also
+writes the newest thing the node can vouch for, challenges what its own observation refutes, and
+commits to what the gate calls ready. Lights are switched by a shared countdown. Invariant: one view
+gives one decision, and ties are broken by lot (see `moves`).
 """
 
 from __future__ import annotations
@@ -13,71 +14,71 @@ from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
     MAX_TTL,
-    WAIT,
+    ClaimRow,
     Commitment,
     Decision,
     Evidence,
     Trace,
     View,
 )
-from waggle.laws import moves
+from waggle.laws import countdown, moves
 
 YOUNG = 3
 """Rounds for which a trace of a prey is worth relaying."""
+FRESH = 3
+"""Age up to which a report of a prey is worth following."""
+REACH = 5
+"""Bin of distance up to which a report of a prey is worth following."""
+STAYS = ("food", "nest", "exit")
+"""Kinds of things that stay where they are, so that every report of them is worth following."""
 
 
 def decide(view: View) -> Decision:
-    """Dispatch on the task of the contract."""
-    task = view.contract.task.partition("/")[2]
-    if task in ("pursuit", "foraging"):
-        return _site(view, task)
-    return _plain(view)
-
-
-def _plain(view: View) -> Decision:
-    """Synchronization, Flocking, Transport: deposit a find; follow one that was not seen.
-
-    A find is a landmark or the beat of the lights: lights are read off the window, a beat is not.
-    """
+    """Count down where lights are switched, else walk to places and say where they are."""
+    if countdown.is_counted(view):
+        return countdown.decide(view)
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
-    commit = None
-    if view.commitment is None or against is not None:
-        ready = moves.best_ready(view)
-        commit = None if ready is None else Commitment(ready, MAX_BIN)
-    sources = {row.facts.get("source") for row in view.private.claims}
-    intent = "FIELD" if "told" in sources and "seen" not in sources else "PRIVATE"
-    return _decision(view.proposal.action, deposit, commit, intent)
+    commit = _commitment(view) if view.commitment is None or against is not None else None
+    return moves.follow(view, moves.act(view, deposit, commit), _goal(view))
 
 
-def _site(view: View, task: str) -> Decision:
-    """Pursuit and Foraging: walk to sites and deposit where they are."""
-    wanted = _wanted(view, task)
-    rows = [row.facts for row in view.private.claims]
-    seen = any(facts.get("source") == "seen" and facts.get("kind") == wanted for facts in rows)
-    # A trace of the nest says where the food is not: food and nest lie at two ends of one way.
-    told = any(facts.get("source") == "told" for facts in rows)
-    against = moves.held_contradiction(view)
-    deposit = _challenge(against) if against is not None else _news(view)
-    commit = _commitment(view, task) if view.commitment is None or against is not None else None
-    hinted = told or view.private.observation.get("missed") is not None
-    intent = "FIELD" if hinted and not seen else "PRIVATE"
-    return _decision(view.proposal.action, deposit, commit, intent)
+def _goal(view: View) -> str | None:
+    """Return the reported claim to walk to, or None where the private move is better."""
+    kinds = _wanted(view)
+    rows = [row for row in view.private.claims if row.facts.get("kind") in kinds]
+    if any(row.facts.get("source") == "seen" for row in rows):
+        return None
+    wrong = refuted(view)
+    told = [row for row in rows if "down" in row.facts and row.claim not in wrong]
+    near = [row for row in told if row.facts["kind"] in STAYS or _worth(row)]
+    best = moves.distinguished(
+        near,
+        lambda r: (-_number(r, "age"), -_distance(r)),
+        lambda r: moves.claim_key(view, r.claim),
+    )
+    return None if best is None else best.claim
 
 
-def _wanted(view: View, task: str) -> str:
-    """Return the kind of site this node needs now."""
-    if task == "pursuit":
-        return "prey"
-    return "nest" if view.private.observation.get("carrying") else "food"
+def _worth(row: ClaimRow) -> bool:
+    return _number(row, "age") <= FRESH and _distance(row) <= REACH
 
 
-def _decision(
-    action: str, deposit: Trace | None, commit: Commitment | None, intent: str
-) -> Decision:
-    if action == WAIT:
-        return Decision(WAIT, None, (), None)
-    return Decision(action, None, () if deposit is None else (deposit,), commit, intent)
+def _distance(row: ClaimRow) -> int:
+    return max(abs(_number(row, "down")), abs(_number(row, "right")))
+
+
+def _number(row: ClaimRow, name: str) -> int:
+    value = row.facts.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _wanted(view: View) -> tuple[str, ...]:
+    """Return the kinds of places this node needs now."""
+    carrying = view.private.observation.get("carrying")
+    if carrying is None:
+        return ("prey", "exit")
+    return ("nest",) if carrying else ("food",)
 
 
 def _challenge(against: Evidence) -> Trace:
@@ -91,11 +92,10 @@ def _news(view: View) -> Trace | None:
     evidence = _needed(view)
     if evidence is not None:
         return moves.fresh(evidence, BROADCAST)
-    wrong = refuted(view)
+    wrong, kinds = refuted(view), _kinds(view)
     traces = [t for t in moves.relayable(view) if t.claim not in wrong and t.support > 0]
-    if view.contract.task.endswith("/pursuit"):
-        # A prey moves on, so a trace of it is relayed while it is young.
-        traces = [t for t in traces if t.ttl > MAX_TTL - YOUNG]
+    # What moves on is relayed while word of it is young.
+    traces = [t for t in traces if kinds.get(t.claim) in STAYS or t.ttl > MAX_TTL - YOUNG]
     trace = moves.best_trace(view, traces)
     if trace is not None:
         return moves.relay(trace, BROADCAST)
@@ -104,9 +104,13 @@ def _news(view: View) -> Trace | None:
     return None if warning is None else _challenge(warning)
 
 
+def _kinds(view: View) -> dict[str, object]:
+    return {row.claim: row.facts.get("kind") for row in view.private.claims}
+
+
 def _needed(view: View) -> Evidence | None:
     """Return the own evidence that is new and that most contacts can use now."""
-    kinds = {row.claim: row.facts.get("kind") for row in view.private.claims}
+    kinds = _kinds(view)
     carriers = sum(port.facts.get("carries") == 1 for port in view.private.channels)
     use = {"nest": carriers, "food": len(view.private.channels) - carriers}
     news = [e for e in view.private.evidence if e.conflict == 0 and e.novelty > 0]
@@ -122,11 +126,9 @@ def _needed(view: View) -> Evidence | None:
     )
 
 
-def _commitment(view: View, task: str) -> Commitment | None:
+def _commitment(view: View) -> Commitment | None:
     """Commit to the best ready claim about a target that may move or be used up."""
-    kinds = {row.claim: row.facts.get("kind") for row in view.private.claims}
-    wrong = refuted(view)
-    target = "prey" if task == "pursuit" else "food"
-    ready = [z for z in view.private.ready if z not in wrong and kinds.get(z) == target]
+    kinds, wrong = _kinds(view), refuted(view)
+    ready = [z for z in view.private.ready if z not in wrong and kinds.get(z) != "nest"]
     claim = moves.best_claim(view, ready)
     return None if claim is None else Commitment(claim, MAX_BIN)

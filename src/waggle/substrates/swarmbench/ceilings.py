@@ -4,7 +4,7 @@
     most = walked(Case("swarmbench", "foraging", 16, 10_000))
 
 In a sharing episode every agent keeps its private proposals and follows reports exactly as the
-compiler follows a field, but no law decides: an agent that knows a site reports it every round, at
+compiler follows a claim, but no law decides: an agent that knows a site reports it every round, at
 once, at no cost, without suppression and without trace lifetimes. Only the reach varies, and once
 the moment of hearing. Invariant: with the reach `nobody` an episode is the private-only episode.
 
@@ -24,7 +24,7 @@ from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.agent.compass import chebyshev
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
-from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.episode import FOLLOW, SwarmEpisode
 from waggle.substrates.swarmbench.sim.config import MOVES
 from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD, NEST
 from waggle.substrates.swarmbench.tasks.sites import Sites
@@ -97,10 +97,13 @@ def play_sharing(case: Case, reach: str) -> float:
 
 
 def _act(episode: SwarmEpisode, sites: Sites, node: int) -> Act:
-    """Take the private move if the node sees what it wants, else follow reports (FIELD)."""
-    seen = sites.wants(node) in episode.scene.memories[node].seen
-    proposal = episode.sense(node, _ALONE).proposal
-    return Act(proposal.action, None, None, "PRIVATE" if seen else "FIELD", _ALONE)
+    """Take the private move if the node sees what it wants, else follow the newest report of it."""
+    memory, wanted = episode.scene.memories[node], sites.wants(node)
+    told = [site for site in memory.heard.values() if site.kind == wanted]
+    if wanted in memory.seen or not told:
+        return Act(episode.sense(node, _ALONE).proposal.action, None, None, None, _ALONE)
+    site = min(told, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell))
+    return Act(FOLLOW, None, None, None, _ALONE, site.claim)
 
 
 def _reports(
@@ -123,7 +126,8 @@ def _reports(
             hearers = [k for k in near if not _knows(memories[k], site)]
             if hearers:
                 payload = sites.payload(_write(node, hearers[0], site.claim))
-                reports += [(_write(node, hearer, site.claim), payload) for hearer in hearers]
+                if payload is not None:
+                    reports += [(_write(node, hearer, site.claim), payload) for hearer in hearers]
     return reports
 
 

@@ -1,8 +1,9 @@
 """One SwarmBench episode as a `World`: views, transport and compiler around a task's behaviour.
 
 Contacts are agents within the window's half width; a write reaches those of them that are still
-that near after the update. The compiler is deterministic: WAIT stays, FIELD or a held commitment
-follows the field (the task's `follow`), everything else is the action itself.
+that near after the update. The compiler is deterministic: WAIT stays, FOLLOW takes one step towards
+the claim that it names, FIELD one towards the claim that the node holds, and everything else is the
+action itself. It never picks a claim.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
-from waggle.core.schema import WAIT, Contract, Json
+from waggle.core.schema import CLAIM_ARGUMENT, WAIT, Contract, Json
 from waggle.core.world import WorldBase
 from waggle.substrates.swarmbench.agent.compass import chebyshev
 from waggle.substrates.swarmbench.scene import Scene
@@ -32,14 +33,25 @@ BEHAVIOURS: Mapping[str, type[Behaviour]] = {
 }
 _GOAL = (
     " You see the cells around you: Y is you, A and a are others, W is wall, * is outside. "
-    "The proposal is your own best move. Intent PRIVATE takes the action; FIELD walks towards "
-    "the claim you hold or were told of; leaving it out follows a held commitment if there is one."
+    "The proposal is your own best move."
 )
 """What the contract of every task says after the task's own goal."""
-CONTRACTS: Mapping[str, Contract] = {
-    task: Contract(f"swarmbench/{task}", b.goal + _GOAL, (*b.actions, WAIT), broadcast=True)
-    for task, b in BEHAVIOURS.items()
-}
+_PLACES = (
+    " Claims show where they are, in bins of cells down and right of you. FOLLOW steps towards "
+    "the claim it names; intent FIELD steps towards the claim you hold."
+)
+"""What the contract adds where claims have places."""
+FOLLOW = "FOLLOW"
+
+
+def _contract(task: str, behaviour: type[Behaviour]) -> Contract:
+    goal, actions = behaviour.goal + _GOAL, behaviour.actions
+    if behaviour.places:
+        goal, actions = goal + _PLACES, (*actions, f"{FOLLOW}:{CLAIM_ARGUMENT}")
+    return Contract(f"swarmbench/{task}", goal, (*actions, WAIT), broadcast=True)
+
+
+CONTRACTS: Mapping[str, Contract] = {task: _contract(task, b) for task, b in BEHAVIOURS.items()}
 
 
 class SwarmEpisode(WorldBase):
@@ -119,10 +131,14 @@ class SwarmEpisode(WorldBase):
         """Return the native action of an admitted decision."""
         if act.action == WAIT or act.intent == WAIT:
             return "STAY"
-        committed = act.intent is None and act.local.commitment is not None
-        if act.intent == "FIELD" or committed:
-            return self.behaviour.follow(node, act.local) or act.action
+        if act.action == FOLLOW:
+            return self._walk(node, act.claim) or "STAY"
+        if act.intent == "FIELD":
+            return self._walk(node, act.local.commitment) or act.action
         return act.action
+
+    def _walk(self, node: int, claim: str | None) -> str | None:
+        return None if claim is None else self.behaviour.walk(node, claim)
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Move the target (Pursuit, Foraging); agents see it in their windows."""

@@ -35,7 +35,7 @@ class Memory:
 
     __slots__ = (
         "blocked", "clock", "denied", "distance_key", "distance_map", "heading", "heard", "here",
-        "known", "last_move", "missed", "refuted", "seen", "sent_to", "solid", "trail",
+        "known", "last_move", "refuted", "seen", "sent_to", "solid", "trail", "unsure",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,14 +52,14 @@ class Memory:
         """Claim -> the site as last reported by others."""
         self.refuted: dict[str, int] = {}
         """Claim -> when this agent found it wrong."""
+        self.unsure: set[str] = set()
+        """Refuted claims of which only a reported place, which is coarse, was found empty."""
         self.denied: dict[str, int] = {}
         """Claim -> the last round for which others denied it."""
         self.sent_to: dict[str, set[int]] = {}
         """Claim -> contacts to which this agent sent it."""
         self.trail: Site | None = None
         """Where a target that fled out of sight may be by now."""
-        self.missed: Site | None = None
-        """Where a reported target was not found; it may still be near."""
         self.heading: Cell | None = None
         self.last_move: str | None = None
         self.blocked = 0

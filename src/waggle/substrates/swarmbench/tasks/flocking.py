@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from waggle.core.protocols import Local
 from waggle.substrates.swarmbench.agent.compass import (
     MOVE_NAME,
     add,
@@ -47,7 +46,7 @@ _SIGHT = 4
 """Cells of the outline that can be in sight to one side."""
 
 
-class FlockingBehaviour(Landmark[Walls]):
+class FlockingBehaviour(Landmark):
     """One landmark: the middle of the map."""
 
     goal = "Together form the outline of a square, one agent per cell of the outline."
@@ -84,23 +83,12 @@ class FlockingBehaviour(Landmark[Walls]):
             return _hold(shape, here, window, drifting=clock < GATHERED)
         return _join(shape, here, window, draw)
 
-    def found(self, node: int) -> Walls | None:
-        """Return all four walls, once three were seen."""
+    def found(self, node: int) -> Cell | None:
+        """Return the middle of the map, once three walls were seen."""
         full = complete(self.walls[node])
-        return full if len(full) == len(MOVE_NAMES) else None
-
-    def centre(self, mark: Walls) -> Cell:
-        """Return the middle of the map."""
-        return (mark["UP"] + mark["DOWN"]) // 2, (mark["LEFT"] + mark["RIGHT"]) // 2
-
-    def shifted(self, mark: Walls, offset: Cell) -> Walls:
-        """Move rows by the first number and columns by the second."""
-        return {side: line + offset[STEP[side][0] == 0] for side, line in mark.items()}
-
-    def follow(self, node: int, local: Local) -> str | None:
-        """Work on the outline with the walls as found, else as heard."""
-        known = self.known(node)
-        return None if known is None else self._move(node, known)
+        if len(full) < len(MOVE_NAMES):
+            return None
+        return (full["UP"] + full["DOWN"]) // 2, (full["LEFT"] + full["RIGHT"]) // 2
 
 
 class Outline(NamedTuple):

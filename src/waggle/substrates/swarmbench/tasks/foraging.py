@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from waggle.core.protocols import Local, Shock
+from waggle.core.protocols import Shock
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
 from waggle.substrates.swarmbench.agent.compass import chebyshev, find, octant, sign, sub
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
@@ -45,6 +45,7 @@ class ForagingBehaviour(Sites):
     )
     symbols: Mapping[str, str] = {"food": "F", "nest": "N"}
     accepts_denials = True
+    doubt = 8
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -54,27 +55,21 @@ class ForagingBehaviour(Sites):
         """Forage by what the node itself saw."""
         memory = self.scene.memories[node]
         self.lanes[node].note(self.scene.windows[node], memory.here)
-        return Plan(self._move(node, memory.seen), self.wants(node) in memory.seen)
+        kind = self.wants(node)
+        return Plan(self._move(node, memory.seen, kind), kind in memory.seen)
 
-    def follow(self, node: int, local: Local) -> str | None:
-        """Forage by what was seen and reported; a committed claim goes before others of a kind."""
-        memory = self.scene.memories[node]
-        sites = dict(memory.seen)
-        for kind in dict.fromkeys(site.kind for site in memory.heard.values()):
-            heard = [site for site in memory.heard.values() if site.kind == kind]
-            best = self.chosen(memory, heard, local)
-            if best is not None:
-                sites.setdefault(kind, best)
-        return self._move(node, sites) if sites else None
+    def step_towards(self, node: int, site: Site) -> str | None:
+        """Walk to a site; what the node saw itself of the other one helps on the way."""
+        return self._move(node, {**self.scene.memories[node].seen, site.kind: site}, site.kind)
 
-    def _move(self, node: int, sites: Mapping[str, Site]) -> str:
-        """Return the move of a forager that knows some sites."""
+    def _move(self, node: int, sites: Mapping[str, Site], kind: str) -> str:
+        """Return the move of a forager that knows some sites and makes for one kind."""
         memory, lanes, window = (
             self.scene.memories[node],
             self.lanes[node],
             self.scene.windows[node],
         )
-        draw, kind = self.scene.draw(node), self.wants(node)
+        draw = self.scene.draw(node)
         crowd = frozenset(find(window, "Aa"))
         site = sites.get(kind)
         if site is not None and _is_near(memory, lanes, site):

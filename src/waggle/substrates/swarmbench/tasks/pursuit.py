@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from waggle.core.protocols import Local, Shock, Write
-from waggle.core.schema import MAX_BIN, Evidence, Json
+from waggle.core.protocols import Shock, Write
+from waggle.core.schema import MAX_BIN, Evidence
+from waggle.substrates.swarmbench.agent.bearing import Bearing
 from waggle.substrates.swarmbench.agent.compass import (
     add,
     at,
@@ -34,10 +35,6 @@ from waggle.substrates.swarmbench.tasks.sites import BLOCK, ShockRule, Sites
 
 CHASE = 6
 """Rounds for which a prey that went out of sight is still chased."""
-SEARCH = 8
-"""Rounds for which the surroundings of a missed prey are searched."""
-RADIUS = 4
-"""How far around a missed prey is searched."""
 LEAD = 3
 """Cells by which a prey is guessed to have fled."""
 SEERS = 5
@@ -85,40 +82,16 @@ class PursuitBehaviour(Sites):
         return Plan(sweep(memory, window, draw), False)
 
     def lost(self, memory: Memory, site: Site) -> None:
-        """Guess that a prey last seen here fled straight on; remember where a report was wrong."""
-        if memory.seen.get("prey") == site:
-            i, j = sub(site.cell, memory.here)
-            fled = add(site.cell, (LEAD * sign(i), LEAD * sign(j)))
-            memory.trail = Site(fled, memory.clock, site.claim)
-        else:
-            memory.missed = Site(site.cell, memory.clock, site.claim)
+        """Guess that a prey last seen here fled straight on."""
+        i, j = sub(site.cell, memory.here)
+        fled = add(site.cell, (LEAD * sign(i), LEAD * sign(j)))
+        memory.trail = Site(fled, memory.clock, site.claim)
 
-    def _missed(self, memory: Memory) -> Site | None:
-        """Return where a reported prey was not found, while its surroundings are searched."""
-        site = memory.missed
-        return None if site is None or memory.age(site) > SEARCH else site
-
-    def observation(self, node: int) -> Mapping[str, Json]:
-        """Return the direction of the place where a reported prey was not found."""
-        memory = self.scene.memories[node]
-        site = self._missed(memory)
-        return {"missed": None if site is None else octant(sub(site.cell, memory.here))}
-
-    def follow(self, node: int, local: Local) -> str | None:
-        """Step towards the prey as seen or reported; search where a report was wrong."""
+    def step_towards(self, node: int, site: Site) -> str | None:
+        """Step straight towards the prey as seen or reported."""
         scene = self.scene
-        memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
-        sites = [*memory.heard.values(), *memory.seen.values()]
-        site = self.chosen(memory, sites, local)
-        if site is not None:
-            return approach(window, sub(site.cell, memory.here), draw)
-        missed = self._missed(memory)
-        if missed is None:
-            return None
-        offset = sub(missed.cell, memory.here)
-        if chebyshev(offset) > RADIUS:
-            return approach(window, offset, draw)
-        return sweep(memory, window, draw)
+        offset = sub(site.cell, scene.memories[node].here)
+        return approach(scene.windows[node], offset, scene.draw(node))
 
     def wants(self, node: int) -> str:
         """Return the prey."""
@@ -134,10 +107,10 @@ class PursuitBehaviour(Sites):
     def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
         return not any(symbol in row for row in window)
 
-    def content(self, write: Write) -> Cell | None:
-        """Return the cell of the map where the prey is said to be: a prey that moved is news."""
-        site = self._source(write)
-        return None if site is None else self.scene.to_map(write.sender, site.cell)
+    def content(self, write: Write) -> Bearing | None:
+        """Return where the prey is said to be: a prey that moved is news."""
+        site = self._shown(self.scene.memories[write.sender]).get(write.claim)
+        return None if site is None else self.report(write.sender, site.cell).place
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Relocate the prey once enough nodes are committed.

@@ -2,9 +2,9 @@
 
 Two observers of one target share a claim, and a relocated target is another claim. A claim is
 refuted by the agent's own window: the place it names is in sight without the target, or the target
-is in sight elsewhere. What travels with a write is a `Sighting`, a cell of the map and a round
-(`Sites.payload`); it is turned into the reader's frame at delivery (`Sites.receive`), and FIELD
-walks there (`follow` of each task). Laws see compass points and ages only.
+is in sight elsewhere. What travels with a write is the bearing and the age that the writer's view
+shows of the claim; the reader keeps the place these bins stand for, in its own frame. A reported
+place is coarse, so its emptiness counts against the claim only after a while.
 """
 
 from __future__ import annotations
@@ -21,20 +21,12 @@ from waggle.substrates.swarmbench.agent.compass import add, at, chebyshev, find,
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
 from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sim.config import Cell
-from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan
+from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan, Report
 
 BLOCK = 6
 """Side of the map blocks that tell claims apart."""
 _SHOWN = 8
 """Reported claims whose facts a view shows at most."""
-
-
-class Sighting(NamedTuple):
-    """Where a writer believes the target to be (a cell of the map), and when it was last seen."""
-
-    cell: Cell | None
-    """None: the target was not found there."""
-    round: int
 
 
 class ShockRule(NamedTuple):
@@ -65,7 +57,9 @@ class Sites(Behaviour):
     symbols: Mapping[str, str] = {}
     """Kind of site -> its symbol."""
     certain_within = 2
-    """How near a reported place must be before its emptiness refutes the claim."""
+    """How near a reported place must be before its emptiness counts against the claim."""
+    doubt = 0
+    """Rounds for which a reported place without the target refutes nothing yet."""
     forget_after: int | None = None
     """Rounds after which a reported site is forgotten; None: never."""
     refute_after = 0
@@ -93,9 +87,11 @@ class Sites(Behaviour):
                 claim = self.claim(kind, self.anchor(self.scene.to_map(node, cell)))
                 memory.seen[kind] = Site(cell, memory.clock, claim)
                 memory.refuted.pop(claim, None)
+                memory.unsure.discard(claim)
                 for other in [s.claim for s in memory.heard.values() if s.kind == kind]:
                     if other != claim:
                         memory.refuted[other] = memory.clock
+                        memory.unsure.discard(other)
                     del memory.heard[other]
         self._forget_refuted(memory, window)
         return self.plan(node)
@@ -106,15 +102,20 @@ class Sites(Behaviour):
 
     def _forget_refuted(self, memory: Memory, window: list[str]) -> None:
         half = len(window) // 2
-        within = [(site, half) for site in memory.seen.values()]
-        within += [(site, min(half, self.certain_within)) for site in memory.heard.values()]
-        for site, distance in within:
+        for site in memory.seen.values():
             offset = sub(site.cell, memory.here)
             symbol = self.symbols[site.kind]
-            if chebyshev(offset) <= distance and self._missing(window, offset, symbol):
+            if chebyshev(offset) <= half and self._missing(window, offset, symbol):
                 memory.refuted[site.claim] = memory.clock
+                memory.unsure.discard(site.claim)
                 self.lost(memory, site)
                 memory.heard.pop(site.claim, None)
+        for site in list(memory.heard.values()):
+            near = chebyshev(site.cell, memory.here) <= self.certain_within
+            if near and not any(self.symbols[site.kind] in row for row in window):
+                memory.refuted[site.claim] = memory.clock
+                memory.unsure.add(site.claim)
+                del memory.heard[site.claim]
         for claim in [c for c, s in memory.heard.items() if self._is_stale(memory, s)]:
             del memory.heard[claim]
         for kind in [k for k, s in memory.seen.items() if s.claim in memory.refuted]:
@@ -170,61 +171,60 @@ class Sites(Behaviour):
         if since is None or claim in memory.heard:
             return None
         age = memory.clock - since
+        patience = max(self.refute_after, self.doubt if claim in memory.unsure else 0)
         expired = self.refute_until is not None and age > self.refute_until
-        return None if age < self.refute_after or expired else age
+        return None if age < patience or expired else age
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
         """Return evidence of a site that the node saw."""
         raise NotImplementedError
 
     def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
-        """Return kind, compass point and age of the claims the node knows."""
+        """Return kind, source, bearing and age of the claims the node knows."""
         memory = self.scene.memories[node]
-        newest = sorted(memory.heard.values(), key=lambda s: (-s.round, s.cell))[:_SHOWN]
         rows: dict[str, dict[str, Fact]] = {}
-        for source, known in (("told", newest), ("seen", list(memory.seen.values()))):
-            for site in known:
-                rows[site.claim] = {
-                    "kind": site.kind,
-                    "source": source,
-                    "way": octant(sub(site.cell, memory.here)),
-                    "age": min(MAX_BIN, (memory.age(site) + 2) // 3),
-                }
+        for site in self._shown(memory).values():
+            place, age = self.report(node, site.cell, memory.age(site))
+            source = "seen" if memory.seen.get(site.kind) is site else "told"
+            rows[site.claim] = {
+                "kind": site.kind, "source": source, **place._asdict(), "age": age
+            }  # fmt: skip
         for claim in _incident(local):
             rows.setdefault(claim, {"kind": claim.partition(":")[0]})
         return rows
 
-    def payload(self, write: Write) -> Sighting:
-        """Return where the target was and when it was seen, or when it was missed."""
-        memory = self.scene.memories[write.sender]
-        if write.conflict:
-            return Sighting(None, memory.clock - (self._refuted_since(memory, write.claim) or 0))
-        site = self._source(write)
-        if site is None:
-            return Sighting(None, memory.clock)
-        memory.sent_to.setdefault(write.claim, set()).add(write.receiver)
-        return Sighting(self.scene.to_map(write.sender, site.cell), site.round)
+    def _shown(self, memory: Memory) -> dict[str, Site]:
+        """Return the sites whose places a view shows, by claim: seen ones, newest reports."""
+        newest = sorted(memory.heard.values(), key=lambda s: (-s.round, s.cell))[:_SHOWN]
+        return {site.claim: site for site in (*newest, *memory.seen.values())}
 
-    def _source(self, write: Write) -> Site | None:
-        """Return the site a write is about, as its writer knows it: seen, else heard of."""
+    def payload(self, write: Write) -> Report | None:
+        """Return the bearing and age that the writer's view shows of the claim."""
         memory = self.scene.memories[write.sender]
-        own = [site for site in memory.seen.values() if site.claim == write.claim]
-        return own[0] if own else memory.heard.get(write.claim)
+        site = self._shown(memory).get(write.claim)
+        if write.conflict or site is None:
+            return None
+        memory.sent_to.setdefault(write.claim, set()).add(write.receiver)
+        return self.report(write.sender, site.cell, memory.age(site))
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Remember a reported site unless the node knows better; point there from its cell."""
-        sighting = payload if isinstance(payload, Sighting) else Sighting(None, 0)
+        """Remember a reported site unless the node knows better; point there from its cell.
+
+        A denial is as old as its novelty says: one bin less for every round.
+        """
         memory = self.scene.memories[write.receiver]
+        written = memory.clock - 1
         if write.conflict:
-            memory.denied[write.claim] = max(sighting.round, memory.denied.get(write.claim, -1))
+            since = written - (MAX_BIN - write.novelty)
+            memory.denied[write.claim] = max(since, memory.denied.get(write.claim, -1))
             known = memory.heard.get(write.claim)
             if known is not None and self._is_stale(memory, known):
                 del memory.heard[write.claim]
             return write
-        if sighting.cell is None:
+        if not isinstance(payload, Report):
             return write
-        cell = self.scene.to_frame(write.receiver, sighting.cell)
-        self._remember(memory, Site(cell, sighting.round, write.claim))
+        cell = self.place_of(write, payload)
+        self._remember(memory, Site(cell, written - payload.age, write.claim))
         return msgspec.structs.replace(write, direction=octant(sub(cell, memory.here)))
 
     def _remember(self, memory: Memory, site: Site) -> None:
@@ -233,18 +233,19 @@ class Sites(Behaviour):
             return
         if memory.refuted.get(site.claim, site.round) < site.round:
             del memory.refuted[site.claim]
+            memory.unsure.discard(site.claim)
         known = memory.heard.get(site.claim)
         if known is None or (-site.round, site.cell) < (-known.round, known.cell):
             memory.heard[site.claim] = site
 
-    def chosen(self, memory: Memory, sites: list[Site], local: Local) -> Site | None:
-        """Return the site the node is committed to, else the newest, then the nearest one."""
-        held = [site for site in sites if site.claim == local.commitment]
-        if held:
-            return held[0]
-        return min(
-            sites, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell), default=None
-        )
+    def walk(self, node: int, claim: str) -> str | None:
+        """Return one step towards the place that the view shows of a claim, or None."""
+        site = self._shown(self.scene.memories[node]).get(claim)
+        return None if site is None else self.step_towards(node, site)
+
+    def step_towards(self, node: int, site: Site) -> str | None:
+        """Return one step towards a site."""
+        raise NotImplementedError
 
 
 def _incident(local: Local) -> list[str]:

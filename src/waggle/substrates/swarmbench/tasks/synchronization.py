@@ -1,19 +1,18 @@
-"""Synchronization: gather, agree, flip together; the one claim is that there is a beat.
+"""Synchronization: gather, agree, flip together; a claim says which way the lights turn next.
 
 Private rule: walk up and left until others or walls stop you, so that everybody meets; then take
 the majority's light; after some rounds of agreement start the next flip, and join a flip that a
-neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. A
-message carries when a flip was, as its age (`payload`); an agent that hears of an older flip than
-its own keeps to that beat (`follow`), so the oldest one takes over. No clock is shared. Invariant:
-what was heard is kept apart from own flips, so the private proposal never depends on it.
+neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. Who
+sees everyone agree may say that it is time to turn; when to turn is for the law to choose. Traces
+lose one step of lifetime per round and per relay, so that all who hold one share a countdown.
+Nothing travels with a write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from waggle.core.protocols import Local, Write
+from waggle.core.protocols import Local
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
 from waggle.substrates.swarmbench.agent.compass import at, find
 from waggle.substrates.swarmbench.scene import Scene
@@ -25,41 +24,30 @@ PATIENCE = 3
 """Rounds of agreement in sight after which a flip is started."""
 HOLD = 2
 """Rounds for which an own flip is kept whatever others show."""
-BEAT = "beat"
-"""The claim that there is a beat to keep to."""
-
-
-class Beat(NamedTuple):
-    """A flip: when it was, and whether it turned the lights on. The older is the smaller."""
-
-    round: int
-    on: bool
-
-    def lit(self, round: int) -> bool:
-        """Whether lights that keep to the beat are on after a round."""
-        return self.on != bool((round - self.round) // (PATIENCE + 1) % 2)
+TURN = "turn"
+"""The kind of claim: the lights should all turn on, or all turn off, next."""
 
 
 class SynchronizationBehaviour(Behaviour):
-    """One beat for all lights; the oldest known flip defines it."""
+    """Two claims, `turn:on` and `turn:off`; agreement in sight is evidence for the next of them."""
 
     goal = (
         "All lights on, then all lights off, in turn; A is a light that is on, a one that is "
         "off. SWITCH flips your own."
     )
     actions = (*ACTION_NAMES, "SWITCH")
+    places = False
+    refresh: int | None = 4
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         n = len(scene.keys)
-        self.own: list[Beat | None] = [None] * n
-        """The first flip every node made by its private rule."""
-        self.heard: list[Beat | None] = [None] * n
-        """The oldest flip every node heard of."""
+        self._shown = [self.light(node) for node in range(n)]
+        """The light of every node a round ago."""
         self._agreed = [0] * n
         """Rounds in a row in which everyone in sight agreed, by node."""
         self._flipped = [-HOLD - 1] * n
-        """The round of the last flip by the private rule, by node."""
+        """The round of the last flip, by node."""
 
     def light(self, node: int) -> bool:
         """Whether the node's light is on."""
@@ -73,11 +61,14 @@ class SynchronizationBehaviour(Behaviour):
 
     def look(self, node: int) -> Plan:
         """Gather first, then agree."""
+        clock, on = self.scene.memories[node].clock, self.light(node)
+        if on != self._shown[node]:
+            self._shown[node], self._flipped[node], self._agreed[node] = on, clock - 1, 0
         step = self._gather(node)
         if step is not None:
             return Plan(step, False)
-        clock, window = self.scene.memories[node].clock, self.scene.windows[node]
-        on, lit, dark = self.light(node), len(find(window, "A")), len(find(window, "a"))
+        window = self.scene.windows[node]
+        lit, dark = len(find(window, "A")), len(find(window, "a"))
         same, different = (lit, dark) if on else (dark, lit)
         agreed = self._agreed[node]
         self._agreed[node] = agreed + 1 if different == 0 and same else 0
@@ -86,55 +77,28 @@ class SynchronizationBehaviour(Behaviour):
         joins = agreed > 1 and different > 0
         starts = self._agreed[node] > PATIENCE
         outvoted = different > same + 1 or (different == same + 1 and not on)
-        if not (joins or starts or outvoted):
-            return Plan("STAY", False)
-        self._flipped[node] = clock
-        self._agreed[node] = 0
-        if starts and self.own[node] is None:
-            self.own[node] = Beat(clock, not on)
-        return Plan("SWITCH", False)
+        return Plan("SWITCH" if joins or starts or outvoted else "STAY", False)
 
     def _gather(self, node: int) -> str | None:
         """Return the step that leads to the others, or None where there is no room for one."""
         window = self.scene.windows[node]
         return next((move for move in ("UP", "LEFT") if at(window, STEP[move]) == "."), None)
 
-    def known(self, node: int) -> Beat | None:
-        """Return the older of the own beat and the one heard of."""
-        return min((b for b in (self.own[node], self.heard[node]) if b is not None), default=None)
-
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
-        """Return the own beat; nothing can contradict that there is one."""
-        return () if self.own[node] is None else (Evidence(BEAT, MAX_BIN, MAX_BIN, 0),)
+        """Return the next turn once everyone in sight agrees with the node."""
+        if not self._agreed[node]:
+            return ()
+        return (Evidence(turn(not self.light(node)), MAX_BIN, MAX_BIN, 0),)
 
     def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
-        """Return whether the beat to keep to is the own one or was reported."""
-        beat = self.known(node)
-        if beat is None:
-            return {}
-        return {BEAT: {"kind": BEAT, "source": "told" if beat == self.heard[node] else "seen"}}
+        """Return which way every claim of the node turns the lights."""
+        claims = {row.claim for row in self.evidence(node, local)}
+        claims |= {trace.claim for trace in local.traces}
+        if local.commitment is not None:
+            claims.add(local.commitment)
+        return {claim: {"kind": TURN, "to": claim.partition(":")[2]} for claim in claims}
 
-    def content(self, write: Write) -> Hashable:
-        """Return the beat: an older one is news."""
-        return self.known(write.sender)
 
-    def payload(self, write: Write) -> object:
-        """Return the oldest flip the writer knows of, by its age."""
-        beat, clock = self.known(write.sender), self.scene.memories[write.sender].clock
-        return None if beat is None else Beat(beat.round - clock, beat.on)
-
-    def receive(self, write: Write, payload: object) -> Write:
-        """Keep the oldest flip heard of; a message is one round under way."""
-        if isinstance(payload, Beat):
-            clock = self.scene.memories[write.receiver].clock - 1
-            beat, heard = Beat(payload.round + clock, payload.on), self.heard[write.receiver]
-            self.heard[write.receiver] = beat if heard is None else min(heard, beat)
-        return write
-
-    def follow(self, node: int, local: Local) -> str | None:
-        """Gather, then switch if the light is off the beat."""
-        beat = self.known(node)
-        if beat is None or self._gather(node) is not None:
-            return None
-        lit = beat.lit(self.scene.memories[node].clock)
-        return "SWITCH" if lit != self.light(node) else "STAY"
+def turn(on: bool) -> str:
+    """Name the claim that all lights should turn on, or off."""
+    return f"{TURN}:{'on' if on else 'off'}"

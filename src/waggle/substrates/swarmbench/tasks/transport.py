@@ -6,7 +6,7 @@ wall away from the corner and inward (spec section 4.5). Cells near it are place
 wall, line inward), the same for every agent that knows the exit. The box can only go one step along
 towards the corner and then straight out, so it stands in one of six stages. Agents behind the box
 keep pushing, in queues if need be, so nobody has to know when the five that it takes have come. The
-landmark that agents report is the exit with the stage of its box.
+landmark that agents report is the exit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from waggle.core.protocols import Local
 from waggle.substrates.swarmbench.agent.compass import (
     MOVE_NAME,
     OUTSIDE,
@@ -80,13 +79,6 @@ class Exit(NamedTuple):
     def move(self, step: Cell) -> str:
         """Name the move that changes (offset, line) by a unit step."""
         return MOVE_NAME[sub(self.cell(step), self.corner)]
-
-
-class BoxedExit(NamedTuple):
-    """An exit and the stage of the box in it."""
-
-    exit: Exit
-    stage: int
 
 
 def _box(stage: int) -> frozenset[Cell]:
@@ -214,7 +206,7 @@ class ExitMemory:
         return line is not None and abs(line - memory.here[axis]) <= NEAR
 
 
-class TransportBehaviour(Landmark[BoxedExit]):
+class TransportBehaviour(Landmark):
     """One landmark: the plugged exit."""
 
     goal = (
@@ -243,34 +235,10 @@ class TransportBehaviour(Landmark[BoxedExit]):
         # Two in each other's way would step back and forth for ever: wait now and then instead.
         return Plan("STAY" if back and scene.draw(node) >> 16 & 1 else move, True)
 
-    def found(self, node: int) -> BoxedExit | None:
-        """Return the exit and its box, once no other exit agrees with what was seen."""
-        notes = self.notes[node]
-        return BoxedExit(notes.exits[0], notes.stage) if len(notes.exits) == 1 else None
-
-    def centre(self, mark: BoxedExit) -> Cell:
-        """Return a cell behind the middle of the exit."""
-        return mark.exit.cell((2, 2))
-
-    def shifted(self, mark: BoxedExit, offset: Cell) -> BoxedExit:
-        """Move the corner; directions stay as they are."""
-        corner, along, inward = mark.exit
-        return BoxedExit(Exit(add(corner, offset), along, inward), mark.stage)
-
-    def merged(self, old: BoxedExit | None, new: BoxedExit) -> BoxedExit:
-        """Return the report in which the box is further out."""
-        return new if old is None else max(old, new, key=lambda mark: mark.stage)
-
-    def follow(self, node: int, local: Local) -> str | None:
-        """Go to the reported exit and work on its box; None where the agent found one itself."""
-        heard = self.heard[node]
-        if heard is None or self.notes[node].exits:
-            return None
-        memory, window = self.scene.memories[node], self.scene.windows[node]
-        notes = ExitMemory(0)
-        notes.exits = [heard.exit]
-        notes.stage = _stage_now(heard.exit, window, memory.here, heard.stage)
-        return _way_out(window) or _work(notes, memory, window, self.scene.draw(node))
+    def found(self, node: int) -> Cell | None:
+        """Return a cell behind the middle of the exit, once no other exit agrees with it all."""
+        exits = self.notes[node].exits
+        return exits[0].cell((2, 2)) if len(exits) == 1 else None
 
 
 def _way_out(window: Sequence[str]) -> str | None:

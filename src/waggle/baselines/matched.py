@@ -33,7 +33,7 @@ from waggle.core.schema import (
     Trace,
     View,
 )
-from waggle.laws import exchange, moves
+from waggle.laws import countdown, exchange, moves, places
 from waggle.laws.controls import PrivateOnly
 from waggle.runtime.switches import Switches
 
@@ -88,20 +88,21 @@ def native_message(view: View) -> Decision:
     evidence = _own_evidence(view)
     deposits = () if evidence is None else _to_contacts(view, _transient(moves.fresh(evidence, "")))
     decision = _answering(view, deposits, None)
-    heard = [trace for trace in view.traces if trace.support > 0 and not trace.conflict]
-    best = None if evidence is not None else moves.best_trace(view, heard)
-    return decision if best is None else moves.follow(view, decision, best.claim)
+    return moves.follow(view, decision, places.goal(view))
 
 
 def fixed_rule(view: View) -> Decision:
     """Apply the fixed rules of support, inhibition, quorum, reopening, decay and expiry."""
+    if countdown.is_counted(view):
+        return countdown.decide(view)
     against = moves.held_contradiction(view)
     if against is not None:
         challenge = _to_contacts(view, moves.fresh(against, ""), _support(view))
         return _answering(view, challenge, None)
     held = view.commitment
     commit = _quorum(view) if held is None else None
-    return _answering(view, _signal(view, commit), commit, held or commit)
+    decision = _answering(view, _signal(view, commit), commit, held or commit)
+    return moves.follow(view, decision, places.goal(view))
 
 
 def _quorum(view: View) -> Commitment | None:

@@ -1,10 +1,9 @@
 """Expert rules for SwarmBench: write what others lack, follow what is needed and was not seen.
 
-Own observation comes first: a node that sees or remembers what it needs takes its private move; a
-node that was only told of it follows the newest report that is worth the way. Every update also
-writes the newest thing the node can vouch for, challenges what its own observation refutes, and
-commits to what the gate calls ready. Lights are switched by a shared countdown. Invariant: one view
-gives one decision, and ties are broken by lot (see `moves`).
+A node that was only told of what it needs follows the report if that is worth the way (`places`);
+lights are switched by a shared countdown (`countdown`). Every update also writes the newest thing
+the node can vouch for, challenges what its own observation refutes, and commits to what the gate
+calls ready. Invariant: one view gives one decision, and ties are broken by lot (see `moves`).
 """
 
 from __future__ import annotations
@@ -14,23 +13,16 @@ from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
     MAX_TTL,
-    ClaimRow,
     Commitment,
     Decision,
     Evidence,
     Trace,
     View,
 )
-from waggle.laws import countdown, moves
+from waggle.laws import countdown, moves, places
 
-YOUNG = 3
-"""Rounds for which a trace of a prey is worth relaying."""
-FRESH = 3
-"""Age up to which a report of a prey is worth following."""
-REACH = 5
-"""Bin of distance up to which a report of a prey is worth following."""
-STAYS = ("food", "nest", "exit")
-"""Kinds of things that stay where they are, so that every report of them is worth following."""
+YOUNG = {"prey": 3, "food": 0, "nest": 0}
+"""Rounds for which a trace of a kind is worth relaying; every hop makes its place coarser."""
 
 
 def decide(view: View) -> Decision:
@@ -40,45 +32,7 @@ def decide(view: View) -> Decision:
     against = moves.held_contradiction(view)
     deposit = _challenge(against) if against is not None else _news(view)
     commit = _commitment(view) if view.commitment is None or against is not None else None
-    return moves.follow(view, moves.act(view, deposit, commit), _goal(view))
-
-
-def _goal(view: View) -> str | None:
-    """Return the reported claim to walk to, or None where the private move is better."""
-    kinds = _wanted(view)
-    rows = [row for row in view.private.claims if row.facts.get("kind") in kinds]
-    if any(row.facts.get("source") == "seen" for row in rows):
-        return None
-    wrong = refuted(view)
-    told = [row for row in rows if "down" in row.facts and row.claim not in wrong]
-    near = [row for row in told if row.facts["kind"] in STAYS or _worth(row)]
-    best = moves.distinguished(
-        near,
-        lambda r: (-_number(r, "age"), -_distance(r)),
-        lambda r: moves.claim_key(view, r.claim),
-    )
-    return None if best is None else best.claim
-
-
-def _worth(row: ClaimRow) -> bool:
-    return _number(row, "age") <= FRESH and _distance(row) <= REACH
-
-
-def _distance(row: ClaimRow) -> int:
-    return max(abs(_number(row, "down")), abs(_number(row, "right")))
-
-
-def _number(row: ClaimRow, name: str) -> int:
-    value = row.facts.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _wanted(view: View) -> tuple[str, ...]:
-    """Return the kinds of places this node needs now."""
-    carrying = view.private.observation.get("carrying")
-    if carrying is None:
-        return ("prey", "exit")
-    return ("nest",) if carrying else ("food",)
+    return moves.follow(view, moves.act(view, deposit, commit), places.goal(view))
 
 
 def _challenge(against: Evidence) -> Trace:
@@ -94,8 +48,7 @@ def _news(view: View) -> Trace | None:
         return moves.fresh(evidence, BROADCAST)
     wrong, kinds = refuted(view), _kinds(view)
     traces = [t for t in moves.relayable(view) if t.claim not in wrong and t.support > 0]
-    # What moves on is relayed while word of it is young.
-    traces = [t for t in traces if kinds.get(t.claim) in STAYS or t.ttl > MAX_TTL - YOUNG]
+    traces = [t for t in traces if t.ttl > MAX_TTL - YOUNG.get(str(kinds.get(t.claim)), MAX_TTL)]
     trace = moves.best_trace(view, traces)
     if trace is not None:
         return moves.relay(trace, BROADCAST)

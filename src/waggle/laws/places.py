@@ -1,0 +1,57 @@
+"""Where to walk: which reported claim is worth following, if any.
+
+Own observation comes first, so a node that sees what it needs follows nothing. Thresholds were
+chosen on development seeds (lab/LOG.md); expert and controls share them. Invariant: one view, one
+choice, exactly equivariant.
+"""
+
+from __future__ import annotations
+
+from waggle.core.relations import refuted
+from waggle.core.schema import ClaimRow, View
+from waggle.laws import moves
+
+FRESH = 1
+"""Age up to which a report of a prey is worth following."""
+REACH = 4
+"""Bin of distance up to which a report of a prey is worth following."""
+NEAR = 4
+"""Bin of distance from which on the way to an exit is worth walking; nearer it is searched."""
+
+
+def goal(view: View) -> str | None:
+    """Return the reported claim to walk to, or None where the private move is better."""
+    kinds, wrong = wanted(view), refuted(view)
+    rows = [row for row in view.private.claims if row.facts.get("kind") in kinds]
+    if any(row.facts.get("source") == "seen" for row in rows):
+        return None
+    told = [row for row in rows if "down" in row.facts and row.claim not in wrong]
+    best = moves.distinguished(
+        filter(_is_worth_it, told),
+        lambda row: (-_number(row, "age"), -_distance(row)),
+        lambda row: moves.claim_key(view, row.claim),
+    )
+    return None if best is None else best.claim
+
+
+def wanted(view: View) -> tuple[str, ...]:
+    """Return the kinds of places that the node needs now."""
+    carrying = view.private.observation.get("carrying")
+    if carrying is None:
+        return ("prey", "exit")
+    return ("nest",) if carrying else ("food",)
+
+
+def _is_worth_it(row: ClaimRow) -> bool:
+    if row.facts["kind"] == "prey":
+        return _number(row, "age") <= FRESH and _distance(row) <= REACH
+    return row.facts["kind"] != "exit" or _distance(row) >= NEAR
+
+
+def _distance(row: ClaimRow) -> int:
+    return max(abs(_number(row, "down")), abs(_number(row, "right")))
+
+
+def _number(row: ClaimRow, name: str) -> int:
+    value = row.facts.get(name, 0)
+    return value if isinstance(value, int) else 0

@@ -51,6 +51,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "executed": "waggle.evaluate.metrics:executed",
         "expiries": "waggle.evaluate.metrics:expiries",
         "explore": "waggle.evaluate.metrics:explore",
+        "half_latency": "waggle.evaluate.reorganization:half_latency",
         "input_tokens": "waggle.evaluate.metrics:input_tokens",
         "messages": "waggle.evaluate.metrics:messages",
         "outcome_recovery": "waggle.evaluate.reorganization:outcome_recovery",

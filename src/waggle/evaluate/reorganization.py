@@ -132,6 +132,16 @@ def resynthesis_latency(episode: EpisodeRecord) -> float | None:
     return None
 
 
+@metric("half_latency", better="lower", unit="rounds")
+def half_latency(episode: EpisodeRecord) -> float | None:
+    """Rounds from injection until half of the swarm holds a claim of the new evidence."""
+    if episode.shock is None:
+        return None
+    start = episode.shock.round
+    found = (s.round - start for s in shares(episode) if s.round >= start and 2 * s.new >= 1)
+    return next(map(float, found), None)
+
+
 @metric("stale_auc", better="lower", unit="trace mass per agent x rounds")
 def stale_auc(episode: EpisodeRecord) -> float | None:
     """Area under the mass that still supports a refuted claim, after the injection."""

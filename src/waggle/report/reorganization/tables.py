@@ -39,6 +39,7 @@ from waggle.report.tables import Table, number, percent
 RECOVERIES = ("recovery", "event_recovery", "outcome_recovery")
 """The metrics of late counterevidence that are zero or one (see `evaluate.reorganization`)."""
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
+HALF = metric("half_latency")
 AREA = "stale AUC: trace mass per agent x rounds from the injection on"
 NEW = (
     "new claim: one that the counterevidence names or, where it names none as on SwarmBench, any "
@@ -144,6 +145,7 @@ def cells(rows: Rows, recipe: Recipe) -> Table:
                     called, task, n,
                     *recoveries(found),
                     number(mean(found, recovered(LATENCY)), 2),
+                    number(mean(found, HALF), 1),
                     number(mean(found, _leads_after), 1),
                     number(mean(found, STALE), 2),
                     number(mean(found, metric("post_messages")), 2),
@@ -155,7 +157,7 @@ def cells(rows: Rows, recipe: Recipe) -> Table:
             )  # fmt: skip
     columns = (
         "method", "task", "N", "recovery", "event recovery", "outcome recovery",
-        "latency (round-eq.)", "new leads after", "stale AUC", "post msg./agent",
+        "latency (round-eq.)", "half new after", "new leads after", "stale AUC", "post msg./agent",
         "challenges/agent", "syntheses/agent", "injection round", "score",
     )  # fmt: skip
     notes = (
@@ -182,6 +184,7 @@ def process(rows: Rows, recipe: Recipe) -> Table:
                 called,
                 *recoveries(own),
                 number(mean(own, recovered(LATENCY)), 1),
+                number(mean(own, HALF), 1),
                 against(own, base, lambda some: mean(some, recovered(STALE))),
                 against(own, base, lambda some: macro(some, STALE, cell_of)),
                 number(mean(own, metric("post_messages")), 1),
@@ -189,7 +192,8 @@ def process(rows: Rows, recipe: Recipe) -> Table:
         )
     columns = (
         "decision source", "recovery", "event recovery", "outcome recovery",
-        "re-synthesis latency (round-eq.)", "relative stale AUC", "… over all settings",
+        "re-synthesis latency (round-eq.)", "half new after", "relative stale AUC",
+        "… over all settings",
         "post-conflict messages/agent",
     )  # fmt: skip
     notes = (

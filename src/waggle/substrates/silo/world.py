@@ -28,8 +28,11 @@ GATHER = "GATHER"
 ANSWER = "ANSWER"
 ROUNDS = 9
 SHOCK_ROUNDS = 36
-"""The horizon with late counterevidence: where frames are delayed data travel half as fast, before
-it and after it, so it takes four plain horizons."""
+"""The horizon with late counterevidence, which comes as soon as enough nodes are committed."""
+SHOCK_LEFT = 8
+"""Rounds left after late counterevidence, unless the case names its rounds: enough for a law that
+reopens and replaces at once; laws that do anything admissible sooner or later need twice as many
+(development seeds, lab/LOG.md)."""
 SHOCK_FROM = 6
 """Counterevidence comes from this round on once a quarter of the nodes is committed, and in any
 case after two thirds of the horizon."""
@@ -123,6 +126,7 @@ class SiloWorld(WorldBase):
         graph = episode_graph(case.task, n, case.seed)
         self._ports = [tuple(slots[body] for body in graph[key]) for key in self.keys]
         self.rounds = (case.rounds or (SHOCK_ROUNDS if case.shock else ROUNDS)) + 1
+        self._end = self.rounds
         self.contract = Contract(
             f"silo/{case.task}", self._task.asks + _RULES, (WAIT, GATHER, ANSWER),
             deposits=1 if cap is None else DEGREE, response=ANSWER,
@@ -157,7 +161,11 @@ class SiloWorld(WorldBase):
         return ANSWER if self._is_last() or self._ready(node) else GATHER
 
     def _is_last(self) -> bool:
-        return self._round >= self.rounds - 1
+        return self._round >= self._end - 1
+
+    def done(self) -> bool:
+        """Whether the rounds that late counterevidence leaves are over."""
+        return self._round >= self._end
 
     def _ready(self, node: int) -> bool:
         return self._proposer.complete(self._known[node], self.keys[node])
@@ -307,6 +315,8 @@ class SiloWorld(WorldBase):
         old |= {z for node, z in committed.items() if self._bases[node].get(z, 0) & replaced}
         for node in chosen:
             self._renew(node)
+        if self._case.rounds is None:
+            self._end = min(self.rounds, round + SHOCK_LEFT + 1)
         new = self._proposer.renewed(origins)
         names = tuple(sorted(old - new)), tuple(sorted(new))
         return Shock(round, *names, tuple(chosen), "renewed shards")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from waggle.cli import console
 from waggle.cli.options import Flag, Sizes, at_least_one
-from waggle.core.errors import ConfigError
 
 DEVELOPMENT_SEED = 10_000
 
@@ -56,34 +55,36 @@ def swarmbench(
     n: Sizes = (16, 32),
     seed: int = DEVELOPMENT_SEED,
     seeds: int = 20,
+    rounds: int | None = None,
+    map: int | None = None,
     json: Flag = False,
 ) -> None:
     """What free communication brings on SwarmBench.
 
     The same episodes and private proposals as `waggle run swarmbench/…`, but an agent that knows a
-    site reports it every round at no cost: to nobody (private-only), to contacts (late: heard after
-    the round, as messages are), from contact to contact, within 6 or 12 cells, to everyone. For
-    foraging also what shortest paths allow agents that are never in each other's way. Gains are
-    paired with nobody. Example:
+    place reports it every round at no cost: to nobody (private-only), to contacts (late: heard
+    after the round, as messages are), from contact to contact, within 6 or 12 cells, to everyone.
+    For foraging also what shortest paths allow agents that are never in each other's way, for
+    synchronization what a shared clock allows without a message. Gains are paired with nobody.
 
+    Example:
     `waggle bound swarmbench pursuit -n 16 --seeds 100`
 
     Args:
-        tasks: pursuit or foraging; both if unset.
+        tasks: Tasks of SwarmBench; all five if unset.
         n: Swarm sizes; repeat the option for several.
         seed: The first seed.
         seeds: How many seeds in a row.
+        rounds: Horizon; the task's own if unset.
+        map: Side of the square map; 24 for more than ten agents if unset.
         json: Print one JSON object instead of text.
     """
-    from waggle.substrates.swarmbench.ceilings import TASKS
+    from waggle.substrates.swarmbench.adapter import SwarmBench
     from waggle.testing.bound_swarmbench import sharing_table
 
     at_least_one(n=min(n), seeds=seeds)
-    chosen = [task.removeprefix("swarmbench/") for task in tasks] or list(TASKS)
-    for task in chosen:
-        if task not in TASKS:
-            raise ConfigError(f"{task!r} has no sites to report; use {' or '.join(TASKS)}")
-    rows = sharing_table(chosen, n, range(seed, seed + seeds))
+    chosen = [task.removeprefix("swarmbench/") for task in tasks] or list(SwarmBench.tasks)
+    rows = sharing_table(chosen, n, range(seed, seed + seeds), rounds, map)
     if json:
         named = [{**r._asdict(), "above_private": r.above_private._asdict()} for r in rows]
         console.dump({"rows": named})

@@ -1,14 +1,16 @@
-"""Ceilings: Pursuit and Foraging with free communication, and what the paths of Foraging allow.
+"""Ceilings: SwarmBench with free communication, what paths allow, and what shared rounds allow.
 
     score = play_sharing(Case("swarmbench", "pursuit", 16, 10_000), "contacts")
     most = walked(Case("swarmbench", "foraging", 16, 10_000))
 
 In a sharing episode every agent keeps its private proposals and follows reports exactly as the
-compiler follows a claim, but no law decides: an agent that knows a site reports it every round, at
+compiler follows a claim, but no law decides: an agent that knows a place reports it every round, at
 once, at no cost, without suppression and without trace lifetimes. Only the reach varies, and once
 the moment of hearing. Invariant: with the reach `nobody` an episode is the private-only episode.
 
-`walked` knows the map and plays nothing: every agent walks as if it were alone.
+`walked` knows the map and plays nothing: every agent walks as if it were alone. `counted` is
+Synchronization with a shared clock and no message: lights on in the first round, then everybody
+switches in every round. Laws see no clock but the budget bin.
 """
 
 from __future__ import annotations
@@ -23,18 +25,20 @@ from waggle.core.protocols import Act, Case, Local, Write
 from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.agent.compass import chebyshev
-from waggle.substrates.swarmbench.agent.memory import Memory, Site
 from waggle.substrates.swarmbench.episode import FOLLOW, SwarmEpisode
 from waggle.substrates.swarmbench.sim.config import MOVES
 from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD, NEST
+from waggle.substrates.swarmbench.tasks.base import Landmark
 from waggle.substrates.swarmbench.tasks.sites import Sites
 
 Audience = Callable[[SwarmEpisode, int], Iterable[int]]
 """The nodes that hear a node in the present state."""
-TASKS = ("pursuit", "foraging")
-"""The tasks in which a site can be reported."""
+TASKS = ("pursuit", "foraging", "flocking", "transport")
+"""The tasks in which a place can be reported."""
 LATE = "contacts late"
 """Contacts hear after the round, as messages of an episode do; every other reach hears at once."""
+COUNTED = "shared clock"
+"""The name of the bound of `counted` in tables."""
 WALKED = "shortest ways"
 """The name of the bound of `walked` in tables."""
 _ALONE = Local((), None)
@@ -70,24 +74,23 @@ REACHES: Mapping[str, Audience] = {
 
 
 def play_sharing(case: Case, reach: str) -> float:
-    """Play one episode in which sites are reported for free to a reach, and return its score.
+    """Play one episode in which places are reported for free to a reach, and return its score.
 
     Raises:
-        ConfigError: if the task has no sites or the reach is unknown.
+        ConfigError: if the task has no places or the reach is unknown.
     """
     if reach not in REACHES:
         hint = suggest(reach, list(REACHES))
         raise ConfigError(f"no reach {reach!r}; use one of {', '.join(REACHES)}{hint}")
     episode = SwarmBench().open(case)
-    sites = episode.behaviour
-    if not isinstance(sites, Sites):
-        raise ConfigError(f"{case.task} has no sites to report; use {' or '.join(TASKS)}")
+    if not episode.behaviour.places:
+        raise ConfigError(f"{case.task} has no places to report; use {' or '.join(TASKS)}")
     for _ in range(episode.rounds):
-        reports = _reports(episode, sites, REACHES[reach], relayed=reach == "flooding")
+        reports = _reports(episode, REACHES[reach], relayed=reach == "flooding")
         if reach != LATE:
             for write, payload in reports:
-                sites.receive(write, payload)
-        episode.step({node: _act(episode, sites, node) for node in episode.active()})
+                episode.behaviour.receive(write, payload)
+        episode.step({node: _act(episode, node) for node in episode.active()})
         if reach == LATE:
             for write, payload in reports:
                 episode.receive(write, payload)
@@ -96,18 +99,30 @@ def play_sharing(case: Case, reach: str) -> float:
     return episode.score()["score"]
 
 
-def _act(episode: SwarmEpisode, sites: Sites, node: int) -> Act:
+def _act(episode: SwarmEpisode, node: int) -> Act:
     """Take the private move if the node sees what it wants, else follow the newest report of it."""
-    memory, wanted = episode.scene.memories[node], sites.wants(node)
+    claim = _told(episode, node)
+    if claim is None:
+        return Act(episode.sense(node, _ALONE).proposal.action, None, None, None, _ALONE)
+    return Act(FOLLOW, None, None, None, _ALONE, claim)
+
+
+def _told(episode: SwarmEpisode, node: int) -> str | None:
+    """Return the claim to follow: told, wanted, and not seen by the node itself."""
+    behaviour, memory = episode.behaviour, episode.scene.memories[node]
+    if isinstance(behaviour, Landmark):
+        unseen = behaviour.found(node) is None and behaviour.walk(node, behaviour.kind) is not None
+        return behaviour.kind if unseen else None
+    assert isinstance(behaviour, Sites)
+    wanted = behaviour.wants(node)
     told = [site for site in memory.heard.values() if site.kind == wanted]
     if wanted in memory.seen or not told:
-        return Act(episode.sense(node, _ALONE).proposal.action, None, None, None, _ALONE)
-    site = min(told, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell))
-    return Act(FOLLOW, None, None, None, _ALONE, site.claim)
+        return None
+    return min(told, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell)).claim
 
 
 def _reports(
-    episode: SwarmEpisode, sites: Sites, audience: Audience, relayed: bool
+    episode: SwarmEpisode, audience: Audience, relayed: bool
 ) -> list[tuple[Write, object]]:
     """Return what every node reports: what it saw, and what it heard where reports are relayed.
 
@@ -115,30 +130,48 @@ def _reports(
     A report is not repeated to a hearer who has one at least as new: at most its path could become
     a little shorter, and the table would take many times as long.
     """
-    memories = episode.scene.memories
     reports: list[tuple[Write, object]] = []
     for node in episode.active():
-        known = [*memories[node].seen.values()]
-        if relayed:
-            known += memories[node].heard.values()
+        known = _known(episode, node, relayed)
         near = list(audience(episode, node)) if known else []
-        for site in known:
-            hearers = [k for k in near if not _knows(memories[k], site)]
+        for claim, round in known.items():
+            hearers = [k for k in near if _known(episode, k, True).get(claim, -1) < round]
             if hearers:
-                payload = sites.payload(_write(node, hearers[0], site.claim))
+                payload = episode.behaviour.payload(_write(node, hearers[0], claim))
                 if payload is not None:
-                    reports += [(_write(node, hearer, site.claim), payload) for hearer in hearers]
+                    reports += [(_write(node, hearer, claim), payload) for hearer in hearers]
     return reports
 
 
-def _knows(memory: Memory, site: Site) -> bool:
-    """Whether an agent knows a claim at least as newly as this site."""
-    own, heard = memory.seen.get(site.kind), memory.heard.get(site.claim)
-    return any(s and s.claim == site.claim and s.round >= site.round for s in (own, heard))
+def _known(episode: SwarmEpisode, node: int, heard: bool) -> dict[str, int]:
+    """Return the claims whose places a node knows, each with the round of the sighting."""
+    behaviour, memory = episode.behaviour, episode.scene.memories[node]
+    if isinstance(behaviour, Landmark):
+        cell = behaviour.known(node) if heard else behaviour.found(node)
+        return {} if cell is None else {behaviour.kind: 0}
+    sites = [*(memory.heard.values() if heard else ()), *memory.seen.values()]
+    return {site.claim: site.round for site in sites}
 
 
 def _write(sender: int, receiver: int, claim: str) -> Write:
     return Write(sender, receiver, claim, MAX_BIN, MAX_BIN, 0, MAX_TTL, None, True)
+
+
+def counted(case: Case) -> float:
+    """Return the score of Synchronization where everyone counts the same rounds.
+
+    Raises:
+        ConfigError: if the task is not synchronization.
+    """
+    if case.task != "synchronization":
+        raise ConfigError(f"{case.task} has no lights to switch; use synchronization")
+    episode = SwarmBench().open(case)
+    while not episode.done():
+        begun = episode.scene.world.round > 0
+        views = {node: episode.sense(node, _ALONE).observation for node in episode.active()}
+        flip = [node for node, seen in views.items() if begun or seen["light"] == "off"]
+        episode.step({node: Act("SWITCH", None, None, None, _ALONE) for node in flip})
+    return episode.score()["score"]
 
 
 def walked(case: Case) -> int:

@@ -1,18 +1,17 @@
-"""Synchronization: gather, agree, flip together; a claim says which way the lights turn next.
+"""Synchronization: gather, agree, flip together; the one claim is that lights differ.
 
 Private rule: walk up and left until others or walls stop you, so that everybody meets; then take
 the majority's light; after some rounds of agreement start the next flip, and join a flip that a
 neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. Who
-sees everyone agree may say that it is time to turn; when to turn is for the law to choose. Traces
-lose one step of lifetime per round and per relay, so that all who hold one share a countdown.
-Nothing travels with a write.
+sees another light than its own may say so; when to switch is for the law to choose. Nothing travels
+with a write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waggle.core.protocols import Local
+from waggle.core.protocols import Local, Write
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
 from waggle.substrates.swarmbench.agent.compass import at, find
 from waggle.substrates.swarmbench.scene import Scene
@@ -24,12 +23,12 @@ PATIENCE = 3
 """Rounds of agreement in sight after which a flip is started."""
 HOLD = 2
 """Rounds for which an own flip is kept whatever others show."""
-TURN = "turn"
-"""The kind of claim: the lights should all turn on, or all turn off, next."""
+APART = "apart"
+"""The claim that somebody shows another light."""
 
 
 class SynchronizationBehaviour(Behaviour):
-    """Two claims, `turn:on` and `turn:off`; agreement in sight is evidence for the next of them."""
+    """One claim, that lights differ; another light in sight is evidence for it."""
 
     goal = (
         "All lights on, then all lights off, in turn; A is a light that is on, a one that is "
@@ -37,7 +36,7 @@ class SynchronizationBehaviour(Behaviour):
     )
     actions = (*ACTION_NAMES, "SWITCH")
     places = False
-    refresh: int | None = 4
+    refresh: int | None = 1
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -85,20 +84,15 @@ class SynchronizationBehaviour(Behaviour):
         return next((move for move in ("UP", "LEFT") if at(window, STEP[move]) == "."), None)
 
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
-        """Return the next turn once everyone in sight agrees with the node."""
-        if not self._agreed[node]:
-            return ()
-        return (Evidence(turn(not self.light(node)), MAX_BIN, MAX_BIN, 0),)
+        """Return that lights differ, where one in sight differs from the node's own."""
+        other = "a" if self.light(node) else "A"
+        apart = any(other in row for row in self.scene.windows[node])
+        return (Evidence(APART, MAX_BIN, MAX_BIN, 0),) if apart else ()
+
+    def content(self, write: Write) -> int:
+        """Return the lifetime: word that lasts longer is news."""
+        return write.ttl
 
     def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
-        """Return which way every claim of the node turns the lights."""
-        claims = {row.claim for row in self.evidence(node, local)}
-        claims |= {trace.claim for trace in local.traces}
-        if local.commitment is not None:
-            claims.add(local.commitment)
-        return {claim: {"kind": TURN, "to": claim.partition(":")[2]} for claim in claims}
-
-
-def turn(on: bool) -> str:
-    """Name the claim that all lights should turn on, or off."""
-    return f"{TURN}:{'on' if on else 'off'}"
+        """Return the one kind of claim there is; it has no place."""
+        return {APART: {"kind": APART}}

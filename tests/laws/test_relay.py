@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.laws.views import episode_views, view
 from waggle.core.admit import violations
-from waggle.core.schema import Commitment, Evidence, Trace
+from waggle.core.schema import CLAIM_ARGUMENT, ClaimRow, Commitment, Contract, Evidence, Trace
 from waggle.laws.relay import Relay, decide
 
 SEEN = Evidence("zb", 4, 2, 0)
@@ -17,10 +17,16 @@ def test_it_tells_what_it_sees_before_what_it_hears() -> None:
     assert decision.execution_intent is None
 
 
-def test_it_relays_what_it_hears_and_follows_the_field() -> None:
+def test_it_relays_what_it_hears_and_follows_it_where_that_is_an_action() -> None:
     decision = decide(view(traces=(HEARD,)))
     assert [(d.claim, d.ttl) for d in decision.deposits] == [("zc", 4)]
-    assert decision.execution_intent == "FIELD"
+    assert decision.task_action == "GO"
+    contract = Contract("unknown/task", "Do well.", ("GO", f"TO:{CLAIM_ARGUMENT}", "WAIT"))
+    listed = (ClaimRow("zc", {"way": "N"}),)
+    follows = decide(view(traces=(HEARD,), contract=contract, claims=listed))
+    assert follows.task_action == "TO:zc"
+    sees = decide(view(traces=(HEARD,), evidence=(SEEN,), contract=contract, claims=listed))
+    assert sees.task_action == "GO"
 
 
 def test_it_tells_first_those_who_did_not_tell_it() -> None:

@@ -43,10 +43,10 @@ GLOBAL = ("agentsnet/consensus", "agentsnet/leader_election")
 _PROVISIONAL = 3
 """The coverage from which FixedSwarm holds its own partial proposal."""
 
-NOTHING: Mapping[str, int] = MappingProxyType({})
-
 _INHIBITION = 2
-"""What one bin of support on a channel takes from its standing."""
+"""What one bin of support on a channel takes from its standing with FixedSwarm."""
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class NoComm(PrivateOnly):
@@ -179,7 +179,7 @@ def _support(view: View) -> dict[str, int]:
 
 
 def _to_contacts(
-    view: View, write: Trace, inhibition: Mapping[str, int] = NOTHING
+    view: View, write: Trace, inhibition: Mapping[str, int] = _NOTHING
 ) -> tuple[Trace, ...]:
     """Address a write: to all at once where that is one write, else to the best ports.
 

@@ -62,12 +62,12 @@ COMMANDS = {
     "bound swarmbench": Command(
         "measure.bound:swarmbench", "What free communication brings on SwarmBench."
     ),
-    "bench runtime": Command("measure.bench:runtime", "Cost of the runtime per local update."),
-    "bench silo": Command("measure.bench:silo", "Seconds of a whole Silo episode."),
-    "bench swarmbench": Command("measure.bench:swarmbench", "Rounds per second of SwarmBench."),
-    "bench engine": Command("measure.bench:engine", "Decisions per second of the LLM engine."),
-    "bench play": Command("measure.bench:play", "Decisions per second of whole episodes."),
-    "bench train": Command("measure.bench:train", "Cost of a training update."),
+    "bench runtime": Command("measure.bench:command", "Cost of the runtime per local update."),
+    "bench silo": Command("measure.bench:command", "Seconds of a whole Silo episode."),
+    "bench swarmbench": Command("measure.bench:command", "Rounds per second of SwarmBench."),
+    "bench engine": Command("measure.bench:command", "Decisions per second of the LLM engine."),
+    "bench play": Command("measure.bench:command", "Decisions per second of whole episodes."),
+    "bench train": Command("measure.bench:command", "Cost of a training update."),
     "corpus build": Command("training.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("training.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),
@@ -88,7 +88,7 @@ COMMANDS = {
 GROUPS = {
     "check": "Check a substrate, a law, a record, rows, vectors or graph files.",
     "bound": "Upper bounds: what communication without a law reaches.",
-    "bench": "Measure speed on this machine.",
+    "bench": "Measure speed on this machine, from a checkout of the repository.",
     "corpus": "Make the data that a law is trained on.",
     "law": "Pack a trained law, with its model card.",
     "models": "Fetch, list and locate model weights.",
@@ -122,7 +122,11 @@ def build(tokens: Sequence[str] = ()) -> App:
         head, _, last = name.rpartition(" ")
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
-        target: Any = _run(tokens) if called and name == "run" else f"waggle.cli.{command.target}"
+        target: Any = f"waggle.cli.{command.target}"
+        if called and name == "run":
+            target = _run(tokens)
+        elif called and head == "bench":
+            target = _bench(last)
         shown = {"sort_key": order} if head else headings[name]
         (groups[head] if head else app).command(target, name=last, help=about, **shown)
     for group_app in groups.values():
@@ -165,6 +169,13 @@ def _run(tokens: Sequence[str]) -> Callable[..., int]:
     from waggle.cli.play.run import command
 
     return command(tokens)
+
+
+def _bench(name: str) -> Callable[..., Any]:
+    """Return a benchmark of the checkout."""
+    from waggle.cli.measure.bench import command
+
+    return command(name)
 
 
 def _known(tokens: Sequence[str]) -> None:

@@ -6,8 +6,7 @@
         check_substrate("hive").require()
 
 Reading order: `substrate` and `law` (the checks), `propositions` (relabelling and soundness),
-`episodes` (short episodes in memory), `report`. The `bench_*` modules and `bound_swarmbench` are
-what `waggle bench` and `waggle bound` measure.
+`episodes` (short episodes in memory), `report`. `bound_swarmbench` is what `waggle bound` measures.
 """
 
 from waggle.testing.law import check_law

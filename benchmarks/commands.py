@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from waggle.cli import console
-from waggle.cli.options import Chosen, Flag, Size, at_least_one, words
+from waggle.cli.options import AsJson, Chosen, Flag, Size, at_least_one, words
 from waggle.core.errors import ConfigError
 
 
-def runtime(*, repeats: int = 3, largest: int = 10_000, json: Flag = False) -> None:
+def runtime(*, repeats: int = 3, largest: int = 10_000, json: AsJson = False) -> None:
     """Cost of the runtime per local update.
 
     Everything but the law (view, canon, admission, transport, expiry, record) on `beacon` with the
@@ -22,7 +22,6 @@ def runtime(*, repeats: int = 3, largest: int = 10_000, json: Flag = False) -> N
     Args:
         repeats: How often each size below the largest is measured; the best counts.
         largest: The largest swarm; the limit is set for 10,000.
-        json: Print one JSON object instead of text.
     """
     from benchmarks.runtime import LIMIT_RATIO, LIMIT_US, bench_runtime
 
@@ -52,7 +51,7 @@ def runtime(*, repeats: int = 3, largest: int = 10_000, json: Flag = False) -> N
 
 
 def silo(
-    *tasks: str, law: str = "heuristic", n: Size = 64, repeats: int = 1, json: Flag = False
+    *tasks: str, law: str = "heuristic", n: Size = 64, repeats: int = 1, json: AsJson = False
 ) -> None:
     """Seconds of a whole Silo episode.
 
@@ -63,7 +62,6 @@ def silo(
         law: The law that plays.
         n: Agents in the swarm.
         repeats: How often each task is played; the best counts.
-        json: Print one JSON object instead of text.
     """
     from benchmarks.silo import LIMIT_SECONDS, silo_speed
     from waggle import plugins
@@ -81,7 +79,7 @@ def silo(
     console.say(f"mean of {len(chosen)}: {speed.mean:.3f} s{limit}")
 
 
-def swarmbench(*, seconds: float = 1.0, json: Flag = False) -> None:
+def swarmbench(*, seconds: float = 1.0, json: AsJson = False) -> None:
     """Rounds per second of the five SwarmBench worlds.
 
     Random actions, one core, world step and scoring; beside it the rate with every agent's view
@@ -90,7 +88,6 @@ def swarmbench(*, seconds: float = 1.0, json: Flag = False) -> None:
 
     Args:
         seconds: Processor time spent on each figure.
-        json: Print one JSON object instead of text.
     """
     import msgspec
 
@@ -126,7 +123,7 @@ def engine(
     host_only: Flag = False,
     fastest: Flag = False,
     rivals: Chosen = "",
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """Decisions per second of the LLM engine next to transformers' `generate`.
 
@@ -154,7 +151,6 @@ def engine(
         fastest: Measure `generate`, and every rival, in the fastest configuration only.
         rivals: Other libraries on the same prompts, on a CPU: `all`, or some of openvino,
             ctranslate2 and llama.cpp, comma-separated. Needs the extra `rivals`.
-        json: Print one JSON object instead of text.
     """
     # `generate` is measured as it runs by itself: with threads that spin while they wait.
     os.environ.pop("OMP_WAIT_POLICY", None)
@@ -188,7 +184,7 @@ def play(
     seeds: int = 4,
     processes: int = 1,
     width: int | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """Decisions per second of whole episodes, as `waggle eval` and `waggle demo` play them.
 
@@ -203,7 +199,6 @@ def play(
         seeds: Episodes of each task.
         processes: Processes for a law that wants large batches, as in `waggle eval`.
         width: Requests per batch, as in `waggle eval`.
-        json: Print one JSON object instead of text.
     """
     from benchmarks.play import bench_play
 
@@ -221,7 +216,7 @@ def train(
     tokens_per_pass: int | None = None,
     first: Flag = False,
     capture: bool | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """Seconds and tokens per second of a training update.
 
@@ -239,7 +234,6 @@ def train(
         tokens_per_pass: Tokens that are run together.
         first: Measure stage one, on the decision records of the corpus.
         capture: Replay updates as CUDA graphs or not, whatever the recipe says.
-        json: Print one JSON object instead of text.
     """
     from benchmarks.train import bench_train
     from waggle.scd.config import Recipe, read_recipe

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waggle.cli import console
-from waggle.cli.options import Flag, Sizes, at_least_one
+from waggle.cli.options import AsJson, Sizes, at_least_one
 from waggle.core.errors import ConfigError
 
 DEVELOPMENT_SEED = 10_000
@@ -15,7 +15,7 @@ def silo(
     rounds: int = 9,
     seed: int = DEVELOPMENT_SEED,
     seeds: int = 5,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """What information flow allows on Silo.
 
@@ -31,7 +31,6 @@ def silo(
         rounds: Rounds of exchange.
         seed: The first seed.
         seeds: How many seeds in a row.
-        json: Print one JSON object instead of text.
     """
     from waggle import plugins
     from waggle.substrates.silo.ceilings import LEVELS, ceiling_rows
@@ -56,7 +55,7 @@ def swarmbench(
     n: Sizes = (16, 32),
     seed: int = DEVELOPMENT_SEED,
     seeds: int = 20,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """What free communication brings on SwarmBench.
 
@@ -73,7 +72,6 @@ def swarmbench(
         n: Swarm sizes; repeat the option for several.
         seed: The first seed.
         seeds: How many seeds in a row.
-        json: Print one JSON object instead of text.
     """
     from waggle.substrates.swarmbench.ceilings import TASKS
     from waggle.testing.bound_swarmbench import sharing_table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.options import Chosen, Flag, LawOptions, Size, at_least_one, make_law, words
+from waggle.cli.options import AsJson, Chosen, LawOptions, Size, at_least_one, make_law, words
 from waggle.core.errors import ConfigError, suggest
 from waggle.runtime.records import read
 
@@ -32,7 +32,7 @@ VECTORS = {
 
 def substrate(
     name: str, /, *, task: str | None = None, n: Size = 8, seed: int = DEVELOPMENT_SEED,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:  # fmt: skip
     """Check that a substrate is sound.
 
@@ -48,7 +48,6 @@ def substrate(
         task: One of its tasks; all of them if unset.
         n: Agents in the test episodes; choose a number that the substrate allows.
         seed: Seed of the test episodes.
-        json: Print one JSON object instead of text.
     """
     from waggle.testing import check_substrate
 
@@ -68,7 +67,7 @@ def law(
     n: Size = 8,
     seed: int = DEVELOPMENT_SEED,
     order: Literal["shuffled", "canonical"] | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Check that a law is sound.
 
@@ -81,13 +80,11 @@ def law(
 
     Args:
         name: A law of `waggle list laws`, or a law's folder.
-        law_options: The law's own options.
         substrate: Where the views come from.
         task: One of its tasks; the first if unset.
         n: Agents in the test episodes.
         seed: Seed of the test episodes.
         order: How the views list their records; the law's own order if unset.
-        json: Print one JSON object instead of text.
     """
     from waggle.testing import check_law
 
@@ -109,7 +106,7 @@ def _show(report: Report, json: bool) -> int:
     return 0 if report.passed else 1
 
 
-def record(path: Path, /, *, json: Flag = False) -> int:
+def record(path: Path, /, *, json: AsJson = False) -> int:
     """Check that a record file is whole.
 
     Reads every entry and checks that there is one header, the rounds in order, and one footer.
@@ -117,7 +114,6 @@ def record(path: Path, /, *, json: Flag = False) -> int:
 
     Args:
         path: A record file, as `waggle run` writes it.
-        json: Print one JSON object instead of text.
     """
     episode = read(path)
     case, rounds = episode.header.case, len(episode.rounds)
@@ -136,7 +132,7 @@ def record(path: Path, /, *, json: Flag = False) -> int:
 
 def rows(
     folder: Path, /, *, methods: Chosen = "", cells: int = 50, workers: int | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:  # fmt: skip
     """Play some episodes of a run or an archive again and compare them with their rows.
 
@@ -152,7 +148,6 @@ def rows(
         methods: Check these methods only, e.g. `expert,nocomm`.
         cells: How many episodes to play.
         workers: Worker processes, one per core if unset.
-        json: Print one JSON object instead of text.
     """
     from waggle.evaluate import executors, plan
     from waggle.evaluate.recheck import drawn, recheck, rules
@@ -187,7 +182,7 @@ def rows(
 
 
 def vectors(
-    substrate: str, folder: Path, /, *, graphs: Path | None = None, json: Flag = False
+    substrate: str, folder: Path, /, *, graphs: Path | None = None, json: AsJson = False
 ) -> int:
     """Replay every recorded vector of a folder and compare.
 
@@ -200,7 +195,6 @@ def vectors(
         substrate: swarmbench, silo or agentsnet.
         folder: Folder with the recorded vectors.
         graphs: For agentsnet: where graph ids resolve (the folder `graphs` beside FOLDER if unset).
-        json: Print one JSON object instead of text.
     """
     if substrate not in VECTORS:
         known, hint = ", ".join(VECTORS), suggest(substrate, list(VECTORS))
@@ -213,7 +207,7 @@ def vectors(
     return _show_vectors(f"{substrate} vectors", folder, report, json)
 
 
-def graphs(folder: Path, /, *, json: Flag = False) -> int:
+def graphs(folder: Path, /, *, json: AsJson = False) -> int:
     """Check the AgentsNet graph files of a folder.
 
     Each graph must be connected and simple, with diameter, maximum degree and names as recorded.
@@ -221,7 +215,6 @@ def graphs(folder: Path, /, *, json: Flag = False) -> int:
 
     Args:
         folder: Folder with graph JSON files.
-        json: Print one JSON object instead of text.
     """
     from waggle.substrates.agentsnet.vectors import check_graphs
 

@@ -11,7 +11,7 @@ from typing import Literal
 from rich.progress import TimeElapsedColumn
 
 from waggle.cli import console
-from waggle.cli.options import Chosen, ChosenSizes, Flag, words
+from waggle.cli.options import AsJson, Chosen, ChosenSizes, Flag, words
 from waggle.core.errors import ConfigError
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
@@ -43,7 +43,7 @@ def evaluate(
     again: Flag = False,
     merge: list[Path] | None = None,
     dry_run: Flag = False,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Run every unfinished cell of a recipe, or of a part of it.
 
@@ -75,7 +75,6 @@ def evaluate(
         merge: Play nothing; take finished rows of the recipe from this run directory or archive.
             With --again they replace rows that differ or have other weights. May be repeated.
         dry_run: Play nothing; print cells and decisions of each method, finished and left.
-        json: Print one JSON object instead of text.
     """
     if processes < 1 or (width is not None and width < 1):
         raise ConfigError("--processes and --width must be at least 1")
@@ -209,7 +208,7 @@ def report(
     records: Flag = False,
     freeze: Path | None = None,
     pages: Path | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Write the report of a run from its rows: one HTML page, Markdown and LaTeX.
 
@@ -226,7 +225,6 @@ def report(
             normalized scores divide by.
         pages: Write a Markdown page for every archive in FOLDER, and an index of them, into this
             folder of the documentation instead: `waggle report results --pages docs/results`.
-        json: Print one JSON object instead of text.
     """
     if pages is not None:
         written_pages = docs_pages.write(folder, pages)
@@ -258,7 +256,7 @@ def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     anchors.write(anchors.freeze(rows, command), target)
 
 
-def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:
+def archive(run: Path, to: Path, /, *, json: AsJson = False) -> int:
     """Pack the rows of a run, so that its tables can be written anywhere without playing.
 
     `waggle report TO` writes the tables, `waggle eval RECIPE --merge TO` takes the rows into a run.
@@ -269,7 +267,6 @@ def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:
     Args:
         run: A run directory of `waggle eval`.
         to: Folder of the archive.
-        json: Print one JSON object instead of text.
     """
     done = packing.archive(plan.cells(plan.load_run(run)), run, to)
     shutil.copyfile(run / plan.RUN_RECIPE, to / plan.RUN_RECIPE)

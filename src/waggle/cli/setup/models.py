@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson, Flag
 
 
 def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:
@@ -25,12 +25,8 @@ def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False)
     console.say(str(fetch.fetch(name, accept_terms, console.note)))
 
 
-def show(*, json: Flag = False) -> None:
-    """List the models that have a name here, and the laws that ship.
-
-    Args:
-        json: Print one JSON object instead of text.
-    """
+def show(*, json: AsJson = False) -> None:
+    """List the models that have a name here, and the laws that ship."""
     from waggle.models import fetch
 
     found = fetch.listing()

@@ -11,9 +11,12 @@ from cyclopts import Parameter
 
 from waggle import shipped
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson
 from waggle.core.errors import ConfigError
 from waggle.report.law_results import Results, gather, read_json, run_of
+from waggle.report.model_card import card as card_text
+from waggle.report.model_card import other_diagnoses, other_episodes, ranks_table
+from waggle.report.tables import markdown
 from waggle.shipped import SOURCE
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ def ranks(
     records: int = 200,
     device: str = "auto",
     out: Path | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """Measure how large the adapter of a trained law has to be.
 
@@ -51,9 +54,8 @@ def ranks(
         records: Validation records, and as many training records for the fit.
         device: auto, cpu or cuda.
         out: Also write the rows as JSON here.
-        json: Print one JSON object instead of text.
     """
-    from waggle.scd.ship.low_rank import Row, measure
+    from waggle.scd.ship.low_rank import measure
 
     place = corpus or run_of(source) / "corpus"
     sizes = ranks_of(ranks)
@@ -67,11 +69,7 @@ def ranks(
     if json:
         console.dump({"rows": found})
         return
-    table = [
-        (r["factors"], r["rank"] or "", f"{r['bytes'] / 1e6:.1f}", f"{r['kept']:.4f}",
-         f"{r['rounding']:.1e}", f"{r['nll']:.5f}") for r in found
-    ]  # fmt: skip
-    console.table(f"Ranks of {source}", Row._fields, table, right=1)
+    console.say(markdown(ranks_table(found)))
 
 
 def ranks_of(text: str) -> list[int]:
@@ -93,8 +91,6 @@ def pack(
     out: Path | None = None,
     rank: int | None = None,
     corpus: Path | None = None,
-    plain: Flag = False,
-    records: int = 200,
     device: str = "auto",
     results: Given = _NOTHING,
 ) -> None:
@@ -113,8 +109,6 @@ def pack(
         rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
         corpus: With --rank: fit the factors to training inputs of this corpus; by default
             RUN/corpus if it exists.
-        plain: With --rank: fit the factors to the matrices alone.
-        records: With --rank: training records for the fit.
         device: With --rank: auto, cpu or cuda.
         results: Measured results.
     """
@@ -138,9 +132,9 @@ def pack(
     from waggle.scd.ship.low_rank import refactor
 
     there = run_of(source) / "corpus"
-    fit = None if plain else corpus or (there if there.is_dir() else None)
+    fit = corpus or (there if there.is_dir() else None)
     with TemporaryDirectory() as scratch:
-        again = refactor(source, Path(scratch) / "law", rank, fit, records, device)
+        again = refactor(source, Path(scratch) / "law", rank, fit, device=device)
         made = write(again, place, found)
         _finish(made.folder, made.manifest, found)
     if not results.diagnosis:
@@ -150,10 +144,9 @@ def pack(
 
 def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
     """Write the card; print what was packed, and which results measured another law."""
-    from waggle.report.model_card import card, other_diagnoses, other_episodes
     from waggle.shipped.pack import rewrite
 
-    made = rewrite(folder, law, found, card(law, found))
+    made = rewrite(folder, law, found, card_text(law, found))
     console.say(
         f"{made.name}: {made.parameters:,} weights, {made.bytes:,} bytes in {len(made.files)} "
         f"files, order {made.order}, teacher {made.teacher}; card: {folder / shipped.CARD}"

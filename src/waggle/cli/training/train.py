@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from waggle.cli import console
 from waggle.cli.options import make_law
-from waggle.cli.training.common import Ahead, Phases, beside, play_transitions, watching
+from waggle.cli.training.common import Phases, watching
 from waggle.cli.training.corpus import telling
 from waggle.core.errors import ConfigError
-from waggle.core.seeds import Split
 from waggle.corpus.curriculum import Progress as Tell
 
 if TYPE_CHECKING:
     from waggle.scd.config import Arm
+    from waggle.scd.run.data import StageTwoData
     from waggle.scd.run.factorial import Cell
     from waggle.scd.run.stages import Stages
     from waggle.scd.run.workers import Workers
@@ -68,6 +68,7 @@ def train(
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.run import factorial
+    from waggle.scd.run.data import StageTwoData
     from waggle.scd.run.stages import Stages, check_warm_start
     from waggle.scd.run.workers import started
 
@@ -84,14 +85,14 @@ def train(
     )
     if arm == "warm-start":
         planned = []
-    ahead = Ahead(settings, folder, planned, workers, arm == "all")
+    data = StageTwoData(settings, folder, planned, workers, arm == "all")
     with started(planned if arm == "all" else [], jobs) as processes:
         with watching() as watch, telling() as tell:
             stages = Stages(
                 settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest,
                 start=start,
             )  # fmt: skip
-            law = _both_stages(stages, arm, ahead, phases, tell)
+            law = _both_stages(stages, arm, data, phases, tell)
         lost = 0
         if arm == "all":
             stages.release()
@@ -106,19 +107,21 @@ def train(
     return 1 if lost else 0
 
 
-def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: Tell) -> Path:
+def _both_stages(stages: Stages, arm: str, data: StageTwoData, phases: Phases, tell: Tell) -> Path:
     """Train what comes before the arms of a factorial, or one arm; return its law."""
+    from waggle.scd.run.data import play_transitions
+
     if stages.harvested and not stages.warm:
         with phases("tokens"):
             stages.tokens(tell)
-    with beside(ahead, stages.harvested, phases), phases("stage one"):
+    with data.made_beside(stages.harvested, phases), phases("stage one"):
         law = stages.warm_start()
     if arm == "warm-start":
         return law
     with phases("transitions"):
-        play_transitions(stages.store, stages.recipe, str(law), tell=tell)
+        play_transitions(stages.store, stages.recipe, str(law), progress=tell)
     with phases("preparation"):
-        ahead.encode()
+        data.encode()
     if arm == "all":
         return law
     with phases("stage two"):
@@ -172,10 +175,7 @@ def _diagnosed(law: Path, stages: Stages, views: int, native: int) -> None:
     """Measure the law on held-out decisions and write the result beside it."""
     from waggle.scd.diagnose.law import Findings, diagnose_law, numbers
 
-    findings = Findings(
-        stages.store, views=views, native=native, seed=0,
-        evaluation_seed=Split.EVALUATION.value.start,
-    )  # fmt: skip
+    findings = Findings(stages.store, views=views, native=native, seed=0)
     result = numbers(diagnose_law(findings, make_law(str(law)), stages.recipe.order))
     (law.parent / "diagnosis.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(result.items()))

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json as plain
+import json as encoding
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
-from waggle.cli.options import Chosen, Flag, at_least_one
-from waggle.cli.training.common import Ahead, Phases, beside, watching
+from waggle.cli.options import AsJson, Chosen, at_least_one
+from waggle.cli.training.common import Phases, watching
 from waggle.cli.training.corpus import telling
 from waggle.cli.training.law import ranks_of
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
+from waggle.report import diagnoses
+from waggle.report.tables import markdown
 
 if TYPE_CHECKING:
     from waggle.scd.run.tune import Candidate
     from waggle.scd.run.workers import Failed, Workers
-
-_SHOWN = ("rank", "rate", "updates", "validation loss", "at update", "at the end", "seconds", "")
 
 
 def tune(
@@ -37,7 +37,7 @@ def tune(
     harvest: Path | None = None,
     out: Path = Path("runs/tune"),
     seed: int = 1000,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Choose learning rate and rank by the validation loss of the decision-only arm.
 
@@ -61,7 +61,6 @@ def tune(
         harvest: Token corpus of another recipe for the warm starts, such as runs/nano/tokens.
         out: Folder of the search.
         seed: Training seed of the search, from 1000 up: arms have those from 0 up.
-        json: Print one JSON object instead of text.
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.run import tune as search
@@ -88,17 +87,17 @@ def tune(
         ready = [candidate for candidate in planned if candidate.name not in lost]
         with phases("candidates"):
             results = _results(ready, jobs, tell, processes)
-    chosen = search.choose(results)
-    told = _told(planned, results, lost) | {"chosen": chosen, "command": command_line()}
-    told["at the end of"] = search.at_end([(c.rate, c.rank) for c in planned], chosen)
-    told["advice"] = search.advice(own, recipe, chosen)
-    (out / SEARCH).write_text(plain.dumps(told, indent=1), encoding="utf-8")
+    found = search.summary(planned, results, lost)
+    found |= {"command": command_line(), "advice": search.advice(own, recipe, found["chosen"])}
+    (out / SEARCH).write_text(encoding.dumps(found, indent=1), encoding="utf-8")
     if json:
-        console.dump(told)
-    else:
-        if left:
-            phases.show(out)
-        _show(told, planned)
+        console.dump(found)
+        return 1 if lost else 0
+    if left:
+        phases.show(out)
+    for table in diagnoses.search(out):
+        console.say(markdown(table))
+    console.say(found["advice"])
     return 1 if lost else 0
 
 
@@ -120,6 +119,7 @@ def _warm(
 ) -> None:  # fmt: skip
     """Make what candidates start from and read: tokens, corpus, warm starts, encoded records."""
     from waggle.scd.run import tune as search
+    from waggle.scd.run.data import StageTwoData
     from waggle.scd.run.stages import Stages
 
     first = left[0]
@@ -132,8 +132,8 @@ def _warm(
                 shared.tokens(tell)
             shared.release()
             harvest = harvest or first.out / "tokens"
-        ahead = Ahead(first.recipe, first.corpus, [], workers, False)
-        with beside(ahead, shared.harvested, phases), phases("stage one"):
+        data = StageTwoData(first.recipe, first.corpus, [], workers, False)
+        with data.made_beside(shared.harvested, phases), phases("stage one"):
             search.warm_starts(left, lost, watch=watch, workers=workers, harvest=harvest)
     with phases("preparation"):
         search.prepare(first, workers)
@@ -152,53 +152,3 @@ def _results(
         told = f"validation loss {result['best']:.5f}, {len(found)}/{len(ready)}"
         console.note(f"{name}rate {result['rate']!r}: {told}")
     return sorted(found, key=lambda result: (result["rank"] or 0, result["rate"]))
-
-
-def _told(
-    planned: Sequence[Candidate], results: list[dict[str, Any]], lost: dict[str, str]
-) -> dict[str, Any]:
-    """Return what a reader has to know about the numbers, with the numbers."""
-    recipe = planned[0].recipe
-    return {
-        "recipe": recipe.name,
-        "backbone": recipe.backbone,
-        "adaptation": recipe.adaptation.kind,
-        "order": recipe.order,
-        "teacher": results[0]["teacher"],
-        "seed": planned[0].seed,
-        "validation records": results[0]["validation records"],
-        "warm starts": list(dict.fromkeys(found["warm start"] for found in results)),
-        "candidates": results,
-        "lost": lost,
-    }
-
-
-def _show(told: dict[str, Any], planned: Sequence[Candidate]) -> None:
-    """Print the table, what it is of, and what follows from it."""
-    known = {(found["rank"], found["rate"]): found for found in told["candidates"]}
-    rows = []
-    for candidate in planned:
-        found = known.get((candidate.rank, candidate.rate), {})
-        mark = "chosen" if found == told["chosen"] else "" if found else "lost"
-        rows.append((
-            candidate.rank, repr(candidate.rate), found.get("updates"), _loss(found.get("best")),
-            found.get("best update"), _loss(found.get("last")), found.get("seconds"), mark,
-        ))  # fmt: skip
-    title = (
-        f"Decision-only validation loss: {told['backbone']} ({told['adaptation']}), order "
-        f"{told['order']}, teacher {told['teacher']}, seed {told['seed']}, "
-        f"{told['validation records']:,} validation records"
-    )
-    console.table(title, _SHOWN, rows, right=0)
-    for line in told["warm starts"]:
-        console.say(f"warm start: {line}")
-    console.say(f"command: {told['command']}")
-    for name, reason in told["lost"].items():
-        console.say(f"lost: {name}: {reason}")
-    for name in told["at the end of"]:
-        console.say(f"the chosen {name} is at the end of those tried; less loss may lie beyond it")
-    console.say(told["advice"])
-
-
-def _loss(value: float | None) -> str | None:
-    return None if value is None else f"{value:.5f}"

@@ -57,7 +57,7 @@ class Findings:
     views: int
     native: int
     seed: int
-    evaluation_seed: int
+    evaluation_seed: int = Split.EVALUATION.value.start
     n: int = 16
     kept: Path | None = None
     """Folder that native views and encoded records are kept in, for the next law."""

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waggle.core.seeds import Split
 from waggle.corpus.store import Store
 from waggle.scd.config import ARMS, Arm, Recipe
 from waggle.scd.diagnose import law as diagnosis
@@ -89,8 +88,7 @@ class Cell(NamedTuple):
         """Return what is measured of this cell; all cells share views and encoded records."""
         return diagnosis.Findings(
             Store(self.corpus), views=self.views, native=self.native, seed=0,
-            evaluation_seed=Split.EVALUATION.value.start, kept=self.out / "prepared",
-            workers=workers,
+            kept=self.out / "prepared", workers=workers,
         )  # fmt: skip
 
     def run(self) -> dict[str, Any]:

@@ -302,3 +302,33 @@ def at_end(tried: Sequence[tuple[float, int | None]], chosen: Result) -> list[st
         if len(values) > 1 and chosen[name] in (min(values), max(values)):
             ends.append(name)
     return ends
+
+
+def summary(
+    planned: Sequence[Candidate], results: Sequence[Result], lost: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what a search found, with what a reader has to know about the numbers.
+
+    Args:
+        planned: all candidates.
+        results: the numbers of those that were trained.
+        lost: the names of the others, and why they came to no result.
+
+    Raises:
+        WaggleError: if no candidate could be trained.
+    """
+    chosen, recipe = choose(results), planned[0].recipe
+    return {
+        "recipe": recipe.name,
+        "backbone": recipe.backbone,
+        "adaptation": recipe.adaptation.kind,
+        "order": recipe.order,
+        "teacher": results[0]["teacher"],
+        "seed": planned[0].seed,
+        "validation records": results[0]["validation records"],
+        "warm starts": list(dict.fromkeys(found["warm start"] for found in results)),
+        "candidates": results,
+        "lost": lost,
+        "chosen": chosen,
+        "at the end of": at_end([(each.rate, each.rank) for each in planned], chosen),
+    }

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.core import oracle
+from tests.core.containment import contains, matches
 from tests.core.examples import CONTRACT, VIEW
 from tests.core.grammars import accepts, spell
 from tests.core.strategies import ENTROPY, mutate, pairs, views
@@ -19,7 +20,7 @@ from waggle.core.decode import parse
 from waggle.core.grammar import grammar, longest
 from waggle.core.options import actions, channels, writes
 from waggle.core.schema import WAIT, Decision, Trace, View
-from waggle.core.templates import Templates, contains, sample
+from waggle.core.templates import Templates, sample
 from waggle.engine.constraint.grammar import max_length
 
 SPARE = 64
@@ -63,7 +64,7 @@ def test_the_sequence_is_consistent(view: View, entropy: int) -> None:
     found = Templates(view)
     template = found[entropy % len(found)]
     decision = template.decision(entropy)
-    assert template.matches(decision) and contains(view, decision)
+    assert matches(template, decision) and contains(view, decision)
     with pytest.raises(IndexError):
         found[len(found)]
 

@@ -14,7 +14,6 @@ from pydantic import (
 )
 
 from waggle.core.errors import ConfigError
-from waggle.core.order import Order
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -99,8 +98,6 @@ class HarvestSettings(BaseModel):
     """Swarm sizes; each gets about the same number of views."""
     rounds: int | None = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
-    orders: tuple[Order, ...] = ()
-    """Canon orders that are written in addition to the recipe's (`--harvest`)."""
 
     @model_serializer(mode="wrap")
     def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -30,6 +30,7 @@ _FORMER: dict[str, dict[str, tuple[Any, ...]]] = {
     "run": {"flat": (True, False), "checkpointing": (False,), "tracker": ("none",)},
     "adaptation": {"rslora": (False,)},
     "stage_one": {"augment": (True, False)},
+    "harvest": {"orders": ([], ["canonical", "shuffled"])},
 }
 """Keys that laws trained earlier name, with the values that change nothing any more."""
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

@@ -35,7 +35,6 @@ def train(
     workers: int = 1,
     views: int = 0,
     native: int = 0,
-    harvest: Path | None = None,
     start: Path | None = None,
     arms: Path | None = None,
 ) -> int:
@@ -61,7 +60,6 @@ def train(
         workers: Processes that make and encode the corpus.
         views: Held-out synthetic views to diagnose the law on; with `--arm all` 200 if unset.
         native: Native views of evaluation seeds to diagnose it on.
-        harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
         start: Folder of a warm start of this recipe, such as runs/tune/full/seed-1000/warm-start
             of `waggle tune`; replaces stage one.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
@@ -74,8 +72,8 @@ def train(
 
     settings = read_recipe(recipe)
     if start is not None:  # before anything is made that takes long
-        if arm == "warm-start" or harvest is not None:
-            raise ConfigError("--start leaves stage one out: name another --arm, and no --harvest")
+        if arm == "warm-start":
+            raise ConfigError("--start leaves stage one out: name another --arm")
         check_warm_start(start, settings)
     phases = Phases()
     folder = corpus or out / "corpus"
@@ -88,10 +86,7 @@ def train(
     data = StageTwoData(settings, folder, planned, workers, arm == "all")
     with started(planned if arm == "all" else [], jobs) as processes:
         with watching() as watch, telling() as tell:
-            stages = Stages(
-                settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest,
-                start=start,
-            )  # fmt: skip
+            stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, start=start)
             law = _both_stages(stages, arm, data, phases, tell)
         lost = 0
         if arm == "all":

@@ -1,4 +1,4 @@
-"""`waggle tune RECIPE`: choose the learning rate and rank of a factorial before its arms."""
+"""`waggle tune RECIPE`: choose the learning rate of a factorial before its arms."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
-from waggle.cli.options import AsJson, Chosen, at_least_one
+from waggle.cli.options import AsJson, at_least_one
 from waggle.cli.training.common import Phases, watching
 from waggle.cli.training.corpus import telling
-from waggle.cli.training.law import ranks_of
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
@@ -28,37 +27,32 @@ def tune(
     /,
     *,
     rates: str,
-    ranks: Chosen = "",
     updates: int | None = None,
     seconds: float | None = None,
     jobs: int = 1,
     workers: int = 1,
     corpus: Path | None = None,
-    harvest: Path | None = None,
     out: Path = Path("runs/tune"),
     seed: int = 1000,
     json: AsJson = False,
 ) -> int:
-    """Choose learning rate and rank by the validation loss of the decision-only arm.
+    """Choose the learning rate by the validation loss of the decision-only arm.
 
-    Trains every candidate from the warm start of its rank on decision records alone: no orbit
-    images, no heads, no transitions. Chooses the least validation loss, then the smaller rank, then
-    the smaller rate. Write the choice into the recipe, then train all arms with it. The same
-    command continues an interrupted search, and may name more rates and ranks. Example, of some
-    minutes on a CPU:
+    Trains every candidate from one warm start on decision records alone: no orbit images, no heads,
+    no transitions. Chooses the least validation loss, then the smaller rate. Write the choice into
+    the recipe, then train all arms with it. The same command continues an interrupted search, and
+    may name more rates. Example, of some minutes on a CPU:
 
     `waggle tune recipes/tiny.toml --rates 5e-4,1e-3,2e-3 --out runs/tiny-tune`
 
     Args:
         recipe: A recipe file, such as recipes/factorial_nano.toml.
         rates: Learning rates of stage two, above 0 and at most 1, such as 1e-5,2e-5,5e-5.
-        ranks: Ranks of the adapter, such as 16,64; by default the recipe's. `alpha` stays.
         updates: Length of stage two in the search; by default the recipe's.
-        seconds: Time budget of each warm start; by default the recipe's.
+        seconds: Time budget of the warm start; by default the recipe's.
         jobs: Processes that train candidates in parallel.
         workers: Processes that make and encode the corpus.
         corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
-        harvest: Token corpus of another recipe for the warm starts, such as runs/nano/tokens.
         out: Folder of the search.
         seed: Training seed of the search, from 1000 up: arms have those from 0 up.
     """
@@ -70,9 +64,9 @@ def tune(
     own = read_recipe(recipe)
     planned = search.candidates(
         search.shortened(own, updates, seconds), corpus or out / "corpus", out, seed,
-        _rates(rates), ranks_of(ranks) if ranks else (),
+        _rates(rates),
     )  # fmt: skip
-    search.settle(planned[0], corpus, harvest)
+    search.settle(planned[0], corpus)
     lost: dict[str, str] = {}
 
     def tell(candidate: Candidate, reason: str) -> None:
@@ -83,10 +77,9 @@ def tune(
     left = [candidate for candidate in planned if candidate.kept() is None]
     with started(left, jobs) as processes:
         if left:
-            _warm(left, tell, phases, workers, harvest)
-        ready = [candidate for candidate in planned if candidate.name not in lost]
+            _warm(left[0], phases, workers)
         with phases("candidates"):
-            results = _results(ready, jobs, tell, processes)
+            results = _results(planned, jobs, tell, processes)
     found = search.summary(planned, results, lost)
     found |= {"command": command_line(), "advice": search.advice(own, recipe, found["chosen"])}
     (out / SEARCH).write_text(encoding.dumps(found, indent=1), encoding="utf-8")
@@ -113,28 +106,20 @@ def _rates(text: str) -> list[float]:
     return found
 
 
-def _warm(
-    left: Sequence[Candidate], lost: Failed[Candidate], phases: Phases, workers: int,
-    harvest: Path | None,
-) -> None:  # fmt: skip
-    """Make what candidates start from and read: tokens, corpus, warm starts, encoded records."""
+def _warm(first: Candidate, phases: Phases, workers: int) -> None:
+    """Make what candidates start from and read: tokens, corpus, warm start, encoded records."""
     from waggle.scd.run import tune as search
     from waggle.scd.run.data import StageTwoData
-    from waggle.scd.run.stages import Stages
 
-    first = left[0]
-    shared = Stages(
-        first.recipe, first.corpus, first.out, first.seed, workers=workers, harvest=harvest
-    )
     with watching() as watch, telling() as tell:
-        if shared.harvested and not all(candidate.stages().warm for candidate in left):
+        stages = first.stages(watch=watch, workers=workers)
+        if stages.harvested and not stages.warm:
             with phases("tokens"):
-                shared.tokens(tell)
-            shared.release()
-            harvest = harvest or first.out / "tokens"
+                stages.tokens(tell)
         data = StageTwoData(first.recipe, first.corpus, [], workers, False)
-        with data.made_beside(shared.harvested, phases), phases("stage one"):
-            search.warm_starts(left, lost, watch=watch, workers=workers, harvest=harvest)
+        with data.made_beside(stages.harvested, phases), phases("stage one"):
+            stages.warm_start()
+        stages.release()
     with phases("preparation"):
         search.prepare(first, workers)
 
@@ -142,13 +127,12 @@ def _warm(
 def _results(
     ready: Sequence[Candidate], jobs: int, lost: Failed[Candidate], processes: Workers | None
 ) -> list[dict[str, Any]]:
-    """Train what is not trained yet; return the numbers of all by rank and rate."""
+    """Train what is not trained yet; return the numbers of all by rate."""
     from waggle.scd.run.workers import run_all
 
     found = []
     for result in run_all(ready, jobs, lost, processes):
         found.append(result)
-        name = "" if result["rank"] is None else f"rank {result['rank']}, "
         told = f"validation loss {result['best']:.5f}, {len(found)}/{len(ready)}"
-        console.note(f"{name}rate {result['rate']!r}: {told}")
-    return sorted(found, key=lambda result: (result["rank"] or 0, result["rate"]))
+        console.note(f"rate {result['rate']!r}: {told}")
+    return sorted(found, key=lambda result: float(result["rate"]))

@@ -77,10 +77,7 @@ def freeze(rows: Sequence[Row], command: str) -> Anchors:
 
 def write(anchors: Anchors, path: Path) -> None:
     """Write an anchors file."""
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(anchors), indent=1) + b"\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path} ({error.strerror}); choose another file") from None
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(anchors), indent=1) + b"\n")
 
 
 def normalized(row: Row) -> float | None:

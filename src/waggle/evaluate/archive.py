@@ -47,7 +47,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
     """Pack the finished rows of a run that its plan asks for; files of other methods stay.
 
     Raises:
-        ConfigError: for a target that is played into, or that cannot be written.
+        ConfigError: for a target that is played into.
         RecordError: if the run has no rows, or a line is none.
     """
     if has_rows(target):
@@ -61,17 +61,12 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
     for method in by_method:
         if not _NAME.fullmatch(method):
             raise ConfigError(f"method {method!r} cannot name a file; rename it in the recipe")
-    try:
-        (target / PACKED).mkdir(parents=True, exist_ok=True)
-        for method, rows in by_method.items():
-            _pack(target / PACKED / f"{method}{SUFFIX}", rows)
-        copied = sum(_copy(folder / name, target / name) for name in COPIED)
-        copied += _copy(folder, target, factorial.SEARCH)
-        sessions.carry(folder, target)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {target} ({error.strerror}); choose another folder"
-        ) from None
+    (target / PACKED).mkdir(parents=True, exist_ok=True)
+    for method, rows in by_method.items():
+        _pack(target / PACKED / f"{method}{SUFFIX}", rows)
+    copied = sum(_copy(folder / name, target / name) for name in COPIED)
+    copied += _copy(folder, target, factorial.SEARCH)
+    sessions.carry(folder, target)
     counts = {method: len(rows) for method, rows in by_method.items()}
     return Archived(counts, len(found) - sum(counts.values()), copied)
 

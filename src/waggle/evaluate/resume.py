@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from waggle.core.errors import ConfigError, WaggleError
+from waggle.core.errors import WaggleError
 from waggle.evaluate.episodes import law_of, options_of
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.rows import FILE, Row, read_rows
@@ -202,12 +202,7 @@ class Again:
 
     def _write(self, journal: Mapping[str, int]) -> None:
         partial = self._path.with_name(f".{JOURNAL}.{os.getpid()}")
-        try:
-            partial.write_text(json.dumps(journal), encoding="utf-8")
-            os.replace(partial, self._path)
-            if not journal:
-                self._path.unlink()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write to {self._folder} ({error.strerror}); choose another --out"
-            ) from None
+        partial.write_text(json.dumps(journal), encoding="utf-8")
+        os.replace(partial, self._path)
+        if not journal:
+            self._path.unlink()

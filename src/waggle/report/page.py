@@ -106,12 +106,9 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
     paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
-    try:
-        paths.html.write_text(_page(report, drawn), encoding="utf-8")
-        paths.markdown.write_text(text, encoding="utf-8")
-        paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write to {folder} ({error.strerror})") from None
+    paths.html.write_text(_page(report, drawn), encoding="utf-8")
+    paths.markdown.write_text(text, encoding="utf-8")
+    paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
     for each in drawn:
         figure.save(each, folder)
     return paths

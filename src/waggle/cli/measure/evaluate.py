@@ -124,13 +124,8 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
             f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
             f"there with --merge {folder}"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / plan.RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {folder} ({error.strerror}); choose another --out"
-        ) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / plan.RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
     return folder
 
 

@@ -23,17 +23,17 @@ guessed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from waggle.core.errors import ConfigError
+from waggle.evaluate.results import read_result
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, hierarchical
 
@@ -41,7 +41,6 @@ FOLDER = "arms"
 SEARCH = "tune.json"
 """What `waggle tune` found; beside the arms it becomes a table."""
 ARMS = ("decision", "orbit", "field", "scd")
-MAX_BYTES = 64 << 20
 MAX_FILES = 1_000
 TRAINING_NOTES = ("trained by", "warm start", "transitions played by")
 """Lines of a result that tables print."""
@@ -88,14 +87,11 @@ def _read(path: Path) -> Trained:
     name = _NAME.fullmatch(path.stem)
     if name is None:
         raise ConfigError(f"{path} is not named ARM-SEED.json with an arm of {', '.join(ARMS)}")
+    data = read_result(path, "results of an arm")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path} is too long for the results of an arm; remove it")
-        # The standard reader, since what could not be measured is written as NaN.
-        data = msgspec.convert(json.loads(path.read_bytes()), dict[str, Any])
         units = msgspec.convert(data.get("units", {}), dict[str, list[float]])
         names = msgspec.convert(data.get("unit names", {}), dict[str, list[str]])
-    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+    except msgspec.ValidationError as error:
         raise ConfigError(
             f"{path} holds no results of an arm ({error}); diagnose it again"
         ) from None

@@ -13,7 +13,8 @@ from waggle import shipped
 from waggle.cli import console
 from waggle.cli.options import AsJson
 from waggle.core.errors import ConfigError
-from waggle.report.law_results import Results, gather, read_json, run_of
+from waggle.evaluate.results import read_result
+from waggle.report.law_results import Results, gather, left_by_training, run_of
 from waggle.report.model_card import card as card_text
 from waggle.report.model_card import other_diagnoses, other_episodes, ranks_table
 from waggle.report.tables import markdown
@@ -119,7 +120,8 @@ def pack(
         raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
     if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
         raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
-    found = gather({}, results.beside(source, same=rank is None))
+    same = rank is None and not results.diagnosis
+    found = gather(left_by_training(source, diagnosed=same), results)
     place = shipped.folder(name) if out is None else out / name
     if rank is None:
         from waggle.laws.shipped import of_folder
@@ -176,4 +178,4 @@ def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
         raise ConfigError(f"{folder} holds no packed law; name the folder of one, or {names}")
     law = shipped.manifest(place)
     known = place / shipped.RESULTS
-    _finish(place, law, gather(read_json(known) if known.exists() else {}, results))
+    _finish(place, law, gather(read_result(known, "results") if known.exists() else {}, results))

@@ -22,11 +22,10 @@ import msgspec
 
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
-from waggle.evaluate.episodes import record_path
+from waggle.evaluate.episodes import RECORDS, record_path
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.resume import listed, same_weights
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, succeeded
-from waggle.evaluate.runner import RECORDS
 
 
 class Merged(NamedTuple):

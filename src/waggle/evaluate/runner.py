@@ -1,7 +1,7 @@
 """Run a plan: resumable, in this process, in many, on Ray, or in large batches.
 
-A finished cell is not played again unless that is asked for; a failed one is tried once more, then
-reported, and the others go on. A law whose weights are absent may be left out, and so may one whose
+A finished cell is not played again; a failed one is tried once more, then reported, and the others
+go on. A law whose weights are absent may be left out, and so may one whose
 finished rows other weights played. What a cell gives does not depend on the executor.
 """
 
@@ -24,15 +24,20 @@ from waggle.evaluate.batched import (
     play_batched,
     play_in_processes,
 )
-from waggle.evaluate.episodes import RecordFolder, law_of, options_of, play_cell, record_path
+from waggle.evaluate.episodes import (
+    RECORDS,
+    RecordFolder,
+    law_of,
+    options_of,
+    play_cell,
+    record_path,
+)
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.plan import Cell, Keep, Key
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, has_rows, read_rows, row_of
 from waggle.evaluate.selection import by_seed
 from waggle.runtime.records import read
 
-RECORDS = "records"
-"""Folder of the record files of a run, where they are kept."""
 WIDTH = 256
 """Requests per batch for laws that want large batches."""
 LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
@@ -66,11 +71,9 @@ def run_plan(
     keep: Keep = False,
     width: int | None = None,
     processes: int = 1,
-    again: bool = False,
     progress: Callable[[Row], None] | None = None,
     left_out: LeftOut | None = None,
     whole: Sequence[Cell] | None = None,
-    notice: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Play the unfinished cells of a plan and append their rows.
 
@@ -82,41 +85,24 @@ def run_plan(
         width: requests per batch for laws that want large batches, of their engine too; by
             default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
-        again: whether finished cells are played too; their new rows then count. A call that was
-            interrupted goes on.
         progress: called for every finished cell.
         left_out: called for laws that cannot be loaded, or that have other weights than their
             finished rows; without it such a law ends the run.
         whole: the plan of which these cells are a part; its rows of the same methods count when
             weights are compared.
-        notice: called with a line about rows that stay beside new ones although another law may
-            have played them.
 
     Raises:
         ConfigError: for a law that cannot be made, be loaded, or be continued.
     """
-    here, whole = finished_rows(folder), whole or plan
-    anew = resume.Again(folder, plan) if again else None
-    done = here if anew is None else anew.done(width, notice)
-    todo = [cell for cell in plan if cell.key not in done]
+    here = finished_rows(folder)
+    todo = [cell for cell in plan if cell.key not in here]
     known = len(plan) - len(todo)
-    if not again:
-        stale = _stale(_same_methods(plan, whole), here, width, left_out)
-        todo = [cell for cell in todo if cell.method not in stale]
-    laws = _by_law(todo, width)
-    if notice is not None:
-        replaced = {cell.key for cell in todo}
-        staying = {key: row for key, row in here.items() if key not in replaced}
-        siblings = _same_methods(todo, whole)
-        compared = resume.compare(siblings, staying, width, unnamed=True)
-        for line in resume.mixture_notes(compared):
-            notice(line)
+    stale = _stale(_same_methods(plan, whole or plan), here, width, left_out)
+    laws = _by_law([cell for cell in todo if cell.method not in stale], width)
     # An absolute path: workers may run in another folder.
     records = RecordFolder((folder / RECORDS).resolve(), keep == "measures") if keep else None
     how = _How(executor, width or WIDTH, processes, records)
     rows, played, failed = RowFile(folder), 0, 0
-    if anew is not None:
-        anew.begin()
     try:
         for group in _groups(laws, processes):
             for row in _timed(group, how, folder, _on_unavailable(left_out)):
@@ -127,8 +113,6 @@ def run_plan(
                     progress(row)
     finally:
         rows.close()
-    if anew is not None:
-        anew.end()
     return Outcome(played, known, failed)
 
 

@@ -15,6 +15,8 @@ from waggle.cli.options import AsJson, Chosen, ChosenSizes, Flag, words
 from waggle.core.errors import ConfigError
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
+from waggle.evaluate.again import FOLDER as AGAIN
+from waggle.evaluate.again import play_again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
 from waggle.evaluate.rows import Row, finished_rows, packed
@@ -70,8 +72,8 @@ def evaluate(
         width: Requests per batch of such a law, in each process; 256, in batches of the engine's
             own size, if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
-        again: Play finished cells again, after a law has changed; the new rows count. The same call
-            continues after an interruption.
+        again: Play finished cells again, after a law has changed; the new rows count once all are
+            played. The same call continues after an interruption.
         merge: Play nothing; take finished rows of the recipe from this run directory or archive.
             With --again they replace rows that differ or have other weights. May be repeated.
         dry_run: Play nothing; print cells and decisions of each method, finished and left.
@@ -85,25 +87,22 @@ def evaluate(
     if methods or tasks or n or seeds is not None:
         cells = select(cells, methods=words(methods), tasks=words(tasks), n=_sizes(n), seeds=seeds)
     if dry_run:
-        done = resume.Again(place, cells).done(width) if again else finished_rows(place)
-        return _count(cells, done, json=json)
+        return _count(cells, finished_rows(place / AGAIN if again else place), json=json)
     folder = _folder(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
     failures: list[Row] = []
     with _progress(chosen.title, len(cells), failures, quiet=json) as progress:
-        outcome = run_plan(
+        outcome = (play_again if again else run_plan)(
             cells,
             folder,
             executors.make(executor, workers),
             keep=keep or chosen.keep,
             width=width,
             processes=processes,
-            again=again,
             progress=progress,
             left_out=None if methods else _left_out,
             whole=whole,
-            notice=console.note,
         )
     for row in failures[:SHOWN_FAILURES]:
         console.note(f"failed: {row.method} {row.task} N={row.n} seed {row.seed}: {row.error}")

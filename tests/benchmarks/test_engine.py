@@ -15,9 +15,9 @@ import pytest
 from benchmarks import engine, workload
 from benchmarks.engine import Contender, Row, compare, generate, measure
 from benchmarks.workload import Setup, Sizes, prepare
+from tests.core.grammars import max_length
 from waggle import shipped
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint.grammar import max_length
 from waggle.engine.engine import Engine
 from waggle.models import load, shapes
 from waggle.models.nano import byte_tokenizer

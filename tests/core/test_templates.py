@@ -11,7 +11,7 @@ from hypothesis import given
 from tests.core import oracle
 from tests.core.containment import contains, matches
 from tests.core.examples import CONTRACT, VIEW
-from tests.core.grammars import accepts, spell
+from tests.core.grammars import accepts, max_length, spell
 from tests.core.strategies import ENTROPY, mutate, pairs, views
 from waggle.core import orbit
 from waggle.core.admit import violations
@@ -21,7 +21,6 @@ from waggle.core.grammar import grammar, longest
 from waggle.core.options import actions, channels, writes
 from waggle.core.schema import WAIT, Decision, Trace, View
 from waggle.core.templates import Templates, sample
-from waggle.engine.constraint.grammar import max_length
 
 SPARE = 64
 """Bytes: of a commitment that a view does not allow, of names that may not go where they fit."""

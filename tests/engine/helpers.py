@@ -83,7 +83,7 @@ def warmed(step: Any) -> Any:
 
 
 def row_engine(
-    tiny: Any, rows: int, static: bool = True, rolls: bool = False, **options: Any
+    tiny: Any, rows: int, static: bool = True, multi_step: bool = False, **options: Any
 ) -> Engine:
     """An engine that decodes as on a GPU."""
     engine = Engine(*tiny, max_rows=rows, **options)
@@ -98,7 +98,7 @@ def row_engine(
     backend._head.graphs = ChoiceGraphs(decoder.head, capture=warmed) if static else None
     backend.budget = 700
     backend.graphs = PassGraphs(decoder, store, capture=warmed) if static else None
-    backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None
+    backend.loop = GreedyLoop(decoder, store, capture=warmed) if multi_step else None
     return engine
 
 

@@ -86,7 +86,7 @@ def test_kernels_that_read_other_keys_are_found_out(normed: bool) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
 def test_fused_steps_are_greedy(tiny: Any, rows: int) -> None:
-    engine = row_engine(tiny, rows, rolls=True, speculate=False)
+    engine = row_engine(tiny, rows, multi_step=True, speculate=False)
     backend = engine.backend
     assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
     backend.store.kernels = made = Plainly()
@@ -111,7 +111,7 @@ def test_fused_passes_are_greedy(tiny: Any, speculate: bool) -> None:
 
 
 def test_rows_of_one_prefix_read_one_copy(tiny: Any) -> None:
-    engine = row_engine(tiny, 6, rolls=True, speculate=False)
+    engine = row_engine(tiny, 6, multi_step=True, speculate=False)
     engine.generate(prompts(tiny[1], 6))
     assert isinstance(engine.backend, LeanBackend)
     store = engine.backend.store

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from tests.engine.helpers import row_engine
-from waggle.engine.backends.base import Running
+from waggle.engine.backends.base import RowInput
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, OFTEN, PassGraphs, Size, bucket, reach
 from waggle.engine.model.kv_cache import Piece
@@ -17,7 +17,7 @@ def captured(tiny: Any, lengths: Sequence[int], rows: int = 8) -> PassGraphs:
     backend = row_engine(tiny, rows).backend
     assert isinstance(backend, LeanBackend) and backend.graphs is not None
     backend.reserve(0, max(lengths))
-    rows_in = [Running(i, [1 + i] * n, 0, [n - 1], ()) for i, n in enumerate(lengths)]
+    rows_in = [RowInput(i, [1 + i] * n, 0, [n - 1], ()) for i, n in enumerate(lengths)]
     first = backend.run(rows_in)
     for _ in range(OFTEN):
         assert torch.allclose(backend.run(rows_in), first, atol=1e-5)
@@ -35,7 +35,7 @@ def test_what_was_found_stays_when_another_pass_is_replayed(tiny: Any) -> None:
     """All graphs write to one outbox: states are taken from it before the next pass."""
     backend = row_engine(tiny, 4).backend
     backend.reserve(0, 64)
-    one, other = ([Running(0, [token] * 9, 0, [8], ())] for token in (5, 9))
+    one, other = ([RowInput(0, [token] * 9, 0, [8], ())] for token in (5, 9))
     for _ in range(OFTEN):
         first, second = backend.run(one), backend.run(other)
     assert not torch.allclose(first, second)
@@ -53,7 +53,7 @@ def test_a_shape_that_cannot_be_recorded_runs_all_the_same(tiny: Any) -> None:
         raise torch.OutOfMemoryError("out of memory")
 
     backend.graphs._record = failing
-    rows = [Running(0, [3] * 9, 0, [8], ())]
+    rows = [RowInput(0, [3] * 9, 0, [8], ())]
     want = backend.run(rows)
     for _ in range(3 * OFTEN):
         assert torch.equal(backend.run(rows), want)
@@ -64,7 +64,7 @@ def test_dropped_shapes_are_recorded_again_at_once(tiny: Any) -> None:
     backend = row_engine(tiny, 4).backend
     assert isinstance(backend, LeanBackend) and backend.graphs is not None
     backend.reserve(0, 64)
-    rows = [Running(0, [3] * 9, 0, [8], ())]
+    rows = [RowInput(0, [3] * 9, 0, [8], ())]
     for _ in range(OFTEN):
         backend.run(rows)
     assert backend.graphs._graphs

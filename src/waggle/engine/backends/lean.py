@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
+from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
 from waggle.engine.backends.lm_head import LMHead
 from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
 from waggle.engine.cuda.greedy_loop import GreedyLoop, propose
@@ -86,14 +86,14 @@ class LeanBackend:
         self._head = LMHead(self.decoder.head, self._relieve, choices)
 
     @property
-    def rolls(self) -> bool:
-        """Whether rows can be rolled: where steps are captured."""
+    def multi_step(self) -> bool:
+        """Whether rows decode many steps by themselves: where steps are captured."""
         return self.loop is not None
 
-    def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-    ) -> list[Rolled]:
-        """Roll rows on for some steps; with a history of answers the device drafts from it."""
+    def decode_steps(
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+    ) -> list[MultiStepOutput]:
+        """Decode rows for some steps; with a history of answers the device drafts from it."""
         assert self.loop is not None
         with torch.inference_mode():
             return self.loop.run(rows, ends, history, 1 if history is None else DRAFTED)
@@ -179,7 +179,7 @@ class LeanBackend:
         work(first) if self.cores is None else self.cores.map(work, [first])
         return store.prefix(count)
 
-    def run(self, rows: Sequence[Running]) -> Tensor:
+    def run(self, rows: Sequence[RowInput]) -> Tensor:
         """Run tokens of each row; return hidden states at the asked offsets of each in turn."""
         slots, tokens, starts, asked, prefixes = zip(*rows, strict=True)
         pieces = [*map(Piece, slots, tokens, starts)]
@@ -260,12 +260,12 @@ class LeanBackend:
     def release(self, slot: int) -> None:
         """Nothing to do: a slot is overwritten by its next row."""
 
-    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
             return self._head.argmax(hidden, banned)
 
-    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each state's most likely token among those allowed to it."""
         head = self._head
         choose = head.choose_from_all if self.asynchronous else head.choose_from_few

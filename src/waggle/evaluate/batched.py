@@ -138,15 +138,7 @@ def play_in_processes(
 ) -> Iterator[Row]:
     """Play cells in several processes, each with an engine of its own; rows come as they end.
 
-    Args:
-        laws: the laws with their cells.
-        records: where records are kept, if they are.
-        width: requests per batch.
-        processes: how many processes.
-        unavailable: called once for every law that cannot be loaded; its cells give no rows.
-
-    Raises:
-        ConfigError: for a setting of the GPU's share that is none.
+    A law that cannot be loaded is reported once to `unavailable`; its cells give no rows.
     """
     gpu_memory.share()  # a wrong setting is an error here and would only end the processes
     context: Any = get_context(START)

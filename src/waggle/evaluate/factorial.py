@@ -122,18 +122,14 @@ class Effect(NamedTuple):
 def structural(
     found: Sequence[Trained], arm: str, key: str, unit: str, relative: bool
 ) -> Effect | None:
-    """Return the effect of an arm on a structural endpoint, over seeds that both arms have.
+    """Return the effect of an arm against Decision only, over seeds that both arms have.
 
-    Args:
-        found: the trained laws.
-        arm: the arm that is compared with Decision only.
-        key: the endpoint's name in a result.
-        unit: the name of its per-unit values.
-        relative: divide by Decision only of the same seed, as probe losses are.
+    The endpoint has a name in results, `key`, and one for its values per unit, `unit`. A relative
+    one is divided by Decision only of the same seed, as probe losses are.
 
     Raises:
         ConfigError: if two arms of a seed were measured on different units.
-    """  # fmt: skip
+    """
     base, other = of_arm(found, "decision"), of_arm(found, arm)
     seeds = sorted(s for s in base.keys() & other.keys() if key in base[s].values)
     seeds = [s for s in seeds if key in other[s].values]

@@ -64,10 +64,7 @@ class Variant(NamedTuple):
 def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Variant]:
     """Yield every method whose law has rows in the unchanged runtime.
 
-    Args:
-        rows: the rows that are compared.
-        recipe: says what each method changes.
-        alone: whether others are yielded as well, each beside itself.
+    With `alone`, others are yielded as well, each beside itself.
     """
     names = shown(rows, recipe)
     for method, text in names.items():

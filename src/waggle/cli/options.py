@@ -31,8 +31,7 @@ from waggle.runtime.switches import Switches
 Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 """Off unless it is given."""
 AsJson: TypeAlias = Annotated[
-    bool,
-    Parameter(negative="", show_default=False, help="Print one JSON object instead of text."),
+    bool, Parameter(negative="", show_default=False, help="Print one JSON object instead of text.")
 ]
 """Machine output."""
 Size: TypeAlias = Annotated[int, Parameter(name=("-n", "--n"))]

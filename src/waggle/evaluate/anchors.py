@@ -42,15 +42,8 @@ class Anchors(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def load() -> Anchors:
-    """Return the frozen anchors.
-
-    Raises:
-        ConfigError: if the file cannot be read.
-    """
-    try:
-        return msgspec.json.decode(FILE.read_bytes(), type=Anchors)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{FILE} holds no anchors ({error}); freeze them again") from None
+    """Return the frozen anchors."""
+    return msgspec.json.decode(FILE.read_bytes(), type=Anchors)
 
 
 def freeze(rows: Sequence[Row], command: str) -> Anchors:

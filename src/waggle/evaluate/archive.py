@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import lzma
 import os
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +27,6 @@ from waggle.evaluate.rows import PACKED, SUFFIX, Row, has_rows, read_rows
 
 COPIED = (factorial.FOLDER, "diagnoses")
 """Folders of JSON files that tables are made from, beside the rows."""
-_NAME = re.compile(r"\w[\w.+-]{0,99}")
-"""Names of methods that can be file names on every system."""
 
 
 class Archived(NamedTuple):
@@ -58,9 +55,6 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
         row = found.get(cell.key)
         if row is not None and not row.error:
             by_method.setdefault(cell.method, []).append(row)
-    for method in by_method:
-        if not _NAME.fullmatch(method):
-            raise ConfigError(f"method {method!r} cannot name a file; rename it in the recipe")
     (target / PACKED).mkdir(parents=True, exist_ok=True)
     for method, rows in by_method.items():
         _pack(target / PACKED / f"{method}{SUFFIX}", rows)

@@ -55,9 +55,14 @@ class LawCells(NamedTuple):
     options: str
     cells: list[Cell]
 
+    @property
+    def methods(self) -> list[str]:
+        """The methods whose cells they are."""
+        return list(dict.fromkeys(cell.method for cell in self.cells))
 
-OnUnavailable: TypeAlias = Callable[[LawCells, str], None]
-"""Called with the cells of a law that cannot be loaded, and why."""
+
+LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
+"""Called with the methods of a law that is not played, and why."""
 
 
 class Unavailable(NamedTuple):
@@ -112,10 +117,7 @@ def _measured(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None
 
 
 def _opened(
-    waiting: Iterator[Cell],
-    law: Law,
-    playing: dict[int, tuple[Cell, Memory]],
-    unopened: list[Row],
+    waiting: Iterator[Cell], law: Law, playing: dict[int, tuple[Cell, Memory]], unopened: list[Row]
 ) -> Iterator[Engine]:
     """Open the episodes one by one; a case that cannot be opened is its own failure."""
     for cell in waiting:
@@ -134,11 +136,11 @@ def play_in_processes(
     records: RecordFolder | None,
     width: int,
     processes: int,
-    unavailable: OnUnavailable,
+    left_out: LeftOut,
 ) -> Iterator[Row]:
     """Play cells in several processes, each with an engine of its own; rows come as they end.
 
-    A law that cannot be loaded is reported once to `unavailable`; its cells give no rows.
+    A law that cannot be loaded is reported once to `left_out`; its cells give no rows.
     """
     gpu_memory.share()  # a wrong setting is an error here and would only end the processes
     context: Any = get_context(START)
@@ -162,7 +164,7 @@ def play_in_processes(
                 lost = laws[found.place]
                 dropped = [left.pop(cell.key, None) for cell in lost.cells]
                 if any(dropped):  # the first process to report it
-                    unavailable(lost, found.reason)
+                    left_out(lost.methods, found.reason)
                 continue
             left.pop(found.key, None)
             yield found

@@ -188,10 +188,7 @@ _Pairs = dict[str, list[tuple[float, float]]]
 
 
 def behavioural(
-    rows: Sequence[Row],
-    arm: str,
-    value: Callable[[Row], float | None],
-    cell: Callable[[Row], str],
+    rows: Sequence[Row], arm: str, value: Callable[[Row], float | None], cell: Callable[[Row], str]
 ) -> Effect | None:
     """Return the effect of an arm on closed-loop rows, over seeds, cells and matched cases.
 

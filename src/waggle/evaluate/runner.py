@@ -7,19 +7,19 @@ finished rows other weights played. What a cell gives does not depend on the exe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from waggle.core.errors import ConfigError, RecordError, WaggleError
-from waggle.evaluate import resume, sessions
+from waggle.evaluate import sessions
 from waggle.evaluate.batched import (
     LawCells,
     LawUnavailable,
-    OnUnavailable,
+    LeftOut,
     load_law,
     play_batched,
     play_in_processes,
@@ -33,15 +33,14 @@ from waggle.evaluate.episodes import (
     record_path,
 )
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.plan import Cell, Keep, Key
+from waggle.evaluate.plan import Cell, Keep
+from waggle.evaluate.resume import compare, stale_methods
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, has_rows, read_rows, row_of
 from waggle.evaluate.selection import by_seed
 from waggle.runtime.records import read
 
 WIDTH = 256
 """Requests per batch for laws that want large batches."""
-LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
-"""Called with the methods of a law that is not played, and why."""
 
 
 class Outcome(NamedTuple):
@@ -63,6 +62,11 @@ class _How(NamedTuple):
     records: RecordFolder | None
 
 
+def refuse(methods: Sequence[str], reason: object) -> NoReturn:
+    """End a run because of a law that cannot be played."""
+    raise ConfigError(f"method {methods[0]!r}: {reason}; or leave it out with --methods")
+
+
 def run_plan(
     plan: Sequence[Cell],
     folder: Path,
@@ -72,7 +76,7 @@ def run_plan(
     width: int | None = None,
     processes: int = 1,
     progress: Callable[[Row], None] | None = None,
-    left_out: LeftOut | None = None,
+    left_out: LeftOut = refuse,
     whole: Sequence[Cell] | None = None,
 ) -> Outcome:
     """Play the unfinished cells of a plan and append their rows.
@@ -87,7 +91,7 @@ def run_plan(
         processes: processes for such a law, each with its own engine.
         progress: called for every finished cell.
         left_out: called for laws that cannot be loaded, or that have other weights than their
-            finished rows; without it such a law ends the run.
+            finished rows; by default such a law ends the run.
         whole: the plan of which these cells are a part; its rows of the same methods count when
             weights are compared.
 
@@ -97,15 +101,17 @@ def run_plan(
     here = finished_rows(folder)
     todo = [cell for cell in plan if cell.key not in here]
     known = len(plan) - len(todo)
-    stale = _stale(_same_methods(plan, whole or plan), here, width, left_out)
-    laws = _by_law([cell for cell in todo if cell.method not in stale], width)
+    for methods, reason in stale_methods(compare(_same_methods(plan, whole or plan), here, width)):
+        left_out(methods, reason)
+        todo = [cell for cell in todo if cell.method not in methods]
+    laws = _by_law(todo, width)
     # An absolute path: workers may run in another folder.
     records = RecordFolder((folder / RECORDS).resolve(), keep == "measures") if keep else None
     how = _How(executor, width or WIDTH, processes, records)
     rows, played, failed = RowFile(folder), 0, 0
     try:
         for group in _groups(laws, processes):
-            for row in _timed(group, how, folder, _on_unavailable(left_out)):
+            for row in _timed(group, how, folder, left_out):
                 rows.append(row)
                 played += not row.error
                 failed += bool(row.error)
@@ -122,39 +128,6 @@ def _same_methods(cells: Sequence[Cell], whole: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in whole if cell.method in methods]
 
 
-def _stale(
-    cells: Sequence[Cell], here: Mapping[Key, Row], width: int | None, left_out: LeftOut | None
-) -> set[str]:
-    """Return the methods whose law no longer has the weights of its finished rows."""
-    stale: set[str] = set()
-    for methods, reason in resume.stale_methods(resume.compare(cells, here, width)):
-        if left_out is None:
-            raise _unusable(methods[0], reason)
-        left_out(methods, reason)
-        stale.update(methods)
-    return stale
-
-
-def _on_unavailable(left_out: LeftOut | None) -> OnUnavailable:
-    """Return what is done about laws that cannot be loaded: tell the caller, or end the run."""
-
-    def report(law: LawCells, reason: str) -> None:
-        methods = _methods(law.cells)
-        if left_out is None:
-            raise _unusable(methods[0], reason)
-        left_out(methods, reason)
-
-    return report
-
-
-def _methods(cells: Sequence[Cell]) -> list[str]:
-    return list(dict.fromkeys(cell.method for cell in cells))
-
-
-def _unusable(method: str, error: WaggleError | str) -> ConfigError:
-    return ConfigError(f"method {method!r}: {error}; or leave it out with --methods")
-
-
 def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
     """Gather cells by law, whole seeds first; every law is made before any is played."""
     found: dict[tuple[str, str], list[Cell]] = {}
@@ -164,7 +137,7 @@ def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
         try:
             law_of(law, options)
         except WaggleError as error:
-            raise _unusable(cells[0].method, error) from None
+            refuse([cells[0].method], error)
     return [LawCells(law, options, cells) for (law, options), cells in found.items()]
 
 
@@ -181,15 +154,13 @@ def _batched(law: LawCells) -> bool:
     return bool(getattr(law_of(law.law, law.options), "batched", False))
 
 
-def _timed(
-    group: Sequence[LawCells], how: _How, folder: Path, unavailable: OnUnavailable
-) -> Iterator[Row]:
+def _timed(group: Sequence[LawCells], how: _How, folder: Path, left_out: LeftOut) -> Iterator[Row]:
     """Play some laws and write down what it took, also after an interruption."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
     played: set[str] = set()
     try:
-        for row in _play(group, how, unavailable):
+        for row in _play(group, how, left_out):
             episodes += 1
             failed += bool(row.error)
             updates += row.counters.get("updates", 0)
@@ -197,7 +168,7 @@ def _timed(
             yield row
     finally:
         if episodes:
-            methods = _methods([cell for law in group for cell in law.cells])
+            methods = dict.fromkeys(name for law in group for name in law.methods)
             session = sessions.Session(
                 command=sessions.command_line(),
                 started=started,
@@ -219,18 +190,18 @@ def _executor(law: LawCells, how: _How) -> str:
     return f"{how.processes} in lockstep, width {how.width}"
 
 
-def _play(group: Sequence[LawCells], how: _How, unavailable: OnUnavailable) -> Iterator[Row]:
+def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[Row]:
     """Play batched laws in shared processes, or the one law of a group here."""
     first = group[0]
     if not _batched(first):
         yield from how.executor.map(play_cell, [(cell, how.records) for cell in first.cells])
     elif how.processes > 1:
-        yield from play_in_processes(group, how.records, how.width, how.processes, unavailable)
+        yield from play_in_processes(group, how.records, how.width, how.processes, left_out)
     else:
         try:
             law = load_law(first.law, first.options)
         except LawUnavailable as error:
-            unavailable(first, str(error))
+            left_out(first.methods, str(error))
             return
         yield from play_batched(first.cells, law, how.records, how.width)
 

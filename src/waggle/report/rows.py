@@ -82,9 +82,7 @@ def silo(rows: Iterable[Row], n: int | None = None) -> list[Row]:
 
 
 def swarmbench(
-    rows: Iterable[Row],
-    n: int | None = None,
-    tasks: Sequence[str] | None = anchors.NORMALIZED,
+    rows: Iterable[Row], n: int | None = None, tasks: Sequence[str] | None = anchors.NORMALIZED
 ) -> list[Row]:
     """Return the rows of SwarmBench without late counterevidence, of some tasks or of all."""
     own = [r for r in rows if r.substrate == "swarmbench" and not r.shock and n in (None, r.n)]

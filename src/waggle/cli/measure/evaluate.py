@@ -11,7 +11,7 @@ from typing import Literal
 from rich.progress import TimeElapsedColumn
 
 from waggle.cli import console
-from waggle.cli.options import AsJson, Chosen, ChosenSizes, Flag, words
+from waggle.cli.options import AsJson, Chosen, ChosenSizes, Flag, at_least_one, words
 from waggle.core.errors import ConfigError
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
@@ -20,7 +20,7 @@ from waggle.evaluate.again import play_again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
 from waggle.evaluate.rows import Row, finished_rows, packed
-from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.evaluate.runner import refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import catalog, docs_pages, page
 
@@ -78,8 +78,7 @@ def evaluate(
             With --again they replace rows that differ or have other weights. May be repeated.
         dry_run: Play nothing; print cells and decisions of each method, finished and left.
     """
-    if processes < 1 or (width is not None and width < 1):
-        raise ConfigError("--processes and --width must be at least 1")
+    at_least_one(processes=processes, width=1 if width is None else width)
     chosen = plan.load(recipe)
     catalog.check(chosen)  # now, not when everything has been played
     cells = whole = plan.cells(chosen)
@@ -101,8 +100,8 @@ def evaluate(
             width=width,
             processes=processes,
             progress=progress,
-            left_out=None if methods else _left_out,
             whole=whole,
+            left_out=refuse if methods else _left_out,
         )
     for row in failures[:SHOWN_FAILURES]:
         console.note(f"failed: {row.method} {row.task} N={row.n} seed {row.seed}: {row.error}")

@@ -249,6 +249,6 @@ def _checked(tokens: list[int]) -> list[int]:
     if tokens and min(tokens) < 0:
         raise NotNumbers(
             "the model's output is not a number: its weights are broken, or the device computes "
-            "wrongly; try another device, or WAGGLE_KERNELS=torch or plain"
+            "wrongly; try another device, or WAGGLE_KERNELS=plain"
         )
     return tokens

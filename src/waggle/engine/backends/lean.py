@@ -21,8 +21,8 @@ from torch import Tensor
 from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
 from waggle.engine.backends.lm_head import LMHead
 from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
-from waggle.engine.cuda.greedy_loop import GreedyLoop, propose
-from waggle.engine.cuda.kernels import triton_kernels, varlen, varlen_works
+from waggle.engine.cuda.greedy_loop import GreedyLoop
+from waggle.engine.cuda.kernels import triton_kernels
 from waggle.engine.memory import attempted, halved, spare
 from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
@@ -61,17 +61,14 @@ class LeanBackend:
         self.loop: GreedyLoop | None = None
         shape, dtype = self.decoder.shape, self.decoder.dtype
         kernels = triton_kernels(self.device, dtype, self.decoder.rotation(), shape)
-        if kernels is not None:
-            self.decoder.operations = kernels
-        if varlen_works(self.device, dtype, shape):
-            store = RowStore(shape, max_rows, dtype, self.device, varlen, kernels)
-            if graphs:
-                proposer = propose if kernels is None else kernels.propose
-                self.graphs = PassGraphs(self.decoder, store)
-                self.loop = GreedyLoop(self.decoder, store, proposer)
-            self.store = store
-        else:
+        if kernels is None:
             self.store = SharedStore(shape, max_rows, dtype, self.device)
+        else:
+            self.decoder.operations = kernels
+            self.store = store = RowStore(shape, max_rows, dtype, self.device, kernels)
+            if graphs:
+                self.graphs = PassGraphs(self.decoder, store)
+                self.loop = GreedyLoop(self.decoder, store, kernels.propose)
         self.asynchronous = self.device.type == "cuda"
         self.budget = GPU_BUDGET if self.asynchronous else CPU_BUDGET
         self.cores: CoreThreads | None = None
@@ -143,9 +140,7 @@ class LeanBackend:
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""
-        kind = "shared prefix"
-        if isinstance(self.store, RowStore):
-            kind = "one ragged kernel" if self.store.kernels is None else "fused steps"
+        kind = "fused steps" if isinstance(self.store, RowStore) else "shared prefix"
         return f"{kind}{', graphs' if self.graphs is not None else ''}"
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:

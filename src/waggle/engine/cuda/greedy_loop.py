@@ -222,7 +222,7 @@ class GreedyLoop:
                 leads=inbox[LEAD].int(),
                 lengths=inbox[LENGTH].int(),
             ),
-            longest=(reach, self._store.capacity),
+            single=reach == 1,
         )
 
     def _argmax(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -34,6 +35,7 @@ class Command(NamedTuple):
     """Where a command lives below `waggle.cli`, and its line of the overview."""
 
     target: str
+    """Module and function; one that is called `command` makes the command of a command line."""
     about: str
 
 
@@ -46,7 +48,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 """The overview: headings, and the first words of their commands."""
 COMMANDS = {
     "demo": Command("play.demo:demo", "Watch a shipped law organise a swarm."),
-    "run": Command("play.run:run", "Run one episode and keep its record."),
+    "run": Command("play.run:command", "Run one episode and keep its record."),
     "replay": Command("play.replay:replay", "Recompute a record and compare."),
     "serve": Command("play.serve:serve", "Serve a law over an OpenAI-compatible API."),
     "eval": Command("measure.evaluate:evaluate", "Run a recipe of many episodes, resumably."),
@@ -123,10 +125,8 @@ def build(tokens: Sequence[str] = ()) -> App:
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
         target: Any = f"waggle.cli.{command.target}"
-        if called and name == "run":
-            target = _run(tokens)
-        elif called and head == "bench":
-            target = _bench(last)
+        if called and target.endswith(":command"):
+            target = import_module(target.removesuffix(":command")).command(tokens)
         shown = {"sort_key": order} if head else headings[name]
         (groups[head] if head else app).command(target, name=last, help=about, **shown)
     for group_app in groups.values():
@@ -162,20 +162,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
         return 130
     return result if isinstance(result, int) else 0
-
-
-def _run(tokens: Sequence[str]) -> Callable[..., int]:
-    """Return `run` with the options of the substrates that a command line names."""
-    from waggle.cli.play.run import command
-
-    return command(tokens)
-
-
-def _bench(name: str) -> Callable[..., Any]:
-    """Return a benchmark of the checkout."""
-    from waggle.cli.measure.bench import command
-
-    return command(name)
 
 
 def _known(tokens: Sequence[str]) -> None:

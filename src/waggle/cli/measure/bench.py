@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from waggle.core.errors import ConfigError
 CHECKOUT = Path(__file__).parents[4]
 
 
-def command(name: str) -> Callable[..., Any]:
-    """Return a command of the checkout's `benchmarks`.
+def command(tokens: Sequence[str]) -> Callable[..., Any]:
+    """Return the command of the checkout's `benchmarks` that a command line names.
 
     Raises:
         ConfigError: where the package is installed without the checkout.
@@ -26,5 +26,5 @@ def command(name: str) -> Callable[..., Any]:
         )
     if str(CHECKOUT) not in sys.path:
         sys.path.append(str(CHECKOUT))
-    found: Callable[..., Any] = getattr(import_module("benchmarks.commands"), name)
+    found: Callable[..., Any] = getattr(import_module("benchmarks.commands"), tokens[1])
     return found

@@ -5,15 +5,14 @@ from __future__ import annotations
 from waggle.cli import console
 from waggle.cli.options import AsJson, Sizes, at_least_one
 from waggle.core.errors import ConfigError
-
-DEVELOPMENT_SEED = 10_000
+from waggle.core.seeds import Split
 
 
 def silo(
     *tasks: str,
     n: Sizes = (16, 32, 64, 128),
     rounds: int = 9,
-    seed: int = DEVELOPMENT_SEED,
+    seed: int = Split.DEVELOPMENT.value.start,
     seeds: int = 5,
     json: AsJson = False,
 ) -> None:
@@ -53,7 +52,7 @@ def silo(
 def swarmbench(
     *tasks: str,
     n: Sizes = (16, 32),
-    seed: int = DEVELOPMENT_SEED,
+    seed: int = Split.DEVELOPMENT.value.start,
     seeds: int = 20,
     json: AsJson = False,
 ) -> None:

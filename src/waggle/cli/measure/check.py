@@ -13,13 +13,13 @@ from waggle import plugins
 from waggle.cli import console
 from waggle.cli.options import AsJson, Chosen, LawOptions, Size, at_least_one, make_law, words
 from waggle.core.errors import ConfigError, suggest
+from waggle.core.seeds import Split
 from waggle.runtime.records import read
 
 if TYPE_CHECKING:
     from waggle.substrates.vectors import VectorReport
     from waggle.testing import Report
 
-DEVELOPMENT_SEED = 10_000
 SHOWN = 20
 """Episodes that differ and are listed; all of them are counted."""
 VECTORS = {
@@ -31,8 +31,8 @@ VECTORS = {
 
 
 def substrate(
-    name: str, /, *, task: str | None = None, n: Size = 8, seed: int = DEVELOPMENT_SEED,
-    json: AsJson = False,
+    name: str, /, *, task: str | None = None, n: Size = 8,
+    seed: int = Split.DEVELOPMENT.value.start, json: AsJson = False,
 ) -> int:  # fmt: skip
     """Check that a substrate is sound.
 
@@ -65,7 +65,7 @@ def law(
     substrate: str = "beacon",
     task: str | None = None,
     n: Size = 8,
-    seed: int = DEVELOPMENT_SEED,
+    seed: int = Split.DEVELOPMENT.value.start,
     order: Literal["shuffled", "canonical"] | None = None,
     json: AsJson = False,
 ) -> int:

@@ -14,6 +14,7 @@ from rich.progress import TextColumn, TimeRemainingColumn
 from waggle.cli import console
 
 if TYPE_CHECKING:
+    from waggle.scd.run.workers import Job
     from waggle.scd.train.trainer import Watch
 
 _SHOWN = ("nll", "orbit.accuracy", "field", "validation.nll")
@@ -38,6 +39,15 @@ class Phases:
         rows = [*self._seconds.items(), ("all", round(sum(self._seconds.values()), 1))]
         console.table("Seconds per phase", ("phase", "seconds"), rows, right=1)
         (out / "phases.json").write_text(json.dumps(self._seconds, indent=1), encoding="utf-8")
+
+
+class Lost(dict[str, str]):
+    """Jobs that came to no result and why, told as they fail."""
+
+    def __call__(self, job: Job, reason: str) -> None:
+        """Note one."""
+        self[job.name] = reason
+        console.note(f"lost: {job.name}: {reason}")
 
 
 @contextmanager

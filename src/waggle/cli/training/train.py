@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from waggle.cli import console
 from waggle.cli.options import make_law
-from waggle.cli.training.common import Phases, watching
+from waggle.cli.training.common import Lost, Phases, watching
 from waggle.cli.training.corpus import telling
 from waggle.core.errors import ConfigError
 from waggle.corpus.curriculum import Progress as Tell
@@ -132,15 +132,10 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
     from waggle.scd.run import factorial
     from waggle.scd.run.workers import run_all
 
-    lost: list[str] = []
-
-    def tell(cell: Cell, reason: str) -> None:
-        lost.append(f"{cell.name}: {reason}")
-        console.note(f"lost: {lost[-1]}")
-
+    lost = Lost()
     found: list[dict[str, Any]] = []
     began = time.perf_counter()
-    for result in run_all(planned, jobs, tell, processes):
+    for result in run_all(planned, jobs, lost, processes):
         factorial.write_arm(arms, result)
         found.append(result)
         _summary(planned[0].out, found)
@@ -151,8 +146,8 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
              "probe eventful", "train head orbit_accuracy")  # fmt: skip
     rows = _summary(planned[0].out, found)
     console.table("Factorial", shown, [tuple(row.get(name, "") for name in shown) for row in rows])
-    for line in lost:
-        console.say(f"lost: {line}")
+    for name, reason in lost.items():
+        console.say(f"lost: {name}: {reason}")
     return len(lost)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
 from waggle.cli.options import AsJson, at_least_one
-from waggle.cli.training.common import Phases, watching
+from waggle.cli.training.common import Lost, Phases, watching
 from waggle.cli.training.corpus import telling
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
@@ -67,19 +67,13 @@ def tune(
         _rates(rates),
     )  # fmt: skip
     search.settle(planned[0], corpus)
-    lost: dict[str, str] = {}
-
-    def tell(candidate: Candidate, reason: str) -> None:
-        lost[candidate.name] = reason
-        console.note(f"lost: {candidate.name}: {reason}")
-
-    phases = Phases()
+    lost, phases = Lost(), Phases()
     left = [candidate for candidate in planned if candidate.kept() is None]
     with started(left, jobs) as processes:
         if left:
             _warm(left[0], phases, workers)
         with phases("candidates"):
-            results = _results(planned, jobs, tell, processes)
+            results = _results(planned, jobs, lost, processes)
     found = search.summary(planned, results, lost)
     found |= {"command": command_line(), "advice": search.advice(own, recipe, found["chosen"])}
     (out / SEARCH).write_text(encoding.dumps(found, indent=1), encoding="utf-8")

@@ -30,8 +30,6 @@ class CorpusSettings(BaseModel):
     """Seed of every draw of the corpus."""
     tasks: tuple[str, ...] = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
-    scale: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Multiplies the training split; the expert teacher is free."""
     bundles: Count = 800
     """Bundles of eight synthetic views in the training split."""
     validation: Count = 100

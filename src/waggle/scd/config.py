@@ -30,6 +30,7 @@ _FORMER: dict[str, dict[str, tuple[Any, ...]]] = {
     "run": {"flat": (True, False), "checkpointing": (False,), "tracker": ("none",)},
     "adaptation": {"rslora": (False,)},
     "stage_one": {"augment": (True, False)},
+    "corpus": {"scale": (1,)},
     "harvest": {"orders": ([], ["canonical", "shuffled"])},
 }
 """Keys that laws trained earlier name, with the values that change nothing any more."""

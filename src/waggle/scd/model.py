@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from waggle.core.errors import ConfigError
-from waggle.models import load, shapes
+from waggle.models import load
 from waggle.models.nano import nano, nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe
 from waggle.scd.data.arrays import Rows
@@ -92,29 +92,12 @@ def tokenizer_of(recipe: Recipe) -> Any:
     """Return the tokenizer of a recipe's backbone without loading its weights."""
     if recipe.backbone == "nano":
         return nano_tokenizer()
-    if recipe.backbone in shapes.SHAPES:
-        return _stand_in_tokenizer()
     return load.load_tokenizer(recipe.backbone)
-
-
-def _stand_in_tokenizer() -> Any:
-    """Return the tokenizer of the pretrained default if it is here, else that of `nano`.
-
-    Backbones of a known shape have random weights, for measurements of speed. Token counts stay
-    close to those of the real ones.
-    """
-    try:
-        return load.load_tokenizer("smollm2-135m-instruct")
-    except ConfigError:
-        return nano_tokenizer()
 
 
 def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
     name = recipe.backbone
     dtype = recipe.run.dtype if recipe.adaptation.kind == "lora" else "float32"
-    if name in shapes.SHAPES:
-        tokenizer = _stand_in_tokenizer()
-        return shapes.shaped(name, device, getattr(torch, dtype), tokenizer), tokenizer
     if name == "nano":
         # Made afresh: a copy in the cache may be of another tokenizer.
         model, tokenizer = nano()

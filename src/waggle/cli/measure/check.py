@@ -5,12 +5,11 @@ The exit code of every check is 1 if something was found.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from waggle import plugins
-from waggle.cli import console
+from waggle.cli import checkout, console
 from waggle.cli.options import AsJson, Chosen, LawOptions, Size, at_least_one, make_law, words
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.seeds import Split
@@ -22,12 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Episodes that differ and are listed; all of them are counted."""
-VECTORS = {
-    "agentsnet": "waggle.substrates.agentsnet.vectors",
-    "silo": "waggle.substrates.silo.vectors",
-    "swarmbench": "waggle.substrates.swarmbench.sim.vectors",
-}
-"""Substrate -> the module whose `check_vectors` compares recorded files."""
+VECTORS = {name: f"conformance.{name}" for name in ("agentsnet", "silo", "swarmbench")}
+"""Substrate -> the module of a checkout whose `check_vectors` compares recorded files."""
 
 
 def substrate(
@@ -202,8 +197,7 @@ def vectors(
     if graphs is not None and substrate != "agentsnet":
         raise ConfigError("--graphs belongs to agentsnet; leave it out here")
     more = () if graphs is None else (_folder(graphs),)
-    check: Any = import_module(VECTORS[substrate])
-    report = check.check_vectors(_folder(folder), *more)
+    report = checkout.load(VECTORS[substrate]).check_vectors(_folder(folder), *more)
     return _show_vectors(f"{substrate} vectors", folder, report, json)
 
 
@@ -216,9 +210,8 @@ def graphs(folder: Path, /, *, json: AsJson = False) -> int:
     Args:
         folder: Folder with graph JSON files.
     """
-    from waggle.substrates.agentsnet.vectors import check_graphs
-
-    return _show_vectors("graphs", folder, check_graphs(_folder(folder)), json)
+    report = checkout.load(VECTORS["agentsnet"]).check_graphs(_folder(folder))
+    return _show_vectors("graphs", folder, report, json)
 
 
 def _folder(path: Path) -> Path:

@@ -1,8 +1,8 @@
 """The grid world of one episode: bodies, rounds, messages, official observations (spec 5 to 9).
 
-A world is built from a seed (`from_seed`) or from a stored state (`stored.level_of_state`).
-Invariant: an agent's observation and the messages it receives depend on the state after the last
-round alone, never on actions of the same round.
+A world is built from a seed (`from_seed`) or from any level. Invariant: an agent's observation and
+the messages it receives depend on the state after the last round alone, never on actions of the
+same round.
 """
 
 from __future__ import annotations

@@ -13,6 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from conformance.stored import (
+    Episode,
+    Seen,
+    StoredLayout,
+    StoredRound,
+    level_of_state,
+)
 from waggle.core.errors import ConfigError
 from waggle.substrates.swarmbench.sim.config import (
     ACTION_NAMES,
@@ -20,13 +27,6 @@ from waggle.substrates.swarmbench.sim.config import (
     Cell,
     StateError,
     WorldConfig,
-)
-from waggle.substrates.swarmbench.sim.stored import (
-    Episode,
-    Seen,
-    StoredLayout,
-    StoredRound,
-    level_of_state,
 )
 from waggle.substrates.swarmbench.sim.world import GridWorld
 from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector

@@ -258,12 +258,10 @@ def _effect_row(arm: str, endpoint: Endpoint, made: Effect | None) -> list[tuple
     delta, scale, digits = made.delta, endpoint.scale, endpoint.digits
     span = f"[{scale * delta.low:+.{digits}f}, {scale * delta.high:+.{digits}f}]"
     apart = "yes" if delta.low > 0 or delta.high < 0 else "no"
+    resampled = "seeds and units" if made.seeds > 1 else "units of one seed"
     if delta.single:
         span = apart = number(None)
-    if made.seeds > 1:
-        resampled = "seeds and units" if made.cases else "seeds only"
-    else:
-        resampled = "nothing" if delta.single else "units of one seed"
+        resampled = "nothing"
     return [
         (
             TITLES[arm], endpoint.effect, number(scale * made.base, digits),

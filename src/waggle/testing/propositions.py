@@ -10,6 +10,7 @@ Invariant: only records are read, so the checks trust neither engine nor law.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -41,22 +42,12 @@ def relabelling(
     Every pair of engine and regime has its own permutation and names: two draws of a name may
     agree by chance in what a law reads of it, so one draw would let some such laws pass.
     """
-    pairs = product(engines, regimes)
-    for salt, (engine, regime) in enumerate(pairs, start=1):
-        original, relabelled = (
-            play(
-                substrate,
-                law,
-                case,
-                engine=engine,
-                order=order,
-                perturbation=regime.perturbation,
-                keys=bodies,
-                salt=names,
-            )
-            for bodies, names in ((None, 0), (permutation(case.n, case.seed + salt), salt))
+    for salt, (engine, regime) in enumerate(product(engines, regimes), start=1):
+        episode = partial(
+            play, substrate, law, case, engine=engine, order=order, perturbation=regime.perturbation
         )
-        found = first_difference(original, relabelled)
+        bodies = permutation(case.n, case.seed + salt)
+        found = first_difference(episode(), episode(keys=bodies, salt=salt))
         if found is not None:
             return f"{engine} engine, {regime.name}: {found}"
     return None

@@ -47,11 +47,7 @@ def load() -> Anchors:
 
 
 def freeze(rows: Sequence[Row], command: str) -> Anchors:
-    """Return the anchors that a run on anchor seeds gives.
-
-    Raises:
-        ConfigError: if a task has no or unequal seeds, or seeds of another split.
-    """
+    """Return the anchors that a run gives if every task has the same anchor seeds."""
     own = [r for r in rows if r.substrate == "swarmbench" and r.n == N and not r.error]
     own = [r for r in own if r.method == LAW and not r.shock]
     tasks = sorted({row.task for row in own})

@@ -74,11 +74,7 @@ class Unavailable(NamedTuple):
 
 
 def load_law(name: str, options: str) -> Law:
-    """Return a law with its weights in memory.
-
-    Raises:
-        LawUnavailable: with the reason in one line.
-    """
+    """Return a law with its weights in memory, or raise `LawUnavailable` with the reason."""
     made = law_of(name, options)
     load = getattr(made, "load", None)
     if load is not None:

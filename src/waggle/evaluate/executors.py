@@ -115,11 +115,7 @@ class Ray:
 
 
 def make(name: str, workers: int | None = None) -> Executor:
-    """Return an executor by name.
-
-    Raises:
-        ConfigError: for an unknown name, or less than one worker.
-    """
+    """Return an executor by name; it has at least one worker."""
     if workers is not None and workers < 1:
         raise ConfigError("--workers must be at least 1")
     kinds: dict[str, Callable[[], Executor]] = {

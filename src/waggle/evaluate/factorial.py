@@ -70,11 +70,7 @@ class Trained(NamedTuple):
 
 
 def read_arms(folder: Path) -> list[Trained]:
-    """Return the trained laws of a run directory, by arm and seed; none where there are none.
-
-    Raises:
-        ConfigError: for a file that is not one of them.
-    """
+    """Return the trained laws of a run directory, by arm and seed; any other file is refused."""
     paths = sorted((folder / FOLDER).glob("*.json"))
     if len(paths) > MAX_FILES:
         raise ConfigError(f"{folder / FOLDER} holds over {MAX_FILES:,} files; remove some")

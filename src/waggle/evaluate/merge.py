@@ -89,8 +89,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
 def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
     """Return which row there belongs to each cell: of its own method, else of any with its id.
 
-    Raises:
-        RecordError: if several other methods have it and it came out differently.
+    A cell that several other methods have is refused if it came out differently.
     """
     by_id: dict[str, list[Key]] = {}
     for key in theirs:

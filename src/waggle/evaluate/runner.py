@@ -209,8 +209,7 @@ def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[R
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
     """Measure a plan again from its record files alone; no law is called.
 
-    Raises:
-        RecordError: if a record and the row of its cell are of two episodes.
+    A record of another episode than the row of its cell is refused.
     """
     rows = {row.key: row for row in read_rows(folder)} if has_rows(folder) else {}
     found = []

@@ -66,15 +66,10 @@ class Written(NamedTuple):
 
 
 def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report, Counted]:
-    """Return the report of a run directory, and the rows that count.
+    """Return the report of a run directory or archive, and the rows that count.
 
-    Args:
-        recipe: the recipe of the run.
-        folder: the run directory, or an archive.
-        rows: rows that were measured from records, instead of the row file.
-
-    Raises:
-        ConfigError: if there is nothing to report.
+    Rows that were measured from records may be given instead of those of the row file. A folder
+    with nothing to report is refused.
     """
     without_record = _without_record(rows, folder, recipe)
     if rows is None:

@@ -50,6 +50,7 @@ class Engine:
         reuse_prefix: run shared prefixes once (off: every prompt is run whole).
         speculate: verify drafts (off: one token or one choice per pass).
         graphs: capture CUDA graphs for small passes.
+        int8: round the weights and inputs of the blocks' products to 8 bits, on a CPU.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Engine:
         reuse_prefix: bool = True,
         speculate: bool = True,
         graphs: bool = True,
+        int8: bool = False,
     ) -> None:
         if max_rows < 1:
             raise ConfigError("max_rows must be at least 1; give the engine one cache slot")
@@ -69,8 +71,12 @@ class Engine:
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
         # An adapter that is not merged changes layers from within; only its own model runs it.
         lean = supports(model.config) and not hasattr(model, "peft_config")
+        if int8 and not lean:
+            raise ConfigError("int8 needs a model that the engine runs itself; use dtype auto")
         self.backend: Backend = (
-            LeanBackend(model, max_rows, graphs) if lean else TransformersBackend(model, max_rows)
+            LeanBackend(model, max_rows, graphs, int8)
+            if lean
+            else TransformersBackend(model, max_rows)
         )
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate

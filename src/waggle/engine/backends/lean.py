@@ -26,9 +26,11 @@ from waggle.engine.cuda.kernels import triton_kernels
 from waggle.engine.memory import attempted, halved, spare
 from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
+from waggle.engine.model.int8 import Int8Linear
 from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, index_tensor
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.kv_shared import SharedStore
+from waggle.engine.model.linear import Linear
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -53,8 +55,8 @@ class LeanBackend:
 
     verifies = True
 
-    def __init__(self, model: Any, max_rows: int, graphs: bool = True) -> None:
-        self.decoder = Decoder(model)
+    def __init__(self, model: Any, max_rows: int, graphs: bool = True, int8: bool = False) -> None:
+        self.decoder = Decoder(model, Int8Linear if int8 else Linear)
         self.device = self.decoder.device
         self.store: Store
         self.graphs: PassGraphs | None = None

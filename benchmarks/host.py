@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.engine import MODES, Mode
 from benchmarks.workload import Ask, Setup, Sizes, Weights, draw, find_law, tokenizer_of
-from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
-from waggle.engine.backends.transformers import PlainBackend
+from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
+from waggle.engine.backends.transformers import TransformersBackend
 from waggle.engine.constraint.matcher import Matcher
 from waggle.engine.engine import Engine
 
@@ -40,7 +40,7 @@ class Script(NamedTuple):
     prefix: int
 
 
-class Oracle(PlainBackend):
+class Oracle(TransformersBackend):
     """A backend with scripts in place of a model, one for each prompt's tail."""
 
     asynchronous = verifies = True
@@ -51,13 +51,13 @@ class Oracle(PlainBackend):
         super().__init__(SimpleNamespace(device="cpu"), 0)
         self.seconds = 0.0
         """Processor time of its own."""
-        self.rolls = not drafts
+        self.multi_step = not drafts
         self._scripts = scripts
         self._lengths = sorted({len(tail) for tail in scripts}, reverse=True)
 
-    def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-    ) -> list[Rolled]:
+    def decode_steps(
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+    ) -> list[MultiStepOutput]:
         """Go on reciting."""
         start, said = time.process_time(), []
         for row in rows:
@@ -68,11 +68,11 @@ class Oracle(PlainBackend):
             if not row.forced:
                 stop = next((at for at, token in enumerate(rest) if token in ends), len(rest))
                 rest = rest[: stop + 1]
-            said.append(Rolled(rest, len(rest), 0))
+            said.append(MultiStepOutput(rest, len(rest), 0))
         self.seconds += time.process_time() - start
         return said
 
-    def run(self, rows: Sequence[Running]) -> Any:
+    def run(self, rows: Sequence[RowInput]) -> Any:
         """Return the next scripted token at each asked offset, as its state."""
         begin, said = time.process_time(), []
         for slot, chunk, start, offsets, prefix in rows:
@@ -84,11 +84,11 @@ class Oracle(PlainBackend):
         self.seconds += time.process_time() - begin
         return np.array(said, dtype=np.int64)
 
-    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> TokenFuture:
         """Return the scripted tokens."""
         return hidden.tolist  # type: ignore[no-any-return]
 
-    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Return the scripted tokens where they are allowed, else any that is."""
         pairs = zip(hidden.tolist(), allowed, strict=True)
         found = [token if token in tokens else tokens[0] for token, tokens in pairs]

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from benchmarks.shapes import SHAPES, save_shape
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
 from waggle.scd.config import Recipe, Run, weights
@@ -66,11 +67,15 @@ class Speed(NamedTuple):
 
 def bench_train(recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1, 2] = 2) -> Speed:
     """Measure so many updates of a stage under a recipe."""
-    student = Student(recipe, 0)
-    run = recipe.run.model_copy(update={"log_every": min(READ, recipe.run.log_every)})
+    run, name = recipe.run, recipe.backbone
+    run = run.model_copy(update={"log_every": min(READ, run.log_every)})
     with tempfile.TemporaryDirectory() as folder:
+        if name in SHAPES:
+            made = str(save_shape(name, Path(folder) / "backbone"))
+            recipe = recipe.model_copy(update={"backbone": made})
+        student = Student(recipe, 0)
         trainer = _trainer(student, recipe, run, corpus, stage, Path(folder))
-        return _measured(recipe, trainer, updates)
+        return _measured(recipe, trainer, updates)._replace(backbone=name)
 
 
 def _trainer(

@@ -123,8 +123,8 @@ def prepare(
     name: str, sizes: Sizes, device: str = "auto", dtype: str = "auto", *, views: bool = False
 ) -> Setup:
     """Load a law, a model or a shape with random weights, and draw its prompts."""
+    from benchmarks.shapes import SHAPES, shaped
     from waggle.models import load
-    from waggle.models.shapes import SHAPES, shaped
 
     where = load.pick_device(device)
     kind = load.pick_dtype(dtype, where)
@@ -142,9 +142,9 @@ def prepare(
 
 def tokenizer_of(name: str) -> Any:
     """Return the tokenizer of a law or a model; shapes get one trained on made-up prompts."""
+    from benchmarks.shapes import SHAPES
     from waggle.models import load
     from waggle.models.nano import byte_tokenizer
-    from waggle.models.shapes import SHAPES
 
     if name in SHAPES:
         return byte_tokenizer(texts(), 2048)

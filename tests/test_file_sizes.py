@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted(path for top in ("src", "benchmarks") for path in (ROOT / top).rglob("*.py"))
+FOLDERS = ("src", "benchmarks", "conformance")
+SOURCES = sorted(path for top in FOLDERS for path in (ROOT / top).rglob("*.py"))
 LINES = 500
 """The most lines of a source file."""
 MODULES = 25

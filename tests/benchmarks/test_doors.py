@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from waggle.cli import checkout
 from waggle.cli.main import main
-from waggle.cli.measure import bench
 
 
 def test_the_host_alone_is_measured_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +31,8 @@ def test_episodes_are_timed_as_users_play_them(capsys: pytest.CaptureFixture[str
 def test_without_a_checkout_the_fix_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "CHECKOUT", tmp_path)
-    assert main(["bench", "engine"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "checkout of the repository" in line
+    monkeypatch.setattr(checkout, "CHECKOUT", tmp_path)
+    for command in (["bench", "engine"], ["check", "graphs", str(tmp_path)]):
+        assert main(command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "checkout of the repository" in line

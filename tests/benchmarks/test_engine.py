@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks import engine, workload
+from benchmarks import engine, shapes, workload
 from benchmarks.engine import Contender, Row, compare, generate, measure
 from benchmarks.workload import Setup, Sizes, prepare
+from tests.core.grammars import max_length
 from waggle import shipped
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint.grammar import max_length
 from waggle.engine.engine import Engine
-from waggle.models import load, shapes
+from waggle.models import load
 from waggle.models.nano import byte_tokenizer
 
 SIZES = Sizes(batch=3, repeats=1, prefix_tokens=64, tail_tokens=64, new_tokens=12)

@@ -8,8 +8,9 @@ from typing import Literal
 
 import pytest
 
-from benchmarks import train
+from benchmarks import shapes, train
 from waggle.cli.main import main
+from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Recipe
 
 
@@ -23,6 +24,21 @@ def test_updates_of_either_stage_are_measured(
     assert speed.tokens_per_second == pytest.approx(speed.tokens / speed.seconds)
     assert speed.stage_seconds == pytest.approx(648 * speed.seconds)
     assert not speed.replayed and speed.memory == 0
+
+
+def test_a_known_shape_is_trained_with_random_weights(
+    recipe: Recipe, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {
+        "vocab_size": len(nano_tokenizer()), "hidden_size": 32, "intermediate_size": 48,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    }  # fmt: skip
+    monkeypatch.setitem(shapes.SHAPES, "small-shape", ("Llama", small))
+    monkeypatch.setattr(shapes, "load_tokenizer", lambda _: nano_tokenizer())
+    monkeypatch.setattr(train, "WARM", 1)
+    chosen = recipe.model_copy(update={"backbone": "small-shape"})
+    speed = train.bench_train(chosen, corpus, 1, stage=1)
+    assert speed.backbone == "small-shape" and speed.tokens > 0
 
 
 def test_the_command_prints_json(

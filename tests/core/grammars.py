@@ -1,7 +1,8 @@
-"""Readers of a grammar, apart from the engine: whether it accepts a text, and a drawn text."""
+"""Readers of a grammar, apart from the engine: whether it accepts a text, how long texts are."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 
@@ -50,3 +51,14 @@ def spell(node: GrammarNode, rng: random.Random) -> str:
     if isinstance(node, Sequence):
         return "".join(spell(part, rng) for part in node.parts)
     return "7" * rng.randint(0, node.limit)
+
+
+def max_length(node: GrammarNode) -> int:
+    """Return the length of the longest text, in ASCII; a free text counts as empty."""
+    if isinstance(node, Literal):
+        return len(json.dumps(node.text)) - 2 - sum(map(node.text.count, '"\\'))
+    if isinstance(node, IntRange):
+        return max(len(str(node.low)), len(str(node.high)))
+    if isinstance(node, Alternatives):
+        return max(map(max_length, node.options))
+    return sum(map(max_length, node.parts)) if isinstance(node, Sequence) else 0

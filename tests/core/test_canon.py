@@ -15,6 +15,7 @@ from waggle.core.canon import (
     check_view,
     decode_view,
     encode_decision,
+    encode_once,
     encode_view,
     to_decision,
 )
@@ -46,6 +47,16 @@ def test_decisions_read_back(pair: tuple[View, Decision]) -> None:
     assert to_decision(data) == pair[1]
     found = parse(data)
     assert (found.decision, found.codes, found.normalized) == (pair[1], (), False)
+
+
+@given(views())
+def test_a_view_may_carry_its_text(view: View) -> None:
+    bare = msgspec.structs.replace(view)
+    data = encode_once(view)
+    assert encode_view(view) is data and encode_view(bare) == data
+    assert view == bare
+    changed = msgspec.structs.replace(view, budget=(view.budget + 1) % 5)
+    assert encode_view(changed) != data, "a view that was made from another has its own text"
 
 
 def test_six_slots_contract_first_and_sorted_content() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.strategies import pairs
+from waggle.core import decode
 from waggle.core.canon import encode_decision
 from waggle.core.decode import CODES, MAX_TEXT, parse
 from waggle.core.schema import Decision, View
@@ -90,6 +91,33 @@ def test_only_one_wrapper_is_stripped() -> None:
 
 def test_strict_text_is_not_normalized() -> None:
     assert not parse(ONE).normalized and not parse(ONE.encode()).normalized
+
+
+@given(pairs(), st.data())
+def test_canonical_text_is_read_as_any_other(
+    pair: tuple[View, Decision], data: st.DataObject
+) -> None:
+    """The short way for canonical texts gives what the long way gives, for broken ones too."""
+    text = encode_decision(pair[1]).decode()
+    at = data.draw(st.integers(0, len(text)))
+    other = data.draw(
+        st.sampled_from(("", " ", "0", "9" * 9, "-", ".0", '"', "{", "}", ",", "\\u0041"))
+    )
+    for given_text in (text, text[:at] + other + text[at:], text[:at] + text[at + 1 :]):
+        found = parse(given_text)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decode, "_canonical", lambda plain: None)
+            assert parse(given_text) == found
+
+
+@pytest.mark.parametrize(
+    "number", ["123456789", "1234567890", "-12345678", "-123456789", "-0", "3.0"]
+)
+def test_long_numbers_are_read_as_any_other(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ONE.replace('"ttl":3', f'"ttl":{number}')
+    found = parse(text)
+    monkeypatch.setattr(decode, "_canonical", lambda plain: None)
+    assert parse(text) == found
 
 
 def test_salvage_keeps_the_well_typed_rest() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.core import oracle
+from tests.core.containment import contains
 from tests.core.examples import FRESH, GO, RELAY, VIEW
 from tests.core.grammars import accepts
 from tests.core.strategies import views
@@ -18,7 +19,6 @@ from waggle.core.canon import encode_decision, encode_view
 from waggle.core.grammar import grammar
 from waggle.core.relations import strongest
 from waggle.core.schema import MAX_TTL, Decision, Evidence, Trace, View
-from waggle.core.templates import contains
 from waggle.laws import moves
 
 replace = msgspec.structs.replace

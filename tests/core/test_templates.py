@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 
 from tests.core import oracle
+from tests.core.containment import contains, matches
 from tests.core.examples import CONTRACT, VIEW
-from tests.core.grammars import accepts, spell
+from tests.core.grammars import accepts, max_length, spell
 from tests.core.strategies import ENTROPY, mutate, pairs, views
 from waggle.core import orbit
 from waggle.core.admit import violations
@@ -19,8 +20,7 @@ from waggle.core.decode import parse
 from waggle.core.grammar import grammar, longest
 from waggle.core.options import actions, channels, writes
 from waggle.core.schema import WAIT, Decision, Trace, View
-from waggle.core.templates import Templates, contains, sample
-from waggle.engine.constraint.grammar import max_length
+from waggle.core.templates import Templates, sample
 
 SPARE = 64
 """Bytes: of a commitment that a view does not allow, of names that may not go where they fit."""
@@ -63,7 +63,7 @@ def test_the_sequence_is_consistent(view: View, entropy: int) -> None:
     found = Templates(view)
     template = found[entropy % len(found)]
     decision = template.decision(entropy)
-    assert template.matches(decision) and contains(view, decision)
+    assert matches(template, decision) and contains(view, decision)
     with pytest.raises(IndexError):
         found[len(found)]
 

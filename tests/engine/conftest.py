@@ -34,4 +34,4 @@ def record_grammar() -> Grammar:
         commit,
         "}",
     )
-    return Grammar.of(body)
+    return Grammar(body)

@@ -1,5 +1,6 @@
 """Prompts, reference answers and engines that the tests of this folder share."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,7 +13,7 @@ from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
 from waggle.engine.cuda.greedy_loop import GreedyLoop
 from waggle.engine.cuda.selfcheck import varlen_reference
 from waggle.engine.engine import Engine
-from waggle.engine.model.kv_rows import RowStore
+from waggle.engine.model.kv_rows import RowStore, Spans
 from waggle.engine.model.linear import Linear
 from waggle.engine.model.rope import Rotation
 from waggle.engine.request import Prompt
@@ -82,15 +83,59 @@ def warmed(step: Any) -> Any:
     return step
 
 
+class TorchKernels:
+    """The fused kernels in torch, prefixes read where the rows say."""
+
+    def __init__(self) -> None:
+        self.steps = self.placed = self.spans = 0
+
+    def place(
+        self, qkv: Tensor, turns: Rotation, positions: Tensor, flat: Tensor, cache: Tensor
+    ) -> Tensor:
+        q, kv = turns.at(positions).apply(qkv)
+        cache.index_copy_(0, flat, kv)
+        self.placed += 1
+        return q
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
+        self.spans += 1
+        out = torch.zeros_like(q)
+        starts = rows.starts.tolist()
+        for row, (first, last) in enumerate(itertools.pairwise(starts)):
+            base, used, lead, length = (int(part[row]) for part in rows[1:])
+            if first == last or not 0 < last - first <= used:
+                continue
+            length = min(length, used - (last - first))
+            held = [torch.cat((x[lead : lead + length], x[base + length : base + used]))
+                    for x in (k, v)]  # fmt: skip
+            one = torch.tensor([0, last - first]), torch.tensor([0, 0]), torch.tensor([used])
+            out[first:last] = varlen_reference(q[first:last], *held, *one, (last, used), scale)
+        return out
+
+    def step(
+        self,
+        qkv: Tensor,
+        turns: Rotation,
+        positions: Tensor,
+        rows: Spans,
+        cache: Tensor,
+        scale: float,
+    ) -> Tensor:
+        q = self.place(qkv, turns, positions, rows.bases[:-1] + positions, cache)
+        self.steps += 1
+        starts = torch.arange(len(positions) + 1)
+        return self.attend(q, *cache.chunk(2, dim=1), rows._replace(starts=starts), scale)
+
+
 def row_engine(
-    tiny: Any, rows: int, static: bool = True, rolls: bool = False, **options: Any
+    tiny: Any, rows: int, static: bool = True, multi_step: bool = False, **options: Any
 ) -> Engine:
     """An engine that decodes as on a GPU."""
     engine = Engine(*tiny, max_rows=rows, **options)
     backend = engine.backend
     assert isinstance(backend, LeanBackend)
     decoder = backend.decoder
-    store = RowStore(decoder.shape, rows, decoder.dtype, decoder.device, varlen_reference)
+    store = RowStore(decoder.shape, rows, decoder.dtype, decoder.device, TorchKernels())
     backend.store = store
     backend.asynchronous = True
     backend.cores = None
@@ -98,7 +143,7 @@ def row_engine(
     backend._head.graphs = ChoiceGraphs(decoder.head, capture=warmed) if static else None
     backend.budget = 700
     backend.graphs = PassGraphs(decoder, store, capture=warmed) if static else None
-    backend.loop = GreedyLoop(decoder, store, capture=warmed) if rolls else None
+    backend.loop = GreedyLoop(decoder, store, capture=warmed) if multi_step else None
     return engine
 
 

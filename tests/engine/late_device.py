@@ -12,7 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from waggle.engine.backends.base import Backend, Rolled, Rolling, Running, Said, Text
+from waggle.engine.backends.base import (
+    Backend,
+    MultiStepOutput,
+    MultiStepRow,
+    RowInput,
+    Text,
+    TokenFuture,
+)
 
 
 class Costs(NamedTuple):
@@ -77,36 +84,38 @@ class Delayed:
     def _wait(self, until: float) -> None:
         self.waited += max(0.0, until - self.now())
 
-    def _late(self, said: Said) -> Said:
+    def _late(self, future: TokenFuture) -> TokenFuture:
         done = self._free
 
         def wait() -> list[int]:
             self._wait(done)
-            return said()
+            return future()
 
         return wait
 
-    def run(self, rows: Sequence[Running]) -> Any:
+    def run(self, rows: Sequence[RowInput]) -> Any:
         """Send a pass off."""
         costs = self._costs
         tokens = sum(len(row.tokens) for row in rows)
         self._send(costs.step + costs.row * len(rows) + costs.token * tokens)
         return self._aside(lambda: self.backend.run(rows))
 
-    def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-    ) -> list[Rolled]:
+    def decode_steps(
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+    ) -> list[MultiStepOutput]:
         """Take as long as the steps, and wait for them."""
-        found: list[Rolled] = self._aside(lambda: self.backend.roll(rows, ends, history))
+        found: list[MultiStepOutput] = self._aside(
+            lambda: self.backend.decode_steps(rows, ends, history)
+        )
         costs = self._costs
         self._send(max(row.steps for row in found) * (costs.step + costs.row * len(rows)))
         self._wait(self._free)
         return found
 
-    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask behind the last pass."""
         return self._late(self._aside(lambda: self.backend.argmax(hidden, banned)))
 
-    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask behind the last pass."""
         return self._late(self._aside(lambda: self.backend.choose(hidden, allowed)))

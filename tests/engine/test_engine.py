@@ -168,7 +168,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_the_fix(tiny: Any) -> None:
 @pytest.mark.parametrize("on_gpu", [False, True])
 def test_rows_that_do_not_fit_into_memory_wait(tiny: Any, on_gpu: bool) -> None:
     """Long prompts leave room for few rows; short ones before and after are not hurt."""
-    engine = row_engine(tiny, 8, rolls=True) if on_gpu else Engine(*tiny, max_rows=8)
+    engine = row_engine(tiny, 8, multi_step=True) if on_gpu else Engine(*tiny, max_rows=8)
     assert isinstance(engine.backend, LeanBackend)
     engine.backend.store.limit = 6 * 1024 * 700  # type: ignore[attr-defined]
     short, long = prompts(tiny[1], 12), ids(tiny[1], "view " * 200)
@@ -191,14 +191,14 @@ def failing(number: int) -> Callable[..., Any]:
     return zeros
 
 
-@pytest.mark.parametrize("kind", ["shared", "rows", "rolled"])
+@pytest.mark.parametrize("kind", ["shared", "rows", "multi-step"])
 def test_what_follows_a_failure_is_right(
     tiny: Any, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = (
         Engine(*tiny, max_rows=8)
         if kind == "shared"
-        else row_engine(tiny, 8, rolls=kind == "rolled", speculate=kind != "rolled")
+        else row_engine(tiny, 8, multi_step=kind == "multi-step", speculate=kind != "multi-step")
     )
     # One more than there are rows.
     short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
@@ -217,13 +217,13 @@ def test_what_follows_a_failure_is_right(
         assert found(batch) == want
 
 
-@pytest.mark.parametrize("rolls", [True, False])
+@pytest.mark.parametrize("multi_step", [True, False])
 @pytest.mark.parametrize("bound", [True, False])
 def test_what_is_no_number_is_no_answer(
-    tiny: Any, record_grammar: Any, rolls: bool, bound: bool
+    tiny: Any, record_grammar: Any, multi_step: bool, bound: bool
 ) -> None:
     model = copy.deepcopy(tiny[0])
-    engine = row_engine((model, tiny[1]), 6, rolls=rolls)
+    engine = row_engine((model, tiny[1]), 6, multi_step=multi_step)
     options = {"grammar": engine.matcher(record_grammar)} if bound else {}
     batch = prompts(tiny[1], 9, **options)
     want = [done.tokens for done in engine.generate(batch)]
@@ -236,8 +236,8 @@ def test_what_is_no_number_is_no_answer(
     assert [done.tokens for done in engine.generate(batch)] == want
 
 
-def test_a_rolled_row_that_turns_into_no_number_is_no_answer(tiny: Any) -> None:
-    engine = row_engine(tiny, 4, rolls=True, speculate=False)
+def test_a_multi_step_row_that_turns_into_no_number_is_no_answer(tiny: Any) -> None:
+    engine = row_engine(tiny, 4, multi_step=True, speculate=False)
     backend: Any = engine.backend
     loop, calls = backend.loop.run, []
 

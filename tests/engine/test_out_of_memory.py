@@ -105,10 +105,10 @@ def test_logits_that_do_not_fit_are_cut(
     assert short.failed
 
 
-def test_stretches_that_do_not_fit_are_rolled_with_fewer_rows(
+def test_steps_that_do_not_fit_are_decoded_with_fewer_rows(
     tiny: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = row_engine(tiny, 12, rolls=True, speculate=False)
+    engine = row_engine(tiny, 12, multi_step=True, speculate=False)
     batch, want = plain(tiny, 15)
     short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, *_: len(rows), 4)
     assert [done.tokens for done in engine.generate(batch)] == want and short.failed

@@ -11,7 +11,7 @@ from benchmarks.host import Oracle, recite
 from tests.engine.helpers import prompts, row_engine
 from tests.engine.late_device import Costs, Delayed
 from waggle.engine import scheduler
-from waggle.engine.backends.base import Rolled, Rolling, Running, Text
+from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text
 from waggle.engine.engine import Engine
 from waggle.engine.request import Prompt
 from waggle.engine.sequence import ConstrainedSequence
@@ -98,9 +98,9 @@ def test_portions_never_show_in_answers(
     batch = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
     want = [alone.generate([prompt])[0].tokens for prompt in batch]
     monkeypatch.setattr(scheduler, "MIN_BATCH", 2)
-    for rolls in (True, False):
+    for multi_step in (True, False):
         for rows in (3, 17):
-            engine = row_engine(tiny, rows, rolls=rolls)
+            engine = row_engine(tiny, rows, multi_step=multi_step)
             assert engine._scheduler._portion(engine.backend) < rows or rows < 4
             assert [done.tokens for done in engine.generate(batch)] == want
             assert engine._scheduler.free == rows
@@ -108,8 +108,8 @@ def test_portions_never_show_in_answers(
 
 def test_passes_are_done_one_after_the_other() -> None:
     device = Delayed(Oracle({(1,): [2, 3], (4,): [5]}), Costs(1.0, 0, 0, 0.25), float)
-    first = device.argmax(device.run([Running(0, [1], 0, [0], ())]))
-    second = device.argmax(device.run([Running(1, [4], 0, [0], ())]))
+    first = device.argmax(device.run([RowInput(0, [1], 0, [0], ())]))
+    second = device.argmax(device.run([RowInput(1, [4], 0, [0], ())]))
     assert device.now() == 0.5, "sending takes the host's time"
     assert second() == [5] and device.now() == 2.0
     assert first() == [2] and device.now() == 2.0, "what is done is not waited for"
@@ -125,11 +125,11 @@ def test_no_slot_stays_empty_while_others_wait(tiny: Any, rows: int) -> None:
     sizes: list[int] = []
 
     class Counted(Oracle):
-        def roll(
-            self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-        ) -> list[Rolled]:
+        def decode_steps(
+            self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+        ) -> list[MultiStepOutput]:
             sizes.append(len(rows))
-            return super().roll(rows, ends, history)
+            return super().decode_steps(rows, ends, history)
 
     engine.backend = Counted({tail: [9] * 40 for tail in tails}, drafts=False)
     engine.generate([Prompt(tail, max_new_tokens=40, ignore_end=True) for tail in tails])
@@ -150,7 +150,7 @@ def test_constrained_sequences_keep_two_batches_in_flight(tiny: Any, rows: int, 
     sizes: list[int] = []
 
     class Counted(Oracle):
-        def run(self, rows: Sequence[Running]) -> Any:
+        def run(self, rows: Sequence[RowInput]) -> Any:
             sizes.append(len(rows))
             return super().run(rows)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.engine.helpers import row_engine
+from waggle.core.forms import Literal
 from waggle.engine.constraint.grammar import Grammar, State
 from waggle.engine.constraint.matcher import Matcher
 from waggle.engine.engine import Engine
@@ -85,7 +86,7 @@ def test_equals_masked_greedy(tiny: Any, record_grammar: Grammar, merged: bool) 
 
 def test_model_runs_only_where_there_is_a_choice(tiny: Any) -> None:
     engine = Engine(*tiny)
-    only = engine.matcher(Grammar.of("nothing to choose"))
+    only = engine.matcher(Grammar(Literal("nothing to choose")))
     done = engine.generate(batch(tiny[1], only, 2))
     assert [d.text for d in done] == ["nothing to choose"] * 2
     assert [d.usage.model_steps for d in done] == [0, 0]
@@ -136,7 +137,7 @@ def engines(tiny: Any, rows: int) -> list[Engine]:
     return [
         Engine(*tiny, max_rows=rows),
         row_engine(tiny, rows),
-        row_engine(tiny, rows, rolls=True),
+        row_engine(tiny, rows, multi_step=True),
     ]
 
 

@@ -68,39 +68,42 @@ def test_anything_else_is_refused(tmp_path: Path, name: str, content: Any, says:
         read_arms(tmp_path)
 
 
-def test_structural_effect_over_seeds_alone() -> None:
-    found = [arm("decision", 0), arm("decision", 1), arm("scd", 0, 1.0), arm("scd", 1, 1.5)]
-    made = structural(found, "scd", "probe all", "probe all", relative=True)
-    assert made is not None and not made.cases
-    assert (made.base, made.arm, made.delta.mean) == (1.0, 0.625, -0.375)
-    assert (made.delta.low, made.delta.high) == (-0.5, -0.25)
-
-
 def effect(base: list[Trained], other: list[Trained], unit: str = "probe all") -> Effect:
     made = structural([*base, *other], "orbit", unit, unit, relative=False)
     assert made is not None
     return made
 
 
-def test_structural_effect_resamples_units_where_all_seeds_have_them() -> None:
+def test_structural_effect_resamples_seeds_and_units_that_both_arms_have() -> None:
     base = [arm("decision", s, 2.0, [1.0, 3.0], "ab") for s in (0, 1)]
     made = effect(base, [arm("orbit", s, 1.0, [1.0, 1.0], "ab") for s in (0, 1)])
-    assert made.cases and made.delta.units == 4
+    assert (made.seeds, made.delta.units) == (2, 4)
     assert made.delta.mean == -1.0 and made.delta.low < -1.0 < made.delta.high
-    assert not effect(base, [arm("orbit", 0, 1.0, [1.0, 1.0], "ab"), arm("orbit", 1, 1.0)]).cases
+    some = effect(base, [arm("orbit", 0, 1.0, [1.0, 1.0], "ab"), arm("orbit", 1, 1.0)])
+    assert (some.seeds, some.delta.units) == (1, 2)
+
+
+def test_a_relative_effect_is_divided_by_decision_only_of_the_same_seed() -> None:
+    found = [arm("decision", s, 2.0, [2.0], "a") for s in (0, 1)]
+    found += [arm("scd", 0, 1.0, [1.0], "a"), arm("scd", 1, 1.5, [1.5], "a")]
+    made = structural(found, "scd", "probe all", "probe all", relative=True)
+    assert made is not None
+    assert (made.base, made.arm, made.delta.mean) == (1.0, 0.625, -0.375)
+    assert (made.delta.low, made.delta.high) == (-0.5, -0.25)
 
 
 def test_units_are_paired_by_id_not_by_place() -> None:
     base = [arm("decision", 0, 2.0, [1.0, 2.0, 6.0], "abc")]
     made = effect(base, [arm("orbit", 0, 1.0, [5.0, 0.0, 1.0], "cab")])
-    assert made.cases and (made.delta.low, made.delta.mean, made.delta.high) == (-1.0, -1.0, -1.0)
-    assert not effect(base, [arm("orbit", 0, 1.0, [5.0, 0.0, 1.0])]).cases
+    assert (made.delta.low, made.delta.mean, made.delta.high) == (-1.0, -1.0, -1.0)
+    nameless = [*base, arm("orbit", 0, 1.0, [5.0, 0.0, 1.0])]
+    assert structural(nameless, "orbit", "probe all", "probe all", relative=False) is None
 
 
 def test_a_part_of_the_named_is_paired_where_the_named_are_the_same() -> None:
     base = [arm("decision", 0, 2.0, [1.0, 2.0, 6.0], "abc")]
     made = effect(base, [arm("orbit", 0, 1.0, [5.0, 1.0, 5.0], "abc")], "probe eventful")
-    assert made.cases and made.delta.units == 2 and made.delta.mean == -1.0
+    assert made.delta.units == 2 and made.delta.mean == -1.0
     with pytest.raises(ConfigError, match="different units"):
         effect(base, [arm("orbit", 0, 1.0, [5.0, 1.0, 5.0], "cab")], "probe eventful")
 

@@ -18,12 +18,12 @@ from tests.evaluate.conftest import Train
 from tests.evaluate.plans import Trained, digests, plan, rename_weights, trained, write_rows
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError, RecordError
-from waggle.evaluate import episodes, runner
+from waggle.evaluate import episodes, runner, sessions
+from waggle.evaluate.again import FOLDER, play_again
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.resume import JOURNAL
 from waggle.evaluate.rows import FILE, Row, read_rows
-from waggle.evaluate.runner import Outcome, rows_from_records, run_plan
+from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.laws.digest import digest_of
 from waggle.laws.heuristic import Heuristic
 
@@ -115,38 +115,27 @@ def test_other_methods_go_on_and_finished_ones_are_told_too(train: Train) -> Non
     assert reason.endswith("; --again --methods m,n plays them again")  # and no rule anew
 
 
-def test_again_plays_with_the_new_weights_and_says_what_stays(train: Train) -> None:
+def test_again_plays_with_the_new_weights_and_rows_that_stay_are_stale(train: Train) -> None:
     run_plan(trained(), RUN, Inline())
     train("bbbb")
-    told: list[str] = []
-    part = {"whole": trained(), "notice": told.append}
-    run_plan(trained(1), RUN, Inline(), again=True, **part)  # type: ignore[arg-type]
+    play_again(trained(1), RUN, Inline(), whole=trained())
     assert digests(RUN) == [(0, "bbbb"), (1, "aaaa"), (2, "aaaa"), (3, "aaaa")]
-    (line,) = told
-    assert line.startswith("m: 3 rows of other weights stay beside those of bbbb")
     # What was left of the older law keeps the part that has none of it from going on.
     with pytest.raises(ConfigError, match="3 of 4 finished rows"):
         run_plan(trained(1), RUN, Inline(), whole=trained())
-    told.clear()
-    run_plan(trained(), RUN, Inline(), again=True, **part)  # type: ignore[arg-type]
-    assert {digest for _, digest in digests(RUN)} == {"bbbb"} and told == []
+    play_again(trained(), RUN, Inline())
+    assert {digest for _, digest in digests(RUN)} == {"bbbb"}
     assert run_plan(trained(), RUN, Inline()) == (0, 4, 0)
 
 
 @pytest.mark.usefixtures("train")
-def test_rows_that_do_not_say_count_and_are_told_where_others_come() -> None:
+def test_rows_that_do_not_say_count_and_are_named_by_playing_again() -> None:
     run_plan(trained(2), RUN, Inline())
     rename_weights(RUN, "", "")
-    told: list[str] = []
-    assert run_plan(trained(2), RUN, Inline(), notice=told.append) == (0, 2, 0)
-    assert told == []
-    assert run_plan(trained(3), RUN, Inline(), notice=told.append) == (1, 2, 0)
-    (line,) = told
-    assert (
-        line.startswith("m: 2 rows stay that do not say which weights")
-        and "--again --methods m" in line
-    )
+    assert run_plan(trained(3), RUN, Inline()) == (1, 2, 0)
     assert digests(RUN) == [(0, ""), (1, ""), (2, "aaaa")]
+    play_again(trained(2), RUN, Inline())
+    assert digests(RUN) == [(0, "aaaa"), (1, "aaaa"), (2, "aaaa")]
 
 
 def test_a_law_that_cannot_be_made_or_told_makes_nothing_stale(train: Train) -> None:
@@ -221,15 +210,9 @@ class Cut(Inline):
         raise KeyboardInterrupt
 
 
-def again(plan: Sequence[Cell], executor: Inline | None = None) -> tuple[Outcome, list[str]]:
-    said: list[str] = []
-    found = run_plan(plan, RUN, executor or Inline(), again=True, notice=said.append)
-    return found, said
-
-
 def interrupted(plan: Sequence[Cell], after: int) -> None:
     with pytest.raises(KeyboardInterrupt):
-        again(plan, Cut(after))
+        play_again(plan, RUN, Cut(after))
 
 
 def test_what_was_played_before_the_interruption_is_not_played_twice(train: Train) -> None:
@@ -237,50 +220,33 @@ def test_what_was_played_before_the_interruption_is_not_played_twice(train: Trai
     train("bbbb")
     interrupted(trained(), 1)
     interrupted(trained(), 2)
-    found, said = again(trained())
-    assert found == (1, 3, 0) and digests(RUN) == [(k, "bbbb") for k in range(4)]
-    assert said == [
-        "going on with an interrupted --again: 3 cells have been played again; remove "
-        f"{RUN / JOURNAL} to play all of them"
-    ]
-    assert not (RUN / JOURNAL).exists()
-    assert again(trained()) == ((4, 0, 0), [])
+    assert digests(RUN) == [(k, "aaaa") for k in range(4)]  # until all of them are played
+    assert play_again(trained(), RUN, Inline()) == (1, 3, 0)
+    assert digests(RUN) == [(k, "bbbb") for k in range(4)] and not (RUN / FOLDER).exists()
+    assert play_again(trained(), RUN, Inline()) == (4, 0, 0)
 
 
 def test_rows_of_a_law_that_has_changed_since_are_played_once_more(train: Train) -> None:
     run_plan(trained(), RUN, Inline())
     interrupted(trained(), 2)
     train("bbbb")
-    assert again(trained())[0] == (4, 0, 0)
+    assert play_again(trained(), RUN, Inline()) == (4, 0, 0)
     assert digests(RUN) == [(k, "bbbb") for k in range(4)]
-
-
-def test_calls_of_other_cells_do_not_go_on_with_it(train: Train) -> None:
-    run_plan(trained(), RUN, Inline())
-    interrupted(trained(), 2)
-    assert again(trained(3))[0] == (3, 0, 0)
-    assert again(trained())[0] == (1, 3, 0)  # the other call has played them since, too
-    assert again(trained())[0] == (4, 0, 0)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "b"}', '{"a": []}', "9" * 5000])
-def test_a_journal_that_is_none_says_nothing(train: Train, text: str) -> None:
-    run_plan(trained(2), RUN, Inline())
-    (RUN / JOURNAL).write_text(text)
-    assert again(trained(2)) == ((2, 0, 0), [])
-
-
-def test_rows_that_were_moved_by_hand_begin_anew(train: Train) -> None:
-    run_plan(trained(), RUN, Inline())
-    interrupted(trained(), 2)
-    (RUN / FILE).write_bytes(b"\n" + (RUN / FILE).read_bytes())
-    assert again(trained()) == ((4, 0, 0), [])
-    assert len(read_rows(RUN)) == 4 and not (RUN / JOURNAL).exists()
 
 
 def test_a_first_run_with_again_goes_on_too(train: Train) -> None:
     interrupted(trained(), 3)
-    assert again(trained())[0] == (1, 3, 0)
+    assert play_again(trained(), RUN, Inline()) == (1, 3, 0)
+
+
+def test_sessions_and_kept_records_of_new_rows_come_along(train: Train) -> None:
+    run_plan(trained(1), RUN, Inline(), keep=True)
+    train("bbbb")
+    (record,) = (RUN / "records").iterdir()
+    record.unlink()
+    play_again(trained(2), RUN, Inline(), keep=True)
+    assert [row.digest for row in rows_from_records(trained(2), RUN)] == ["bbbb", "bbbb"]
+    assert [session.episodes for session in sessions.read(RUN)] == [1, 2]
 
 
 def test_the_command_goes_on_and_counts_what_is_left(
@@ -301,7 +267,6 @@ def test_the_command_goes_on_and_counts_what_is_left(
     assert main([*call, "--again"]) == 0
     done = capsys.readouterr()
     assert "2 episodes played, 1 known, 0 failed" in done.out
-    assert "going on with an interrupted --again: 1 cells" in done.err
     name, planned, _, finished, _ = shown.splitlines()[-1].split()
     assert (name, planned, finished) == ("all", "3", "1")
 

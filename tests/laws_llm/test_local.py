@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="needs the llm extra")
 
 import torch
 
+from tests.core.containment import contains
 from tests.laws_llm.conftest import played
 from waggle import plugins
 from waggle.core.admit import violations
@@ -16,7 +17,6 @@ from waggle.core.canon import encode_view
 from waggle.core.decode import parse
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Request
-from waggle.core.templates import contains
 from waggle.laws.dialogue import Dialogue
 from waggle.laws.local import LocalLaw
 from waggle.laws.spelling import view_grammar

@@ -8,6 +8,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from benchmarks import workload
+from waggle.laws import piecewise as module
 from waggle.laws.piecewise import SAMPLE, Piecewise
 from waggle.models.nano import SPECIAL, byte_tokenizer, nano_tokenizer
 
@@ -15,7 +16,7 @@ PARTS = (
     '{"task_action":"', '","response":', 'null,"deposits":[', '{"channel":"h', "3x", "z9ab", '"',
     '},{"channel":"h', '}],"commit":', "null}", 'null,"execution_intent":"', "FIELD", "MOVE_UP",
     "12", ": Wait", " it's", "  ", "\n\t", "\x00\x7f", "h", "z", "[]},",
-    '"worker_proposal":{"action":"', *SPECIAL,
+    '"worker_proposal":{"action":"', '"lot":', "7", ",", "}", "h1x", *SPECIAL,
 )  # fmt: skip
 
 
@@ -88,3 +89,36 @@ def test_a_sample_that_differs_ends_piecewise_encoding() -> None:
     given = texts(20, 2)
     assert piecewise.encode(given) == whole(inner, given)
     assert not piecewise.active
+
+
+@pytest.mark.parametrize("name", ["nano", "trained", "llama", "fallback"])
+def test_remembered_rows_and_fields_change_no_token(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tokenizers()[name]
+    given = [text for text in [*workload.texts(40), *texts(200, 3)] if text.isascii()]
+    encode = module._encoder(inner)
+    monkeypatch.setattr(module, "MARKS", ())
+    without = module._encoder(inner)
+    assert encode.__qualname__ != without.__qualname__, "rows were not remembered"
+    first = [[*encode(text)] for text in given]
+    assert first == [[*without(text)] for text in given] == whole(inner, given)
+    assert [[*encode(text)] for text in given] == first
+
+
+def test_few_pieces_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PIECES", 3)
+    made: list[str] = []
+    pieces = module._Pieces(lambda piece: made.append(piece) or [len(piece)])  # type: ignore[func-returns-value]
+    encode = module._cut("}", pieces)
+    for number in range(50):
+        assert [*encode(f"a{number}}}b")] == [len(f"a{number}"), 2]
+        assert len(pieces) <= 5
+    assert made.count("}b") < 50, "nothing was remembered"
+
+
+def test_texts_are_cut_only_where_the_tokenizer_cuts() -> None:
+    patterns = [module._compile(module._GPT2)]
+    assert module._ends_numbers("}", patterns, ["<|end|>", "a}"])
+    assert not module._ends_numbers("}", patterns, ["<7}>"]), "an added token would be cut"
+    assert not module._ends_numbers("}", [], []), "merges could reach over the cut"

@@ -14,7 +14,9 @@ from waggle.report import factorial
 
 def diagnosed(folder: Path, name: str, nll: float) -> None:
     (folder / "arms").mkdir(exist_ok=True)
-    (folder / "arms" / f"{name}.json").write_text(json.dumps({"order": "shuffled", "nll": nll}))
+    units = {"units": {"nll": [nll]}, "unit names": {"views": ["a"]}}
+    text = json.dumps({"order": "shuffled", "nll": nll, **units})
+    (folder / "arms" / f"{name}.json").write_text(text)
 
 
 def test_factorial_tables(tmp_path: Path) -> None:
@@ -22,6 +24,7 @@ def test_factorial_tables(tmp_path: Path) -> None:
     for arm, agreement in (("decision", 0.5), ("scd", 0.75)):
         for seed in (0, 1):
             text = f'{{"order": "shuffled", "nll": 0.02, "probe eventful": {1 + seed}, '
+            text += f'"units": {{"summary": [{agreement}]}}, "unit names": {{"views": ["a"]}}, '
             text += f'"equivariance shuffled summary": {agreement}}}'
             (tmp_path / "arms" / f"{arm}-{seed}.json").write_text(text)
     names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "scd") for s in (0, 1)}
@@ -62,7 +65,8 @@ def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
     (tmp_path / "arms").mkdir()
     names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "orbit", "scd") for s in (0, 1)}
     for name in ("decision-0", "scd-0", "scd-1"):
-        told = '"trained by": "recipe R", "transitions played by": "expert"'
+        told = '"trained by": "recipe R", "transitions played by": "expert", '
+        told += '"units": {"nll": [0.02]}, "unit names": {"views": ["a"]}'
         (tmp_path / "arms" / f"{name}.json").write_text(f'{{"nll": 0.02, "probe all": 1, {told}}}')
     made = Recipe.model_validate(
         {"title": "T", "methods": names, "blocks": [{**LATE, "methods": list(names)}]}
@@ -97,7 +101,7 @@ def test_factorial_tables_of_a_run_that_was_cut(tmp_path: Path) -> None:
     assert bare.rows[0][-1] == "0" and bare.rows[0][2] == "0.0200"
 
 
-def test_one_training_seed_without_units_has_no_interval(tmp_path: Path) -> None:
+def test_one_training_seed_with_one_unit_has_no_interval(tmp_path: Path) -> None:
     diagnosed(tmp_path, "decision-0", 0.03)
     diagnosed(tmp_path, "scd-0", 0.02)
     _, effects = factorial.tables(tmp_path, [], arms_of(("decision", "scd"), 1))

@@ -13,6 +13,7 @@ from tests.shipped.conftest import Export
 from waggle import plugins, shipped
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
+from waggle.evaluate.again import play_again
 from waggle.evaluate.episodes import law_of
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell
@@ -65,7 +66,7 @@ def test_rows_of_a_folder_and_of_its_successor(
     law_of.cache_clear()
     with pytest.raises(ConfigError, match=f"2 of 2 .* other weights .{first}. .* --again"):
         run_plan(cells, tmp_path / "run", Inline())
-    assert run_plan(cells, tmp_path / "run", Inline(), again=True) == (2, 0, 0)
+    assert play_again(cells, tmp_path / "run", Inline()) == (2, 0, 0)
     (second,) = {row.digest for row in read_rows(tmp_path / "run")}
     assert first != second and "" not in (first, second)
 

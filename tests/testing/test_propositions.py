@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.testing import planted as bugs
+from tests.testing.soundness import asymmetry, unfounded
 from waggle import plugins
 from waggle.core.order import Order
 from waggle.core.protocols import Act, Case, Decode, Law, Local, Request, Sensed, Suggestion
@@ -31,7 +32,7 @@ from waggle.testing.episodes import (
     shocked,
     short,
 )
-from waggle.testing.propositions import asymmetry, first_difference, relabelling, unfounded
+from waggle.testing.propositions import first_difference, relabelling
 
 LAWS = (
     "expert", "first-listed", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm",

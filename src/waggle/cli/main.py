@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -34,6 +35,7 @@ class Command(NamedTuple):
     """Where a command lives below `waggle.cli`, and its line of the overview."""
 
     target: str
+    """Module and function; one that is called `command` makes the command of a command line."""
     about: str
 
 
@@ -46,7 +48,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 """The overview: headings, and the first words of their commands."""
 COMMANDS = {
     "demo": Command("play.demo:demo", "Watch a shipped law organise a swarm."),
-    "run": Command("play.run:run", "Run one episode and keep its record."),
+    "run": Command("play.run:command", "Run one episode and keep its record."),
     "replay": Command("play.replay:replay", "Recompute a record and compare."),
     "serve": Command("play.serve:serve", "Serve a law over an OpenAI-compatible API."),
     "eval": Command("measure.evaluate:evaluate", "Run a recipe of many episodes, resumably."),
@@ -62,12 +64,12 @@ COMMANDS = {
     "bound swarmbench": Command(
         "measure.bound:swarmbench", "What free communication brings on SwarmBench."
     ),
-    "bench runtime": Command("measure.bench:runtime", "Cost of the runtime per local update."),
-    "bench silo": Command("measure.bench:silo", "Seconds of a whole Silo episode."),
-    "bench swarmbench": Command("measure.bench:swarmbench", "Rounds per second of SwarmBench."),
-    "bench engine": Command("measure.bench:engine", "Decisions per second of the LLM engine."),
-    "bench play": Command("measure.bench:play", "Decisions per second of whole episodes."),
-    "bench train": Command("measure.bench:train", "Cost of a training update."),
+    "bench runtime": Command("measure.bench:command", "Cost of the runtime per local update."),
+    "bench silo": Command("measure.bench:command", "Seconds of a whole Silo episode."),
+    "bench swarmbench": Command("measure.bench:command", "Rounds per second of SwarmBench."),
+    "bench engine": Command("measure.bench:command", "Decisions per second of the LLM engine."),
+    "bench play": Command("measure.bench:command", "Decisions per second of whole episodes."),
+    "bench train": Command("measure.bench:command", "Cost of a training update."),
     "corpus build": Command("training.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("training.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),
@@ -88,7 +90,7 @@ COMMANDS = {
 GROUPS = {
     "check": "Check a substrate, a law, a record, rows, vectors or graph files.",
     "bound": "Upper bounds: what communication without a law reaches.",
-    "bench": "Measure speed on this machine.",
+    "bench": "Measure speed on this machine, from a checkout of the repository.",
     "corpus": "Make the data that a law is trained on.",
     "law": "Pack a trained law, with its model card.",
     "models": "Fetch, list and locate model weights.",
@@ -122,7 +124,9 @@ def build(tokens: Sequence[str] = ()) -> App:
         head, _, last = name.rpartition(" ")
         called = name.split() == list(tokens[: len(name.split())])
         about = None if called else command.about
-        target: Any = _run(tokens) if called and name == "run" else f"waggle.cli.{command.target}"
+        target: Any = f"waggle.cli.{command.target}"
+        if called and target.endswith(":command"):
+            target = import_module(target.removesuffix(":command")).command(tokens)
         shown = {"sort_key": order} if head else headings[name]
         (groups[head] if head else app).command(target, name=last, help=about, **shown)
     for group_app in groups.values():
@@ -158,13 +162,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
         return 130
     return result if isinstance(result, int) else 0
-
-
-def _run(tokens: Sequence[str]) -> Callable[..., int]:
-    """Return `run` with the options of the substrates that a command line names."""
-    from waggle.cli.play.run import command
-
-    return command(tokens)
 
 
 def _known(tokens: Sequence[str]) -> None:

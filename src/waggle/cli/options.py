@@ -30,6 +30,10 @@ from waggle.runtime.switches import Switches
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 """Off unless it is given."""
+AsJson: TypeAlias = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Print one JSON object instead of text.")
+]
+"""Machine output."""
 Size: TypeAlias = Annotated[int, Parameter(name=("-n", "--n"))]
 """How many agents."""
 Sizes: TypeAlias = Annotated[
@@ -58,11 +62,7 @@ def words(text: str) -> list[str]:
 
 
 def at_least_one(**values: int) -> None:
-    """Refuse numbers below 1, named as options.
-
-    Raises:
-        ConfigError: that names all of them.
-    """
+    """Refuse numbers below 1, naming all of them as options."""
     if min(values.values()) < 1:
         named = [f"-{name}" if len(name) == 1 else f"--{name}" for name in values]
         listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
@@ -161,11 +161,9 @@ def spell_out(tokens: Sequence[str]) -> list[str]:
 
 
 def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
-    """Make a law with its `--law.KEY VALUE` options converted to what its factory asks for.
+    """Make a law by its name, or by its folder if it is a trained or packed one.
 
-    Args:
-        name: a name of `waggle list laws`, or the folder of a trained or packed law.
-        options: its options, as text.
+    Its `--law.KEY VALUE` options are converted to what its factory asks for.
     """
     folder = _folder(name)
     wanted = _folder_options() if folder else plugins.law_options(name)

@@ -8,10 +8,9 @@ functions about the numbers and directions of a decision.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
-from typing import Any
 
 from waggle.core.errors import ContractError
 from waggle.core.keys import leak
@@ -137,20 +136,22 @@ def _check_json(value: Json, depth: int) -> None:
             raise ContractError("observation holds an integer beyond 2^53; bin it or write text")
     elif kind is str or kind is bool or value is None:
         return
-    elif isinstance(value, Mapping):
-        _check_keys(value, "observation", depth)
-        for item in value.values():
-            _check_json(item, depth + 1)
+    elif kind is dict or isinstance(value, Mapping):
+        _check_keys(value, "observation", depth)  # type: ignore[arg-type]
+        for item in value.values():  # type: ignore[union-attr]
+            if type(item) is not str:
+                _check_json(item, depth + 1)
     elif isinstance(value, list | tuple):
         if depth >= MAX_DEPTH:
             raise ContractError(f"observation is nested deeper than {MAX_DEPTH}; flatten it")
         for item in value:
-            _check_json(item, depth + 1)
+            if type(item) is not str:
+                _check_json(item, depth + 1)
     elif not (isinstance(value, float) and isfinite(value)):
         raise ContractError(f"observation holds {value!r:.40}; put finite JSON values only")
 
 
-def _check_keys(mapping: Mapping[str, Any], where: str, depth: int = 0) -> None:
+def _check_keys(mapping: Iterable[str], where: str, depth: int = 0) -> None:
     if depth >= MAX_DEPTH:
         raise ContractError(f"{where} is nested deeper than {MAX_DEPTH}; flatten it")
     keys = tuple(mapping)
@@ -161,16 +162,24 @@ def _check_keys(mapping: Mapping[str, Any], where: str, depth: int = 0) -> None:
         raise ContractError(f"{where} key {found[0]!r:.60} is {found[1]}; remove it from the view")
 
 
+@lru_cache(maxsize=8192)
+def _check_fact_keys(keys: tuple[str, ...], where: str) -> None:
+    """Reject names of facts; those of one table are mostly the same in every row."""
+    if len(keys) > MAX_FACTS or not RESERVED.isdisjoint(keys):
+        raise ContractError(f"{where} facts: at most {MAX_FACTS}, none named channel, lot or claim")
+    _check_keys(keys, where)
+
+
 def _check_facts(facts: Mapping[str, Fact], where: str) -> None:
     if not facts:
         return
-    if len(facts) > MAX_FACTS or not RESERVED.isdisjoint(facts):
-        raise ContractError(f"{where} facts: at most {MAX_FACTS}, none named channel, lot or claim")
-    _check_keys(facts, where)
+    _check_fact_keys(tuple(facts), where)
     for key, value in facts.items():
-        if type(value) is str and len(value) <= MAX_FACT:
-            continue
-        if type(value) is not int or not -MAX_INTEGER <= value <= MAX_INTEGER:
+        if type(value) is int:
+            fits = -MAX_INTEGER <= value <= MAX_INTEGER
+        else:
+            fits = type(value) is str and len(value) <= MAX_FACT
+        if not fits:
             raise ContractError(
                 f"{where} fact {key!r:.60} must be an integer or text up to {MAX_FACT} characters"
             )

@@ -8,6 +8,7 @@ is the recursive schema validation: nothing unbounded and no forbidden key leave
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -67,12 +68,31 @@ def _row(row: dict[str, Fact], facts: Mapping[str, Fact]) -> dict[str, Fact]:
     return row
 
 
+_TEXT = "text"
+"""Under this name a view carries its own text."""
+
+
 def encode_view(view: View) -> bytes:
     """Serialize a view: the one text of it.
 
     Raises:
         ContractError: where the observation holds something that is not JSON.
     """
+    kept: bytes | None = view.__dict__.get(_TEXT)
+    return _serialize(view) if kept is None else kept
+
+
+def encode_once(view: View) -> bytes:
+    """Serialize a view that is shown to a law and recorded, and let it carry its text.
+
+    Raises:
+        ContractError: where the observation holds something that is not JSON.
+    """
+    data: bytes = view.__dict__.setdefault(_TEXT, _serialize(view))
+    return data
+
+
+def _serialize(view: View) -> bytes:
     p = view.private
     try:
         wire = _View(
@@ -99,6 +119,7 @@ def encode_view(view: View) -> bytes:
         raise ContractError(f"view is not JSON ({reason}); put JSON values only") from None
 
 
+@lru_cache(maxsize=256)
 def contract_head(contract: Contract) -> bytes:
     """Return the bytes that every view of an episode starts with: its contract and a comma."""
     return b'{"contract":' + _encode(contract) + b","

@@ -14,6 +14,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from waggle.core.schema import Commitment, Decision, Trace
 
 MAX_TEXT = 16_384
@@ -41,6 +43,9 @@ CODES: Mapping[str, str] = MappingProxyType(
 )
 """Codes of texts that are no record, each with the rule it breaks."""
 
+_read = msgspec.json.Decoder(Decision).decode
+_write = msgspec.json.Encoder().encode
+_LONG_NUMBER = re.compile("[0-9]{9}")
 _FENCE = re.compile(r"```(.*?)```", re.DOTALL)
 # An unclosed string runs to the end of the text at once, so that scanning stays linear.
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
@@ -70,6 +75,9 @@ def parse(text: str | bytes) -> Parsed:
         plain = _plain_text(text)
     except _Refused as code:
         return Parsed(None, (str(code),), False)
+    decision = _canonical(plain)
+    if decision is not None:
+        return Parsed(decision, (), False, decision)
     if plain[:1] == "{" and plain[-1:] == "}":
         try:
             return _record(_load(plain), False)
@@ -89,6 +97,24 @@ def _plain_text(text: str | bytes) -> str:
     except UnicodeError:
         raise _Refused("text.encoding") from None
     return plain
+
+
+def _canonical(plain: str) -> Decision | None:
+    """Read a record that is spelled canonically, as trained laws do; None for any other text.
+
+    A text that is written again to the same bytes has every field once, in its type and place.
+    """
+    data = plain.encode()
+    try:
+        decision = _read(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    bounded = _opened(plain) <= MAX_OPEN and _LONG_NUMBER.search(plain) is None
+    return decision if bounded and _write(decision) == data else None
+
+
+def _opened(text: str) -> int:
+    return text.count("{") + text.count("[")
 
 
 def _normalize(plain: str) -> Parsed:
@@ -142,7 +168,7 @@ def _object_at(text: str, start: int) -> str:
 
 
 def _load(text: str) -> Any:
-    if text.count("{") + text.count("[") > MAX_OPEN:
+    if _opened(text) > MAX_OPEN:
         raise _Refused("json.depth")
     try:
         return _READER.decode(text)

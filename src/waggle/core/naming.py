@@ -27,23 +27,23 @@ from waggle.core.schema import (
 
 def handles_of(view: View) -> dict[str, None]:
     """Return the handles of a view in order of appearance."""
-    handles = dict.fromkeys(port.channel for port in view.private.channels)
-    handles.update(dict.fromkeys(trace.channel for trace in view.traces))
-    return handles
+    handles = [port.channel for port in view.private.channels]
+    handles += [trace.channel for trace in view.traces]
+    return dict.fromkeys(handles)
 
 
 def claims_of(view: View) -> dict[str, None]:
     """Return every claim a view refers to, in order of appearance."""
     private = view.private
-    claims = dict.fromkeys(row.claim for row in private.evidence)
-    claims.update(dict.fromkeys(private.ready))
-    claims.update(dict.fromkeys(row.claim for row in private.claims))
+    claims = [row.claim for row in private.evidence]
+    claims += private.ready
+    claims += [row.claim for row in private.claims]
     if view.proposal.claim is not None:
-        claims[view.proposal.claim] = None
-    claims.update(dict.fromkeys(trace.claim for trace in view.traces))
+        claims.append(view.proposal.claim)
+    claims += [trace.claim for trace in view.traces]
     if view.commitment is not None:
-        claims[view.commitment.claim] = None
-    return claims
+        claims.append(view.commitment.claim)
+    return dict.fromkeys(claims)
 
 
 def _completed(names: Mapping[str, str]) -> dict[str, str]:
@@ -112,21 +112,21 @@ class Renaming(msgspec.Struct, frozen=True):
         handle, claim = self.handles.get, self.claims.get
         private = Private(
             p.observation,
-            tuple(
+            tuple([
                 Evidence(claim(e.claim, e.claim), e.novelty, e.support, e.conflict, e.direction)
                 for e in p.evidence
-            ),
-            tuple(claim(z, z) for z in p.ready),
+            ]),
+            tuple([claim(z, z) for z in p.ready]),
             p.coverage,
-            tuple(Port(handle(c.channel, c.channel), c.lot, c.facts) for c in p.channels),
-            tuple(ClaimRow(claim(row.claim, row.claim), row.facts) for row in p.claims),
-        )
+            tuple([Port(handle(c.channel, c.channel), c.lot, c.facts) for c in p.channels]),
+            tuple([ClaimRow(claim(row.claim, row.claim), row.facts) for row in p.claims]),
+        )  # fmt: skip
         target = None if w.claim is None else claim(w.claim, w.claim)
         return View(
             view.contract,
             private,
             Proposal(self.action(w.action), w.response, target),
-            tuple(self.trace(trace) for trace in view.traces),
+            tuple([self.trace(trace) for trace in view.traces]),
             self.commitment(view.commitment),
             view.budget,
         )

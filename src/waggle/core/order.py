@@ -158,8 +158,10 @@ def _ranked_by_ports(
     edges: dict[str, list[tuple[Any, int]]] = {claim: [] for claim in claim_keys}
     for t in view.traces:
         edges[t.claim].append(((*numeric_key(t), t.direction or ""), ranks[t.channel]))
+    for standing in edges.values():
+        standing.sort()
     full = {
-        claim: (key[0], sorted(label for label, _ in edges[claim]), sorted(edges[claim]))
+        claim: (key[0], [label for label, _ in edges[claim]], edges[claim])
         for claim, key in claim_keys.items()
     }
     order = sorted(full, key=full.__getitem__)
@@ -209,9 +211,9 @@ def _evidence_key(row: Evidence) -> tuple[int, int, int, str]:
 def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
     p = view.private
     facts = {row.claim: _facts_key(row.facts) for row in p.claims}
-    evidence: dict[str, list[tuple[int, int, int, str]]] = {}
-    for row in p.evidence:
-        evidence.setdefault(row.claim, []).append(_evidence_key(row))
+    evidence: dict[str, tuple[tuple[int, int, int, str], ...]] = {}
+    for row in sorted(p.evidence, key=_evidence_key):
+        evidence[row.claim] = (*evidence.get(row.claim, ()), _evidence_key(row))
     held = None if view.commitment is None else view.commitment.claim
     proposed = view.proposal.claim
     return {
@@ -220,7 +222,7 @@ def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
                 z != held,
                 z != proposed,
                 z not in p.ready,
-                tuple(sorted(evidence.get(z, ()))),
+                evidence.get(z, ()),
                 z not in facts,
                 facts.get(z, ()),
             )
@@ -238,10 +240,12 @@ def _arranged(view: View, marks: Marks) -> View:
     rows: Sequence[ClaimRow] = p.claims
     if len(rows) > 1:
         rows = sorted(rows, key=lambda r: (_facts_key(r.facts), claims[r.claim]))
-    traces: list[Trace] = sorted(
-        view.traces,
-        key=lambda t: (numeric_key(t), t.direction or "", handles[t.channel], claims[t.claim]),
-    )
+    traces: Sequence[Trace] = view.traces
+    if len(traces) > 1:
+        traces = sorted(
+            traces,
+            key=lambda t: (numeric_key(t), t.direction or "", handles[t.channel], claims[t.claim]),
+        )
     private = Private(
         p.observation,
         tuple(evidence),

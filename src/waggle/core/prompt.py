@@ -61,9 +61,7 @@ def prefix(contract: Contract) -> str:
 
 def tail(view: View) -> str:
     """Return the rest of the user turn: the node's own slots of the view."""
-    text = encode_view(view).decode()
-    start = len(contract_head(view.contract).decode())
-    return text[start:]
+    return encode_view(view)[len(contract_head(view.contract)) :].decode()
 
 
 def messages(view: View, feedback: Sequence[str] = (), previous: str = "") -> list[dict[str, str]]:

@@ -146,8 +146,11 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
     claim: str | None = None
 
 
-class View(msgspec.Struct, frozen=True, gc=False):
-    """The bounded anonymous local view: exactly six slots (Eq. 1)."""
+class View(msgspec.Struct, frozen=True, dict=True):
+    """The bounded anonymous local view: exactly six slots (Eq. 1).
+
+    Beside its slots it may carry its text, so that it is serialized once (see `canon`).
+    """
 
     contract: Contract
     private: Private

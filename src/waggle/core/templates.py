@@ -9,14 +9,11 @@ not listed, which keeps the family bounded.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from waggle.core.admit import is_typed
-from waggle.core.decode import SURROGATE
 from waggle.core.options import ActOption, Commit, Range, Write, acts, social, waits
-from waggle.core.schema import MAX_RESPONSE, Commitment, Decision, Trace, View, is_wait
+from waggle.core.schema import Commitment, Decision, Trace, View
 from waggle.core.seeds import mix
 
 
@@ -43,69 +40,9 @@ class Template(NamedTuple):
         response = "" if self.act.free else self.act.response
         return Decision(self.act.action, response, deposits, commit, self.act.intent)
 
-    def matches(self, decision: Decision) -> bool:
-        """Whether a decision has this shape, with its bins in range."""
-        return (
-            _acts(self.act, decision)
-            and _writes(self.write, self.channels, decision.deposits)
-            and _commits(self.commit, decision.commit)
-        )
-
-
-def _acts(act: ActOption, decision: Decision) -> bool:
-    """Whether a decision acts that way."""
-    response = decision.response
-    if (decision.task_action, decision.execution_intent) != (act.action, act.intent):
-        return False
-    if act.free:
-        return response is not None and _is_response(response)
-    return response == act.response
-
-
-def _writes(write: Write | None, targets: Sequence[str], deposits: Sequence[Trace]) -> bool:
-    """Whether deposits are one write to these channels."""
-    if write is None or not deposits:
-        return write is None and not deposits
-    first = deposits[0]
-    return (
-        in_write(write, first)
-        and tuple([d.channel for d in deposits]) == targets
-        and all(_content(d) == _content(first) for d in deposits[1:])
-    )
-
-
-def _commits(option: Commit | None, commit: Commitment | None) -> bool:
-    """Whether a commitment is of that kind."""
-    if option is None or commit is None:
-        return option is None and commit is None
-    bins = option.confidence
-    return commit.claim == option.claim and bins.low <= commit.confidence_bin <= bins.high
-
-
-def _is_response(text: str) -> bool:
-    return len(text) <= MAX_RESPONSE and SURROGATE.search(text) is None
-
 
 def _draw(bins: Range, entropy: int) -> int:
     return bins.low + entropy % (bins.high - bins.low + 1)
-
-
-def _content(deposit: Trace) -> tuple[object, ...]:
-    return (
-        deposit.claim, deposit.novelty, deposit.support, deposit.conflict, deposit.ttl,
-        deposit.direction,
-    )  # fmt: skip
-
-
-def in_write(write: Write, deposit: Trace) -> bool:
-    """Whether a deposit is an instance of a write."""
-    return (
-        (deposit.claim, deposit.direction) == (write.claim, write.direction)
-        and write.novelty.low <= deposit.novelty <= write.novelty.high
-        and write.support.low <= deposit.support <= write.support.high
-        and write.conflict.low <= deposit.conflict <= write.conflict.high
-        and write.ttl.low <= deposit.ttl <= write.ttl.high
-    )
 
 
 class _Social(NamedTuple):
@@ -163,18 +100,3 @@ def sample(view: View, entropy: int) -> Decision:
     """
     found = Templates(view, free=False)
     return found[mix(entropy, 0) % len(found)].decision(mix(entropy, 1))
-
-
-def contains(view: View, decision: Decision) -> bool:
-    """Whether some template of the view matches the decision."""
-    if not is_typed(decision):
-        return False
-    if is_wait(decision):
-        return any(Template(act).matches(decision) for act in waits(view))
-    target = tuple([deposit.channel for deposit in decision.deposits])
-    return any(_acts(act, decision) for act in acts(view)) and any(
-        target in found.targets
-        and _writes(found.write, target, decision.deposits)
-        and any(_commits(option, decision.commit) for option in found.commits)
-        for found in _socials(view)
-    )

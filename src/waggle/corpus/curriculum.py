@@ -51,7 +51,7 @@ def quiet(_what: str, _done: int, _total: int) -> None:
 def assign(settings: CorpusSettings) -> dict[str, list[int]]:
     """Assign bundle numbers to splits, before anything is generated or labelled."""
     sizes = {
-        "train": settings.bundles * settings.scale,
+        "train": settings.bundles,
         "validation": settings.validation,
         "test": settings.test,
     }
@@ -101,8 +101,7 @@ class Curriculum:
         for start in range(0, len(bundles), UNIT):
             yield Unit(split, tuple(bundles[start : start + UNIT]), None, 0)
         train = split == "train"
-        wanted = self.settings.native * self.settings.scale
-        total = wanted if train else self.settings.native_held_out
+        total = self.settings.native if train else self.settings.native_held_out
         for place, family in enumerate(self.families):
             share = _share(total, len(self.families), place)
             tasks = self._tasks_of(family)
@@ -112,7 +111,7 @@ class Curriculum:
         # Last, so that bundles and episodes are the same with and without them.
         for kind in ("disguised", "linked"):
             wanted = getattr(self.settings, kind)
-            if count := wanted * self.settings.scale if train else wanted // 10:
+            if count := wanted if train else wanted // 10:
                 yield Unit(split, (), None, count, kind)
 
     def make(self, unit: Unit) -> list[Example]:

@@ -14,7 +14,6 @@ from pydantic import (
 )
 
 from waggle.core.errors import ConfigError
-from waggle.core.order import Order
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -31,8 +30,6 @@ class CorpusSettings(BaseModel):
     """Seed of every draw of the corpus."""
     tasks: tuple[str, ...] = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
-    scale: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Multiplies the training split; the expert teacher is free."""
     bundles: Count = 800
     """Bundles of eight synthetic views in the training split."""
     validation: Count = 100
@@ -99,8 +96,6 @@ class HarvestSettings(BaseModel):
     """Swarm sizes; each gets about the same number of views."""
     rounds: int | None = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
-    orders: tuple[Order, ...] = ()
-    """Canon orders that are written in addition to the recipe's (`--harvest`)."""
 
     @model_serializer(mode="wrap")
     def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:

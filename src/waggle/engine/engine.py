@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError, WaggleError
-from waggle.engine.backends.base import Backend, Rolling, Running, Said
+from waggle.engine.backends.base import Backend, MultiStepRow, RowInput, TokenFuture
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.backends.transformers import PlainBackend
+from waggle.engine.backends.transformers import TransformersBackend
 from waggle.engine.constraint.grammar import Grammar, SharedStates
 from waggle.engine.constraint.matcher import Make, Matcher
 from waggle.engine.constraint.vocabulary import Vocabulary, eos_tokens
@@ -37,7 +37,7 @@ class _Asked(NamedTuple):
     """Sequences of one pass whose next tokens were asked for in one way."""
 
     sequences: list[TokenSequence]
-    said: Said
+    future: TokenFuture
 
 
 class Engine:
@@ -50,6 +50,7 @@ class Engine:
         reuse_prefix: run shared prefixes once (off: every prompt is run whole).
         speculate: verify drafts (off: one token or one choice per pass).
         graphs: capture CUDA graphs for small passes.
+        int8: round the weights and inputs of the blocks' products to 8 bits, on a CPU.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Engine:
         reuse_prefix: bool = True,
         speculate: bool = True,
         graphs: bool = True,
+        int8: bool = False,
     ) -> None:
         if max_rows < 1:
             raise ConfigError("max_rows must be at least 1; give the engine one cache slot")
@@ -69,8 +71,12 @@ class Engine:
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
         # An adapter that is not merged changes layers from within; only its own model runs it.
         lean = supports(model.config) and not hasattr(model, "peft_config")
+        if int8 and not lean:
+            raise ConfigError("int8 needs a model that the engine runs itself; use dtype auto")
         self.backend: Backend = (
-            LeanBackend(model, max_rows, graphs) if lean else PlainBackend(model, max_rows)
+            LeanBackend(model, max_rows, graphs, int8)
+            if lean
+            else TransformersBackend(model, max_rows)
         )
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
@@ -116,7 +122,7 @@ class Engine:
         proposer = NGramProposer(self._answers) if speculate else None
         if prompt.grammar is not None:
             return ConstrainedSequence(prompt, self.eos, proposer)
-        return FreeSequence(prompt, self.eos, None if self.backend.rolls else proposer)
+        return FreeSequence(prompt, self.eos, None if self.backend.multi_step else proposer)
 
     def _step(self) -> None:
         """Admit waiting sequences, launch those on the host, read the oldest pass.
@@ -137,7 +143,7 @@ class Engine:
 
         Undrafted sequences share passes with others; several steps are for them alone.
         """
-        if self.backend.rolls and all(s.undrafted and s.cached for s in sequences):
+        if self.backend.multi_step and all(s.undrafted and s.cached for s in sequences):
             if sequences and not self._in_flight:
                 self._decode(sequences)
             return False
@@ -158,7 +164,7 @@ class Engine:
         """Run the pending tokens of sequences, and ask for the next tokens kind by kind."""
         sequences.sort(key=lambda sequence: sequence.kind)
         hidden = self.backend.run(
-            [Running(s.slot, s.pending, s.cached, s.asked, s.prompt.prefix) for s in sequences]
+            [RowInput(s.slot, s.pending, s.cached, s.asked, s.prompt.prefix) for s in sequences]
         )
         self.passes += 1
         for sequence in sequences:
@@ -171,7 +177,7 @@ class Engine:
             first = last
         return asked
 
-    def _ask(self, kind: str, hidden: Any, sequences: list[TokenSequence]) -> Said:
+    def _ask(self, kind: str, hidden: Any, sequences: list[TokenSequence]) -> TokenFuture:
         """Ask the LM head for the next tokens of one kind of sequences."""
         if kind == "choice":
             masks = [m for s in sequences if isinstance(s, ConstrainedSequence) for m in s.masks]
@@ -181,7 +187,7 @@ class Engine:
     def _read(self, batch: list[_Asked]) -> None:
         """Hand each sequence of a pass the model's choices, waiting for them if need be."""
         for asked in batch:
-            tokens, first = _checked(asked.said()), 0
+            tokens, first = _checked(asked.future()), 0
             for sequence in asked.sequences:
                 last = first + len(sequence.asked)
                 sequence.in_flight = False
@@ -191,7 +197,7 @@ class Engine:
     def _decode(self, sequences: list[TokenSequence]) -> None:
         """Let undrafted sequences decode several tokens before the host reads them."""
         rows = [
-            Rolling(
+            MultiStepRow(
                 s.slot,
                 s.pending[0],
                 len(s.prompt.prefix) + s.cached,
@@ -201,7 +207,7 @@ class Engine:
             for s in sequences
         ]
         history = self._answers.text() if self.speculate else None
-        results = self.backend.roll(rows, sorted(self.eos), history)
+        results = self.backend.decode_steps(rows, sorted(self.eos), history)
         self.passes += max(result.steps for result in results)
         for sequence, result in zip(sequences, results, strict=True):
             _checked(result.tokens)
@@ -249,6 +255,6 @@ def _checked(tokens: list[int]) -> list[int]:
     if tokens and min(tokens) < 0:
         raise NotNumbers(
             "the model's output is not a number: its weights are broken, or the device computes "
-            "wrongly; try another device, or WAGGLE_KERNELS=torch or plain"
+            "wrongly; try another device, or WAGGLE_KERNELS=plain"
         )
     return tokens

@@ -6,7 +6,8 @@ Invariant: a completion depends on its own prompt alone; what else shares the ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from waggle.core.errors import ConfigError
 from waggle.engine.constraint.matcher import Matcher
@@ -14,8 +15,7 @@ from waggle.engine.constraint.matcher import Matcher
 Tokens = Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """One request in tokens."""
 
     tail: Tokens
@@ -29,7 +29,7 @@ class Prompt:
 
     def unsplit(self) -> Prompt:
         """Return it with all of its tokens in the tail."""
-        return replace(self, prefix=(), tail=(*self.prefix, *self.tail))
+        return msgspec.structs.replace(self, prefix=(), tail=(*self.prefix, *self.tail))
 
     def check(self, context: int) -> None:
         """Refuse a prompt that no model of so many positions can answer.
@@ -47,8 +47,7 @@ class Prompt:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What one answer cost."""
 
     prompt_tokens: int
@@ -61,8 +60,7 @@ class Usage:
     accepted_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True):
     """An answer: its text without EOS, its tokens, why it ended, and its cost."""
 
     text: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from waggle.engine.backends.base import Rolled
+from waggle.engine.backends.base import MultiStepOutput
 from waggle.engine.constraint.grammar import State
 from waggle.engine.request import Completion, Prompt, Tokens, Usage
 from waggle.engine.speculation import MAX_DRAFT, MIN_DRAFT, NGramProposer, packed
@@ -66,7 +66,7 @@ class TokenSequence:
         """Use the model's choice behind each asked offset, and lay out the next pass."""
         raise NotImplementedError
 
-    def decoded(self, result: Rolled) -> None:
+    def decoded(self, result: MultiStepOutput) -> None:
         """Use tokens that several steps decoded one after the other."""
         self._append(result.tokens)
         self.cached += len(result.tokens)
@@ -184,18 +184,18 @@ class ConstrainedSequence(TokenSequence):
 
     def read(self, tokens: list[int]) -> None:
         """Keep what was guessed right, take the first other choice, and go on from there."""
-        said: list[int] = []
+        kept: list[int] = []
         choices, last = self._choices, len(self._choices) - 1
         for index, token in enumerate(tokens):
             state, guess, forced = choices[index]
-            said.append(token)
+            kept.append(token)
             if token != guess or index == last:
                 break
-            said += forced
+            kept += forced
         first = self.asked[0]
         self._verified(len(self.pending) - 1 - first, self.asked[index] - first)
         state, forced = self._matcher.accept(state, token)
-        self._append([*said, *forced])
+        self._append([*kept, *forced])
         self._continue(state, [token, *forced])
 
     def _continue(self, state: State, decided: list[int]) -> None:

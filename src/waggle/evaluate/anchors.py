@@ -42,23 +42,12 @@ class Anchors(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def load() -> Anchors:
-    """Return the frozen anchors.
-
-    Raises:
-        ConfigError: if the file cannot be read.
-    """
-    try:
-        return msgspec.json.decode(FILE.read_bytes(), type=Anchors)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{FILE} holds no anchors ({error}); freeze them again") from None
+    """Return the frozen anchors."""
+    return msgspec.json.decode(FILE.read_bytes(), type=Anchors)
 
 
 def freeze(rows: Sequence[Row], command: str) -> Anchors:
-    """Return the anchors that a run on anchor seeds gives.
-
-    Raises:
-        ConfigError: if a task has no or unequal seeds, or seeds of another split.
-    """
+    """Return the anchors that a run gives if every task has the same anchor seeds."""
     own = [r for r in rows if r.substrate == "swarmbench" and r.n == N and not r.error]
     own = [r for r in own if r.method == LAW and not r.shock]
     tasks = sorted({row.task for row in own})
@@ -77,10 +66,7 @@ def freeze(rows: Sequence[Row], command: str) -> Anchors:
 
 def write(anchors: Anchors, path: Path) -> None:
     """Write an anchors file."""
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(anchors), indent=1) + b"\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path} ({error.strerror}); choose another file") from None
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(anchors), indent=1) + b"\n")
 
 
 def normalized(row: Row) -> float | None:

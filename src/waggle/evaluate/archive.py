@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import lzma
 import os
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +27,6 @@ from waggle.evaluate.rows import PACKED, SUFFIX, Row, has_rows, read_rows
 
 COPIED = (factorial.FOLDER, "diagnoses")
 """Folders of JSON files that tables are made from, beside the rows."""
-_NAME = re.compile(r"\w[\w.+-]{0,99}")
-"""Names of methods that can be file names on every system."""
 
 
 class Archived(NamedTuple):
@@ -47,7 +44,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
     """Pack the finished rows of a run that its plan asks for; files of other methods stay.
 
     Raises:
-        ConfigError: for a target that is played into, or that cannot be written.
+        ConfigError: for a target that is played into.
         RecordError: if the run has no rows, or a line is none.
     """
     if has_rows(target):
@@ -58,20 +55,12 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
         row = found.get(cell.key)
         if row is not None and not row.error:
             by_method.setdefault(cell.method, []).append(row)
-    for method in by_method:
-        if not _NAME.fullmatch(method):
-            raise ConfigError(f"method {method!r} cannot name a file; rename it in the recipe")
-    try:
-        (target / PACKED).mkdir(parents=True, exist_ok=True)
-        for method, rows in by_method.items():
-            _pack(target / PACKED / f"{method}{SUFFIX}", rows)
-        copied = sum(_copy(folder / name, target / name) for name in COPIED)
-        copied += _copy(folder, target, factorial.SEARCH)
-        sessions.carry(folder, target)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {target} ({error.strerror}); choose another folder"
-        ) from None
+    (target / PACKED).mkdir(parents=True, exist_ok=True)
+    for method, rows in by_method.items():
+        _pack(target / PACKED / f"{method}{SUFFIX}", rows)
+    copied = sum(_copy(folder / name, target / name) for name in COPIED)
+    copied += _copy(folder, target, factorial.SEARCH)
+    sessions.carry(folder, target)
     counts = {method: len(rows) for method, rows in by_method.items()}
     return Archived(counts, len(found) - sum(counts.values()), copied)
 

@@ -55,9 +55,14 @@ class LawCells(NamedTuple):
     options: str
     cells: list[Cell]
 
+    @property
+    def methods(self) -> list[str]:
+        """The methods whose cells they are."""
+        return list(dict.fromkeys(cell.method for cell in self.cells))
 
-OnUnavailable: TypeAlias = Callable[[LawCells, str], None]
-"""Called with the cells of a law that cannot be loaded, and why."""
+
+LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
+"""Called with the methods of a law that is not played, and why."""
 
 
 class Unavailable(NamedTuple):
@@ -69,11 +74,7 @@ class Unavailable(NamedTuple):
 
 
 def load_law(name: str, options: str) -> Law:
-    """Return a law with its weights in memory.
-
-    Raises:
-        LawUnavailable: with the reason in one line.
-    """
+    """Return a law with its weights in memory, or raise `LawUnavailable` with the reason."""
     made = law_of(name, options)
     load = getattr(made, "load", None)
     if load is not None:
@@ -112,10 +113,7 @@ def _measured(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None
 
 
 def _opened(
-    waiting: Iterator[Cell],
-    law: Law,
-    playing: dict[int, tuple[Cell, Memory]],
-    unopened: list[Row],
+    waiting: Iterator[Cell], law: Law, playing: dict[int, tuple[Cell, Memory]], unopened: list[Row]
 ) -> Iterator[Engine]:
     """Open the episodes one by one; a case that cannot be opened is its own failure."""
     for cell in waiting:
@@ -134,19 +132,11 @@ def play_in_processes(
     records: RecordFolder | None,
     width: int,
     processes: int,
-    unavailable: OnUnavailable,
+    left_out: LeftOut,
 ) -> Iterator[Row]:
     """Play cells in several processes, each with an engine of its own; rows come as they end.
 
-    Args:
-        laws: the laws with their cells.
-        records: where records are kept, if they are.
-        width: requests per batch.
-        processes: how many processes.
-        unavailable: called once for every law that cannot be loaded; its cells give no rows.
-
-    Raises:
-        ConfigError: for a setting of the GPU's share that is none.
+    A law that cannot be loaded is reported once to `left_out`; its cells give no rows.
     """
     gpu_memory.share()  # a wrong setting is an error here and would only end the processes
     context: Any = get_context(START)
@@ -170,7 +160,7 @@ def play_in_processes(
                 lost = laws[found.place]
                 dropped = [left.pop(cell.key, None) for cell in lost.cells]
                 if any(dropped):  # the first process to report it
-                    unavailable(lost, found.reason)
+                    left_out(lost.methods, found.reason)
                 continue
             left.pop(found.key, None)
             yield found

@@ -27,6 +27,8 @@ from waggle.runtime.records import SUFFIX, RecordFile
 from waggle.runtime.replay import UNSEEN
 from waggle.runtime.sync import Engine, native_switches
 
+RECORDS = "records"
+"""Folder of the record files of a run, where they are kept."""
 MAX_REASON = 500
 """Characters that a row keeps of why its cell failed."""
 

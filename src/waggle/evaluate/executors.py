@@ -115,18 +115,12 @@ class Ray:
 
 
 def make(name: str, workers: int | None = None) -> Executor:
-    """Return an executor by name.
-
-    Raises:
-        ConfigError: for an unknown name, or less than one worker.
-    """
+    """Return an executor by name; it has at least one worker."""
     if workers is not None and workers < 1:
         raise ConfigError("--workers must be at least 1")
-    if name == "inline":
-        return Inline()
-    if name == "process":
-        return Processes(workers)
-    if name == "ray":
-        return Ray(workers)
-    hint = suggest(name, ["inline", "process", "ray"])
-    raise ConfigError(f"executor {name!r} is unknown{hint}; use inline, process or ray")
+    kinds: dict[str, Callable[[], Executor]] = {
+        "inline": Inline, "process": lambda: Processes(workers), "ray": lambda: Ray(workers),
+    }  # fmt: skip
+    if name not in kinds:
+        raise ConfigError(f"executor {name!r} is unknown{suggest(name, list(kinds))}")
+    return kinds[name]()

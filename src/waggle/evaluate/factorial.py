@@ -8,32 +8,31 @@ and closed-loop rows whose method is the file's stem (`scd-3`). A file is what
 `waggle diagnose --out` writes, a flat object of named numbers, of which these are read: `nll`,
 `train head orbit_accuracy`, `train head field`, `train head field_eventful`,
 `equivariance ORDER summary | decoded | admitted`, `probe all`, `probe eventful`, and `order`. The
-training driver adds `nll` (held-out decision loss) and may add
+training driver adds `nll` (held-out decision loss) and
 
     "units": {"summary": [1, 0, ...], "decoded": [...], "admitted": [...],
               "probe all": [...], "probe eventful": [...]},
     "unit names": {"views": ["s6-unresolved", ...], "transitions": [...]}
 
 one value per held-out view or transition, and their ids; `trained by`, `warm start` and
-`transitions played by` are lines that tables print. Units are paired by id, never by place alone,
-and arms with different ids are refused. With ids structural intervals resample seeds and units,
-without them seeds alone; the tables say which. Absent arms, seeds and rows are left out, never
-guessed.
+`transitions played by` are lines that tables print. Intervals resample seeds and units. Units are
+paired by id, never by place alone, and arms with different ids are refused. Absent arms, seeds,
+units and rows are left out, never guessed.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from waggle.core.errors import ConfigError
+from waggle.evaluate.results import read_result
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, hierarchical
 
@@ -41,7 +40,6 @@ FOLDER = "arms"
 SEARCH = "tune.json"
 """What `waggle tune` found; beside the arms it becomes a table."""
 ARMS = ("decision", "orbit", "field", "scd")
-MAX_BYTES = 64 << 20
 MAX_FILES = 1_000
 TRAINING_NOTES = ("trained by", "warm start", "transitions played by")
 """Lines of a result that tables print."""
@@ -72,11 +70,7 @@ class Trained(NamedTuple):
 
 
 def read_arms(folder: Path) -> list[Trained]:
-    """Return the trained laws of a run directory, by arm and seed; none where there are none.
-
-    Raises:
-        ConfigError: for a file that is not one of them.
-    """
+    """Return the trained laws of a run directory, by arm and seed; any other file is refused."""
     paths = sorted((folder / FOLDER).glob("*.json"))
     if len(paths) > MAX_FILES:
         raise ConfigError(f"{folder / FOLDER} holds over {MAX_FILES:,} files; remove some")
@@ -88,14 +82,11 @@ def _read(path: Path) -> Trained:
     name = _NAME.fullmatch(path.stem)
     if name is None:
         raise ConfigError(f"{path} is not named ARM-SEED.json with an arm of {', '.join(ARMS)}")
+    data = read_result(path, "results of an arm")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path} is too long for the results of an arm; remove it")
-        # The standard reader, since what could not be measured is written as NaN.
-        data = msgspec.convert(json.loads(path.read_bytes()), dict[str, Any])
         units = msgspec.convert(data.get("units", {}), dict[str, list[float]])
         names = msgspec.convert(data.get("unit names", {}), dict[str, list[str]])
-    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+    except msgspec.ValidationError as error:
         raise ConfigError(
             f"{path} holds no results of an arm ({error}); diagnose it again"
         ) from None
@@ -119,46 +110,33 @@ class Effect(NamedTuple):
     arm: float
     delta: Interval
     seeds: int
-    cases: bool
-    """Whether units or cases were resampled within seeds, not seeds alone."""
 
 
 def structural(
     found: Sequence[Trained], arm: str, key: str, unit: str, relative: bool
 ) -> Effect | None:
-    """Return the effect of an arm on a structural endpoint, over seeds that both arms have.
+    """Return the effect of an arm against Decision only, over seeds whose units both arms have.
 
-    Args:
-        found: the trained laws.
-        arm: the arm that is compared with Decision only.
-        key: the endpoint's name in a result.
-        unit: the name of its per-unit values.
-        relative: divide by Decision only of the same seed, as probe losses are.
+    The endpoint has a name in results, `key`, and one for its values per unit, `unit`. A relative
+    one is divided by Decision only of the same seed, as probe losses are.
 
     Raises:
         ConfigError: if two arms of a seed were measured on different units.
-    """  # fmt: skip
+    """
     base, other = of_arm(found, "decision"), of_arm(found, arm)
-    seeds = sorted(s for s in base.keys() & other.keys() if key in base[s].values)
-    seeds = [s for s in seeds if key in other[s].values]
-    if not seeds:
-        return None
-    scale = {s: base[s].values[key] if relative else 1.0 for s in seeds}
-    if not all(scale.values()):
-        return None
-    pairs = {s: _paired_units(base[s], other[s], unit) for s in seeds}
-    whole = all(pairs.values())
-    differences = [
-        [(b - a) / scale[s] for a, b in pairs[s]]
-        if whole
-        else [(other[s].values[key] - base[s].values[key]) / scale[s]]
-        for s in seeds
+    both = [
+        s for s in sorted(base) if s in other and key in base[s].values and key in other[s].values
     ]
+    pairs = {s: made for s in both if (made := _paired_units(base[s], other[s], unit))}
+    scale = {s: base[s].values[key] if relative else 1.0 for s in pairs}
+    if not pairs or not all(scale.values()):
+        return None
     return Effect(
-        fmean(base[s].values[key] / scale[s] for s in seeds),
-        fmean(other[s].values[key] / scale[s] for s in seeds),
-        hierarchical({"": differences}), len(seeds), whole,
-    )  # fmt: skip
+        fmean(base[s].values[key] / scale[s] for s in pairs),
+        fmean(other[s].values[key] / scale[s] for s in pairs),
+        hierarchical({"": [[(b - a) / scale[s] for a, b in pairs[s]] for s in pairs]}),
+        len(pairs),
+    )
 
 
 def _paired_units(base: Trained, other: Trained, unit: str) -> list[tuple[float, float]]:
@@ -196,10 +174,7 @@ _Pairs = dict[str, list[tuple[float, float]]]
 
 
 def behavioural(
-    rows: Sequence[Row],
-    arm: str,
-    value: Callable[[Row], float | None],
-    cell: Callable[[Row], str],
+    rows: Sequence[Row], arm: str, value: Callable[[Row], float | None], cell: Callable[[Row], str]
 ) -> Effect | None:
     """Return the effect of an arm on closed-loop rows, over seeds, cells and matched cases.
 
@@ -226,7 +201,7 @@ def behavioural(
         fmean(fmean(fmean(p[side] for p in pairs[seed][name]) for seed in seeds) for name in cells)
         for side in (0, 1)
     )
-    return Effect(mean, mean_of_arm, hierarchical(strata), len(seeds), True)
+    return Effect(mean, mean_of_arm, hierarchical(strata), len(seeds))
 
 
 def _whole(pairs: Mapping[int, _Pairs]) -> tuple[list[int], list[str]]:

@@ -16,17 +16,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
-from waggle.evaluate.episodes import record_path
+from waggle.evaluate.episodes import RECORDS, record_path
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.resume import listed, same_weights
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, succeeded
-from waggle.evaluate.runner import RECORDS
 
 
 class Merged(NamedTuple):
@@ -40,22 +39,14 @@ class Merged(NamedTuple):
     """Rows that stay although others of their method were replaced: perhaps of an older law."""
 
 
-class _Clash(NamedTuple):
-    """Weights of a method's rows that would come to lie beside each other."""
-
-    here: list[str]
-    taken: list[str]
+_Digests: TypeAlias = Mapping[str, set[str]]
+"""The weights that played the rows of each method."""
 
 
 def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> Merged:
     """Take the rows of another run directory that the plan asks for, in the order of the plan.
 
-    Args:
-        plan: the cells.
-        folder: the run directory that takes.
-        other: the run directory that gives.
-        again: whether rows that came out differently, or that other weights played, replace those
-            that are here.
+    With `again`, rows that came out differently or that other weights played replace those here.
 
     Raises:
         RecordError: if a cell that both have came out differently, or if rows of a method would be
@@ -70,9 +61,10 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     differ = [key for key in both if _differ(here[key], found[key])]
     known = set(both) - set(differ)
     taken = {key: row for key, row in found.items() if key not in known}
-    clashes = _clashes(here, taken)
-    if clashes and not again:
-        raise RecordError(f"{other}: {_describe(clashes, taken)}")
+    mine, new = _digests(here.values()), _digests(taken.values())
+    mixed = [name for name in new if not same_weights(*new[name], *mine.get(name, ()))]
+    if mixed and not again:
+        raise RecordError(f"{other}: {_describe(mixed, mine, new, taken)}")
     if differ and not again:
         first = found[differ[0]]
         raise RecordError(
@@ -88,19 +80,16 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
             rows.append(found[key])
     rows.close()
     sessions.carry(other, folder, _methods(theirs) - _methods(source.values()))
-    changed = _methods(differ) | clashes.keys()
+    changed = _methods(differ) | set(mixed)
     left = [row for key, row in here.items() if key[0] in changed and key not in found]
-    older = sum(
-        row.method not in clashes or row.digest not in clashes[row.method].taken for row in left
-    )
+    older = sum(row.method not in mixed or row.digest not in new[row.method] for row in left)
     return Merged(len(taken), len(known), len(theirs) - len(set(source.values())), older)
 
 
 def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
     """Return which row there belongs to each cell: of its own method, else of any with its id.
 
-    Raises:
-        RecordError: if several other methods have it and it came out differently.
+    A cell that several other methods have is refused if it came out differently.
     """
     by_id: dict[str, list[Key]] = {}
     for key in theirs:
@@ -131,16 +120,6 @@ def _differ(one: Row, two: Row) -> bool:
     return not alike(one, two) or not same_weights(one.digest, two.digest)
 
 
-def _clashes(here: Mapping[Key, Row], taken: Mapping[Key, Row]) -> dict[str, _Clash]:
-    """Return the methods whose rows would be of several laws."""
-    mine, theirs = (_digests(rows.values()) for rows in (here, taken))
-    return {
-        name: _Clash(sorted(mine.get(name, ())), sorted(own))
-        for name, own in theirs.items()
-        if not same_weights(*own, *mine.get(name, ()))
-    }
-
-
 def _digests(rows: Iterable[Row]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for row in rows:
@@ -149,14 +128,15 @@ def _digests(rows: Iterable[Row]) -> dict[str, set[str]]:
     return found
 
 
-def _describe(clashes: Mapping[str, _Clash], taken: Mapping[Key, Row]) -> str:
+def _describe(mixed: Sequence[str], mine: _Digests, new: _Digests, taken: Mapping[Key, Row]) -> str:
     """Say in one line which rows would lie beside rows of another law."""
-    method, (mine, theirs) = next(iter(clashes.items()))
+    method, weights = mixed[0], listed(sorted(new[mixed[0]]))
     rows = sum(row.method == method and bool(row.digest) for row in taken.values())
-    beside = f"would lie beside rows of {listed(mine)} here" if mine else "are of several laws"
-    more = f", and so with {len(clashes) - 1} more methods" if len(clashes) > 1 else ""
+    here = listed(sorted(mine.get(method, ())))
+    beside = f"would lie beside rows of {here} here" if here else "are of several laws"
+    more = f", and so with {len(mixed) - 1} more methods" if len(mixed) > 1 else ""
     return (
-        f"{rows:,} rows of {method}, played by the weights {listed(theirs)}, {beside}{more}; take "
+        f"{rows:,} rows of {method}, played by the weights {weights}, {beside}{more}; take "
         "them in place of those here with --again --merge, or leave the method out with --methods"
     )
 

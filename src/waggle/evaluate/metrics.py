@@ -7,72 +7,68 @@ None where a metric is not defined for the episode; knows nothing of laws or sub
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from waggle.core.record import STAGES, EpisodeRecord, UpdateRecord
-from waggle.plugins import metric
+from waggle.plugins import Metric, metric
+
+Compute: TypeAlias = Callable[[EpisodeRecord], "float | None"]
+
+
+def _score(name: str) -> Compute:
+    return lambda episode: episode.footer.scores.get(name)
+
+
+def _counter(name: str) -> Compute:
+    return lambda episode: float(episode.footer.counters.get(name, 0))
+
+
+def _per_agent(counter: str) -> Compute:
+    return lambda episode: episode.footer.counters.get(counter, 0) / episode.header.case.n
+
+
+def _share_of_updates(counter: str) -> Compute:
+    def compute(episode: EpisodeRecord) -> float | None:
+        updates = episode.footer.counters.get("updates", 0)
+        return episode.footer.counters.get(counter, 0) / updates if updates else None
+
+    return compute
+
+
+score = Metric("score", _score("score"), unit="native")
+"""The substrate's headline score at the end of the episode."""
+strict = Metric("strict", _score("strict"), unit="0 or 1")
+"""Whether everything was right: strict S on Silo, solved on AgentsNet."""
+messages = Metric("messages", _per_agent("messages.delivered"), "lower", "delivered per agent")
+"""Receiver-delivered messages per agent."""
+attempted = Metric("attempted", _per_agent("messages.attempted"), "lower", "sent per agent")
+"""Messages sent per agent, one per receiver, whether they arrived or not."""
+volume = Metric("bytes", _score("bytes"), "lower", "delivered per episode")
+"""Bytes of the delivered frames, where the substrate's frames carry data (Silo)."""
+candidates = Metric("candidates", _counter("writes.candidate"), "lower", "writes per episode")
+"""Writes the law chose."""
+executed = Metric("executed", _counter("writes.executed"), "lower", "writes per episode")
+"""Writes that passed the transport's safeguards."""
+executable = Metric("executable", _share_of_updates(f"stage.{STAGES[0]}"), unit="share of updates")
+"""Share of updates whose first decode was executable as emitted."""
+reopenings = Metric("reopenings", _counter("reopened"), unit="events per episode")
+"""Commitments cleared by a verified challenge."""
+explore = Metric("explore", _share_of_updates("mode.Explore"), unit="share of updates")
+"""Share of updates that executed a private action without a social write or commitment."""
+expiries = Metric("expiries", _counter("expired"), "lower", "traces per episode")
+"""Traces that reached the end of their lifetime."""
+calls = Metric("calls", _counter("calls"), "lower", "law calls per episode")
+"""Model calls, regenerations included."""
+input_tokens = Metric("input_tokens", _counter("tokens.input"), "lower", "tokens per episode")
+"""Prompt tokens of all model calls."""
+output_tokens = Metric("output_tokens", _counter("tokens.output"), "lower", "tokens per episode")
+"""Generated tokens of all model calls."""
 
 
 def _updates(episode: EpisodeRecord) -> Iterator[UpdateRecord]:
     for entry in episode.rounds:
         yield from entry.updates
-
-
-def _per_agent(episode: EpisodeRecord, counter: str) -> float:
-    return episode.footer.counters.get(counter, 0) / episode.header.case.n
-
-
-def _share(episode: EpisodeRecord, counter: str) -> float | None:
-    updates = episode.footer.counters.get("updates", 0)
-    return episode.footer.counters.get(counter, 0) / updates if updates else None
-
-
-@metric("score", unit="native")
-def score(episode: EpisodeRecord) -> float | None:
-    """The substrate's headline score at the end of the episode."""
-    return episode.footer.scores.get("score")
-
-
-@metric("strict", unit="0 or 1")
-def strict(episode: EpisodeRecord) -> float | None:
-    """Whether everything was right: strict S on Silo, solved on AgentsNet."""
-    return episode.footer.scores.get("strict")
-
-
-@metric("messages", better="lower", unit="delivered per agent")
-def messages(episode: EpisodeRecord) -> float | None:
-    """Receiver-delivered messages per agent."""
-    return _per_agent(episode, "messages.delivered")
-
-
-@metric("attempted", better="lower", unit="sent per agent")
-def attempted(episode: EpisodeRecord) -> float | None:
-    """Messages sent per agent, one per receiver, whether they arrived or not."""
-    return _per_agent(episode, "messages.attempted")
-
-
-@metric("bytes", better="lower", unit="delivered per episode")
-def volume(episode: EpisodeRecord) -> float | None:
-    """Bytes of the delivered frames, where the substrate's frames carry data (Silo)."""
-    return episode.footer.scores.get("bytes")
-
-
-@metric("candidates", better="lower", unit="writes per episode")
-def candidates(episode: EpisodeRecord) -> float | None:
-    """Writes the law chose."""
-    return float(episode.footer.counters.get("writes.candidate", 0))
-
-
-@metric("executed", better="lower", unit="writes per episode")
-def executed(episode: EpisodeRecord) -> float | None:
-    """Writes that passed the transport's safeguards."""
-    return float(episode.footer.counters.get("writes.executed", 0))
-
-
-@metric("executable", unit="share of updates")
-def executable(episode: EpisodeRecord) -> float | None:
-    """Share of updates whose first decode was executable as emitted."""
-    return _share(episode, "stage." + STAGES[0])
 
 
 @metric("recruitment", unit="events per episode")
@@ -100,44 +96,8 @@ def readiness_to_commit(episode: EpisodeRecord) -> float | None:
     return float(events)
 
 
-@metric("reopenings", unit="events per episode")
-def reopenings(episode: EpisodeRecord) -> float | None:
-    """Commitments cleared by a verified challenge."""
-    return float(episode.footer.counters.get("reopened", 0))
-
-
-@metric("explore", unit="share of updates")
-def explore(episode: EpisodeRecord) -> float | None:
-    """Share of updates that executed a private action without a social write or commitment."""
-    return _share(episode, "mode.Explore")
-
-
-@metric("expiries", better="lower", unit="traces per episode")
-def expiries(episode: EpisodeRecord) -> float | None:
-    """Traces that reached the end of their lifetime."""
-    return float(episode.footer.counters.get("expired", 0))
-
-
 @metric("decay_mass", unit="bins")
 def decay_mass(episode: EpisodeRecord) -> float | None:
     """Fall of the swarm's trace mass from its peak to the end of the episode."""
     mass = [sum(m.novelty + m.support for m in r.field.values()) for r in episode.rounds]
     return float(max(mass) - mass[-1]) if mass else None
-
-
-@metric("calls", better="lower", unit="law calls per episode")
-def calls(episode: EpisodeRecord) -> float | None:
-    """Model calls, regenerations included."""
-    return float(episode.footer.counters.get("calls", 0))
-
-
-@metric("input_tokens", better="lower", unit="tokens per episode")
-def input_tokens(episode: EpisodeRecord) -> float | None:
-    """Prompt tokens of all model calls."""
-    return float(episode.footer.counters.get("tokens.input", 0))
-
-
-@metric("output_tokens", better="lower", unit="tokens per episode")
-def output_tokens(episode: EpisodeRecord) -> float | None:
-    """Generated tokens of all model calls."""
-    return float(episode.footer.counters.get("tokens.output", 0))

@@ -167,11 +167,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> Recipe:
-    """Read a recipe file.
-
-    Raises:
-        ConfigError: one line that names the field and the fix.
-    """
+    """Read a recipe file; a mistake in it is told in one line that names the field and the fix."""
     data = _read(path)
     if "backbone" in data:
         raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
@@ -194,11 +190,7 @@ def load(path: Path) -> Recipe:
 
 
 def load_run(folder: Path) -> Recipe:
-    """Read the recipe that a run directory keeps.
-
-    Raises:
-        ConfigError: if the folder is no run directory.
-    """
+    """Read the recipe that a run directory keeps; any other folder is refused."""
     copy = folder / RUN_RECIPE
     if not copy.exists():
         raise ConfigError(f"{folder} holds no {RUN_RECIPE}; name a run directory of `waggle eval`")
@@ -236,8 +228,7 @@ def _settled(spec: MethodSpec) -> MethodSpec:
 def cells(recipe: Recipe) -> list[Cell]:
     """Return the cells of a recipe, without repeats, in a stable order.
 
-    Raises:
-        ConfigError: for an unknown method, task or setting.
+    An unknown method, task or setting is refused.
     """
     found: dict[Key, Cell] = {}
     for block in recipe.blocks:

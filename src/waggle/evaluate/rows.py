@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
 import msgspec
 
 from waggle import plugins
-from waggle.core.errors import ConfigError, ContractError, RecordError
+from waggle.core.errors import ContractError, RecordError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.reorganization import Course, course, sound
@@ -119,14 +119,9 @@ class RowFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _mend_last_line(self.path)
-            self._file = self.path.open("ab")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write to {folder} ({error.strerror}); choose another --out"
-            ) from None
+        folder.mkdir(parents=True, exist_ok=True)
+        _mend_last_line(self.path)
+        self._file = self.path.open("ab")
 
     def append(self, row: Row) -> None:
         """Append one row and make it durable."""

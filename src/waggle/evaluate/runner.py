@@ -1,42 +1,46 @@
 """Run a plan: resumable, in this process, in many, on Ray, or in large batches.
 
-A finished cell is not played again unless that is asked for; a failed one is tried once more, then
-reported, and the others go on. A law whose weights are absent may be left out, and so may one whose
+A finished cell is not played again; a failed one is tried once more, then reported, and the others
+go on. A law whose weights are absent may be left out, and so may one whose
 finished rows other weights played. What a cell gives does not depend on the executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from waggle.core.errors import ConfigError, RecordError, WaggleError
-from waggle.evaluate import resume, sessions
+from waggle.evaluate import sessions
 from waggle.evaluate.batched import (
     LawCells,
     LawUnavailable,
-    OnUnavailable,
+    LeftOut,
     load_law,
     play_batched,
     play_in_processes,
 )
-from waggle.evaluate.episodes import RecordFolder, law_of, options_of, play_cell, record_path
+from waggle.evaluate.episodes import (
+    RECORDS,
+    RecordFolder,
+    law_of,
+    options_of,
+    play_cell,
+    record_path,
+)
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.plan import Cell, Keep, Key
+from waggle.evaluate.plan import Cell, Keep
+from waggle.evaluate.resume import compare, stale_methods
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, has_rows, read_rows, row_of
 from waggle.evaluate.selection import by_seed
 from waggle.runtime.records import read
 
-RECORDS = "records"
-"""Folder of the record files of a run, where they are kept."""
 WIDTH = 256
 """Requests per batch for laws that want large batches."""
-LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
-"""Called with the methods of a law that is not played, and why."""
 
 
 class Outcome(NamedTuple):
@@ -58,6 +62,11 @@ class _How(NamedTuple):
     records: RecordFolder | None
 
 
+def refuse(methods: Sequence[str], reason: object) -> NoReturn:
+    """End a run because of a law that cannot be played."""
+    raise ConfigError(f"method {methods[0]!r}: {reason}; or leave it out with --methods")
+
+
 def run_plan(
     plan: Sequence[Cell],
     folder: Path,
@@ -66,11 +75,9 @@ def run_plan(
     keep: Keep = False,
     width: int | None = None,
     processes: int = 1,
-    again: bool = False,
     progress: Callable[[Row], None] | None = None,
-    left_out: LeftOut | None = None,
+    left_out: LeftOut = refuse,
     whole: Sequence[Cell] | None = None,
-    notice: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Play the unfinished cells of a plan and append their rows.
 
@@ -82,44 +89,29 @@ def run_plan(
         width: requests per batch for laws that want large batches, of their engine too; by
             default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
-        again: whether finished cells are played too; their new rows then count. A call that was
-            interrupted goes on.
         progress: called for every finished cell.
         left_out: called for laws that cannot be loaded, or that have other weights than their
-            finished rows; without it such a law ends the run.
+            finished rows; by default such a law ends the run.
         whole: the plan of which these cells are a part; its rows of the same methods count when
             weights are compared.
-        notice: called with a line about rows that stay beside new ones although another law may
-            have played them.
 
     Raises:
         ConfigError: for a law that cannot be made, be loaded, or be continued.
     """
-    here, whole = finished_rows(folder), whole or plan
-    anew = resume.Again(folder, plan) if again else None
-    done = here if anew is None else anew.done(width, notice)
-    todo = [cell for cell in plan if cell.key not in done]
+    here = finished_rows(folder)
+    todo = [cell for cell in plan if cell.key not in here]
     known = len(plan) - len(todo)
-    if not again:
-        stale = _stale(_same_methods(plan, whole), here, width, left_out)
-        todo = [cell for cell in todo if cell.method not in stale]
+    for methods, reason in stale_methods(compare(_same_methods(plan, whole or plan), here, width)):
+        left_out(methods, reason)
+        todo = [cell for cell in todo if cell.method not in methods]
     laws = _by_law(todo, width)
-    if notice is not None:
-        replaced = {cell.key for cell in todo}
-        staying = {key: row for key, row in here.items() if key not in replaced}
-        siblings = _same_methods(todo, whole)
-        compared = resume.compare(siblings, staying, width, unnamed=True)
-        for line in resume.mixture_notes(compared):
-            notice(line)
     # An absolute path: workers may run in another folder.
     records = RecordFolder((folder / RECORDS).resolve(), keep == "measures") if keep else None
     how = _How(executor, width or WIDTH, processes, records)
     rows, played, failed = RowFile(folder), 0, 0
-    if anew is not None:
-        anew.begin()
     try:
         for group in _groups(laws, processes):
-            for row in _timed(group, how, folder, _on_unavailable(left_out)):
+            for row in _timed(group, how, folder, left_out):
                 rows.append(row)
                 played += not row.error
                 failed += bool(row.error)
@@ -127,8 +119,6 @@ def run_plan(
                     progress(row)
     finally:
         rows.close()
-    if anew is not None:
-        anew.end()
     return Outcome(played, known, failed)
 
 
@@ -136,39 +126,6 @@ def _same_methods(cells: Sequence[Cell], whole: Sequence[Cell]) -> list[Cell]:
     """Return all planned cells of the methods of some."""
     methods = {cell.method for cell in cells}
     return [cell for cell in whole if cell.method in methods]
-
-
-def _stale(
-    cells: Sequence[Cell], here: Mapping[Key, Row], width: int | None, left_out: LeftOut | None
-) -> set[str]:
-    """Return the methods whose law no longer has the weights of its finished rows."""
-    stale: set[str] = set()
-    for methods, reason in resume.stale_methods(resume.compare(cells, here, width)):
-        if left_out is None:
-            raise _unusable(methods[0], reason)
-        left_out(methods, reason)
-        stale.update(methods)
-    return stale
-
-
-def _on_unavailable(left_out: LeftOut | None) -> OnUnavailable:
-    """Return what is done about laws that cannot be loaded: tell the caller, or end the run."""
-
-    def report(law: LawCells, reason: str) -> None:
-        methods = _methods(law.cells)
-        if left_out is None:
-            raise _unusable(methods[0], reason)
-        left_out(methods, reason)
-
-    return report
-
-
-def _methods(cells: Sequence[Cell]) -> list[str]:
-    return list(dict.fromkeys(cell.method for cell in cells))
-
-
-def _unusable(method: str, error: WaggleError | str) -> ConfigError:
-    return ConfigError(f"method {method!r}: {error}; or leave it out with --methods")
 
 
 def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
@@ -180,7 +137,7 @@ def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
         try:
             law_of(law, options)
         except WaggleError as error:
-            raise _unusable(cells[0].method, error) from None
+            refuse([cells[0].method], error)
     return [LawCells(law, options, cells) for (law, options), cells in found.items()]
 
 
@@ -197,15 +154,13 @@ def _batched(law: LawCells) -> bool:
     return bool(getattr(law_of(law.law, law.options), "batched", False))
 
 
-def _timed(
-    group: Sequence[LawCells], how: _How, folder: Path, unavailable: OnUnavailable
-) -> Iterator[Row]:
+def _timed(group: Sequence[LawCells], how: _How, folder: Path, left_out: LeftOut) -> Iterator[Row]:
     """Play some laws and write down what it took, also after an interruption."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
     played: set[str] = set()
     try:
-        for row in _play(group, how, unavailable):
+        for row in _play(group, how, left_out):
             episodes += 1
             failed += bool(row.error)
             updates += row.counters.get("updates", 0)
@@ -213,7 +168,7 @@ def _timed(
             yield row
     finally:
         if episodes:
-            methods = _methods([cell for law in group for cell in law.cells])
+            methods = dict.fromkeys(name for law in group for name in law.methods)
             session = sessions.Session(
                 command=sessions.command_line(),
                 started=started,
@@ -235,18 +190,18 @@ def _executor(law: LawCells, how: _How) -> str:
     return f"{how.processes} in lockstep, width {how.width}"
 
 
-def _play(group: Sequence[LawCells], how: _How, unavailable: OnUnavailable) -> Iterator[Row]:
+def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[Row]:
     """Play batched laws in shared processes, or the one law of a group here."""
     first = group[0]
     if not _batched(first):
         yield from how.executor.map(play_cell, [(cell, how.records) for cell in first.cells])
     elif how.processes > 1:
-        yield from play_in_processes(group, how.records, how.width, how.processes, unavailable)
+        yield from play_in_processes(group, how.records, how.width, how.processes, left_out)
     else:
         try:
             law = load_law(first.law, first.options)
         except LawUnavailable as error:
-            unavailable(first, str(error))
+            left_out(first.methods, str(error))
             return
         yield from play_batched(first.cells, law, how.records, how.width)
 
@@ -254,8 +209,7 @@ def _play(group: Sequence[LawCells], how: _How, unavailable: OnUnavailable) -> I
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
     """Measure a plan again from its record files alone; no law is called.
 
-    Raises:
-        RecordError: if a record and the row of its cell are of two episodes.
+    A record of another episode than the row of its cell is refused.
     """
     rows = {row.key: row for row in read_rows(folder)} if has_rows(folder) else {}
     found = []

@@ -34,12 +34,8 @@ def select(
 ) -> list[Cell]:
     """Return the chosen cells in the order of the plan; an empty choice takes all.
 
-    Args:
-        plan: the cells.
-        methods: names of methods, or patterns of them such as `expert*`.
-        tasks: task names, or patterns of them such as `silo/*`.
-        n: population sizes.
-        seeds: how many seeds of each setting, the smallest first.
+    Methods and tasks may be patterns such as `silo/*`. Of the seeds of each setting, so many are
+    taken, the smallest first.
 
     Raises:
         ConfigError: for a choice that names nothing in the plan.

@@ -1,6 +1,6 @@
 """Weights by name: where they come from, how they get here, how they are loaded.
 
 Read `catalog` (the named models), `fetch` (download and convert), `load` (model and tokenizer on a
-device), then `bare` (the quick way for plain folders), `adapters` (LoRA), `nano` and `shapes`
-(models made here). Nothing in this folder knows the decoding engine.
+device), then `bare` (the quick way for plain folders), `adapters` (LoRA) and `nano` (models made
+here). Nothing in this folder knows the decoding engine.
 """

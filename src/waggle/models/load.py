@@ -142,12 +142,17 @@ def _require_all_processors() -> None:
 
 
 def pick_dtype(dtype: str, device: str) -> Any:
-    """Resolve `auto` to bfloat16 where the machine computes in it, else float32."""
+    """Resolve `auto` to bfloat16 where the machine computes in it, else float32.
+
+    For `int8` weights are loaded in float32: the engine rounds them.
+    """
     torch: Any = import_module("torch")
     if dtype in ("float32", "bfloat16"):
         return getattr(torch, dtype)
+    if dtype == "int8":
+        return torch.float32
     if dtype != "auto":
-        raise ConfigError(f"dtype {dtype!r} is unknown; use float32, bfloat16 or auto")
+        raise ConfigError(f"dtype {dtype!r} is unknown; use auto, float32, bfloat16 or int8")
     if device.startswith("cuda"):
         return torch.bfloat16
     native = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()

@@ -24,75 +24,69 @@ if TYPE_CHECKING:
     MakeFigure: TypeAlias = Callable[[Rows, Recipe], Figure]
 
 TABLES: Mapping[str, str] = {
-    "scores": "waggle.report.generic:scores",
-    "contrasts": "waggle.report.generic:contrasts",
-    "ceilings": "waggle.report.ceilings:ceilings",
-    "mechanism": "waggle.report.generic:mechanism",
-    "inference": "waggle.report.generic:inference",
-    "stages": "waggle.report.generic:stages",
-    "floors-silo": "waggle.report.floors:floors_silo",
-    "floors-swarmbench": "waggle.report.floors:floors_swarmbench",
-    "floors-agentsnet": "waggle.report.floors:floors_agentsnet",
-    "primary": "waggle.report.primary:primary",
-    "paired-scaling": "waggle.report.primary:paired_scaling",
-    "silo-levels": "waggle.report.primary:silo_levels",
-    "silo-ports": "waggle.report.scale:silo_ports",
-    "silo-paired": "waggle.report.scale:silo_paired",
-    "flocking-transport": "waggle.report.scale:flocking_transport",
-    "swarm-anchor": "waggle.report.scale:swarm_anchor",
-    "silo-anchor": "waggle.report.scale:silo_anchor",
-    "horizon": "waggle.report.scale:horizon",
-    "extension": "waggle.report.scale:extension",
-    "same-runtime": "waggle.report.primary:same_runtime",
-    "accounting": "waggle.report.primary:accounting",
-    "agentsnet": "waggle.report.agentsnet:agentsnet",
-    "agentsnet-paired": "waggle.report.agentsnet:agentsnet_paired",
-    "agentsnet-priority": "waggle.report.agentsnet:agentsnet_priority",
-    "agentsnet-protocols": "waggle.report.agentsnet:agentsnet_protocols",
-    "reorganization": "waggle.report.reorganization.tables:cells",
-    "reorganization-misses": "waggle.report.reorganization.tables:misses",
-    "reorganization-process": "waggle.report.reorganization.tables:process",
-    "reorganization-effects": "waggle.report.reorganization.tables:effects",
-    "trajectory": "waggle.report.reorganization.trajectory:trajectory",
-    "components": "waggle.report.reorganization.tables:components",
-    "perturbations": "waggle.report.reorganization.runtime:perturbations",
-    "sensitivity": "waggle.report.reorganization.runtime:sensitivity",
+    "scores": "generic:scores",
+    "contrasts": "generic:contrasts",
+    "ceilings": "ceilings:ceilings",
+    "mechanism": "generic:mechanism",
+    "inference": "generic:inference",
+    "stages": "generic:stages",
+    "floors-silo": "floors:floors_silo",
+    "floors-swarmbench": "floors:floors_swarmbench",
+    "floors-agentsnet": "floors:floors_agentsnet",
+    "primary": "primary:primary",
+    "paired-scaling": "primary:paired_scaling",
+    "silo-levels": "primary:silo_levels",
+    "silo-ports": "scale:silo_ports",
+    "silo-paired": "scale:silo_paired",
+    "flocking-transport": "scale:flocking_transport",
+    "swarm-anchor": "scale:swarm_anchor",
+    "silo-anchor": "scale:silo_anchor",
+    "horizon": "scale:horizon",
+    "extension": "scale:extension",
+    "same-runtime": "primary:same_runtime",
+    "accounting": "primary:accounting",
+    "agentsnet": "agentsnet:agentsnet",
+    "agentsnet-paired": "agentsnet:agentsnet_paired",
+    "agentsnet-priority": "agentsnet:agentsnet_priority",
+    "agentsnet-protocols": "agentsnet:agentsnet_protocols",
+    "reorganization": "reorganization.tables:cells",
+    "reorganization-misses": "reorganization.tables:misses",
+    "reorganization-process": "reorganization.tables:process",
+    "reorganization-effects": "reorganization.tables:effects",
+    "trajectory": "reorganization.trajectory:trajectory",
+    "components": "reorganization.tables:components",
+    "perturbations": "reorganization.runtime:perturbations",
+    "sensitivity": "reorganization.runtime:sensitivity",
 }
-"""Table name -> module:function."""
+"""Table name -> module:function of this folder."""
 
 FIGURES: Mapping[str, str] = {
-    "scaling": "waggle.report.curves:scaling",
-    "tradeoff": "waggle.report.curves:tradeoff",
-    "horizon": "waggle.report.curves:horizon",
-    "reorganization-course": "waggle.report.reorganization.figures:course",
-    "reorganization-activity": "waggle.report.reorganization.figures:activity",
-    "trajectory": "waggle.report.reorganization.figures:trajectory",
-    "attribution-sources": "waggle.report.reorganization.figures:sources",
-    "attribution-components": "waggle.report.reorganization.figures:components",
-    "perturbations": "waggle.report.reorganization.figures:perturbations",
-    "sensitivity": "waggle.report.reorganization.figures:sensitivity",
+    "scaling": "curves:scaling",
+    "tradeoff": "curves:tradeoff",
+    "horizon": "curves:horizon",
+    "reorganization-course": "reorganization.figures:course",
+    "reorganization-activity": "reorganization.figures:activity",
+    "trajectory": "reorganization.figures:trajectory",
+    "attribution-sources": "reorganization.figures:sources",
+    "attribution-components": "reorganization.figures:components",
+    "perturbations": "reorganization.figures:perturbations",
+    "sensitivity": "reorganization.figures:sensitivity",
 }
-"""Figure name -> module:function."""
+"""Figure name -> module:function of this folder."""
 
 
 def table(name: str) -> MakeTable:
-    """Return the maker of a table.
-
-    Raises:
-        ConfigError: for an unknown name.
-    """
+    """Return the maker of a table; an unknown name is refused."""
     made: MakeTable = _find("table", name, TABLES)
     return made
 
 
 def figure(name: str) -> MakeFigure:
-    """Return the maker of a figure.
+    """Return the maker of a figure, in the house style; an unknown name is refused."""
+    from waggle.report.figure import styled
 
-    Raises:
-        ConfigError: for an unknown name.
-    """
     made: MakeFigure = _find("figure", name, FIGURES)
-    return made
+    return styled(made)
 
 
 def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
@@ -106,18 +100,14 @@ def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
 
 
 def check(recipe: Recipe) -> None:
-    """Check that everything a recipe asks for exists; nothing is imported.
-
-    Raises:
-        ConfigError: for an unknown name.
-    """
+    """Refuse a recipe that asks for a table or figure that does not exist; nothing is imported."""
     for name in recipe.tables:
-        _known("table", name, TABLES)
+        _target("table", name, TABLES)
     for name in recipe.figures:
-        _known("figure", name, FIGURES)
+        _target("figure", name, FIGURES)
 
 
-def _known(kind: str, name: str, known: Mapping[str, str]) -> str:
+def _target(kind: str, name: str, known: Mapping[str, str]) -> str:
     if name not in known:
         hint = suggest(name, list(known))
         raise ConfigError(f"{kind} {name!r} is unknown; use one of {', '.join(known)}{hint}")
@@ -125,5 +115,5 @@ def _known(kind: str, name: str, known: Mapping[str, str]) -> str:
 
 
 def _find(kind: str, name: str, known: Mapping[str, str]) -> Any:
-    module, _, attribute = _known(kind, name, known).partition(":")
-    return getattr(import_module(module), attribute)
+    module, _, attribute = _target(kind, name, known).partition(":")
+    return getattr(import_module(f"waggle.report.{module}"), attribute)

@@ -16,7 +16,7 @@ from waggle.evaluate import anchors
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
-from waggle.report.figure import Figure, canvas, finish, styled
+from waggle.report.figure import Figure, canvas, finish, legend
 from waggle.report.provenance import caption
 from waggle.report.rows import (
     DAGGER,
@@ -113,15 +113,6 @@ def _draw(axis: Any, pen: Pen, label: str, points: Sequence[Point]) -> None:
     )  # fmt: skip
 
 
-def _legend(axes: Sequence[Any]) -> None:
-    """Put one legend for all panels beside them."""
-    handles: dict[str, Any] = {}
-    for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    axes[0].figure.legend(handles.values(), handles.keys(), loc="outside right center")
-
-
 def _drawn(
     panels: Sequence[Panel],
     recipe: Recipe,
@@ -152,7 +143,6 @@ def _line(panel: Panel, name: str, key: Callable[[Row], int]) -> list[Point]:
     return [(float(place), each) for place, each in found if each is not None]
 
 
-@styled
 def scaling(rows: Rows, recipe: Recipe) -> Figure:
     """Score against population, by method."""
     panels = _panels(rows)
@@ -163,13 +153,12 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
         axis.set_xticks(sizes, [str(n) for n in sizes])
         axis.minorticks_off()
         axis.set_xlabel("population N")
-    _legend(axes)
+    legend(axes)
     text = "Score against population. Bars: 95 % bootstrap over seeds within tasks. "
     told = caption(text + anchors.describe(), drawn, recipe)
     return finish(axes, "scaling", "Population scaling", told)
 
 
-@styled
 def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     """Score against delivered messages per agent, at the largest population."""
 
@@ -187,14 +176,13 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     for axis in axes:
         axis.set_xlabel("delivered messages per agent")
         axis.margins(x=0.08)
-    _legend(axes)
+    legend(axes)
     text = "Quality against communication at the largest population; up and left is better. "
     text += "Bars: 95 % bootstrap over seeds within tasks"
     title = "Quality against communication"
     return finish(axes, "tradeoff", title, caption(text, drawn, recipe))
 
 
-@styled
 def horizon(rows: Rows, recipe: Recipe) -> Figure:
     """Silo success against rounds of communication, and against delivered messages."""
     panel = _silo_panel(rows)
@@ -213,7 +201,7 @@ def horizon(rows: Rows, recipe: Recipe) -> Figure:
     right.set(title="(b) by traffic", xlabel="delivered messages per agent", ylabel=panel.axis)
     for axis in axes:
         axis.set_ylim(bottom=0)
-    _legend(axes)
+    legend(axes)
     told = caption("Outlined: R = 9. Bars: 95 % bootstrap over seeds within tasks", panel.rows,
                    recipe)  # fmt: skip
     return finish(axes, "horizon", "Communication horizon", told)

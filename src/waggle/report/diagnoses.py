@@ -15,7 +15,6 @@ A folder without such files has no such table, and a file that is none of them i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
@@ -25,12 +24,10 @@ import msgspec
 
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
+from waggle.evaluate.results import read_result
 from waggle.report.tables import Table, number, percent
 
 FOLDER = "diagnoses"
-MAX_BYTES = 64 << 20
-"""A diagnosis holds a value and a name for every view and transition: some hundred kilobytes."""
-MAX_SEARCH_BYTES = 1 << 20
 Diagnoses: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Results of `waggle diagnose` by the name of the law."""
 _ORIGIN = ("teacher", "backbone", "weights", "trained by", "command")
@@ -39,22 +36,9 @@ _DECISIONS = ("views", "json_valid", "schema_valid", "executable", "mode_f1", "e
 
 def held_out(folder: Path) -> list[Table]:
     """Return the tables of the diagnoses in a run directory; none where there are none."""
-    found = {path.stem: _diagnosis(path) for path in sorted((folder / FOLDER).glob("*.json"))}
+    paths = sorted((folder / FOLDER).glob("*.json"))
+    found = {path.stem: read_result(path, "result of `waggle diagnose`") for path in paths}
     return [_decisions(found), _structure(found)] if found else []
-
-
-def _diagnosis(path: Path) -> Mapping[str, Any]:
-    wrong = f"{path} is no result of `waggle diagnose --out`"
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path} is too long for a diagnosis; remove it")
-        # The standard reader, since what could not be measured is written as NaN.
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{wrong} ({error}); remove it") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{wrong}; remove it")
-    return found
 
 
 def _decisions(found: Diagnoses) -> Table:
@@ -171,9 +155,8 @@ def _search_notes(found: _Search) -> Iterator[str]:
 
 
 def _read_search(path: Path) -> _Search:
+    what = "result of `waggle tune`"
     try:
-        if path.stat().st_size > MAX_SEARCH_BYTES:
-            raise ConfigError(f"{path} is too long for a result of `waggle tune`; remove it")
-        return msgspec.json.decode(path.read_bytes(), type=_Search)
-    except (OSError, msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is no result of `waggle tune` ({error}); remove it") from None
+        return msgspec.convert(read_result(path, what), _Search)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path} holds no {what} ({error}); remove it") from None

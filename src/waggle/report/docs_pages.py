@@ -50,18 +50,15 @@ def write(results: Path, target: Path) -> list[Path]:
     texts[INDEX] = index(folders)
     if results / PRIMARY in folders:
         texts[SUMMARY] = f"# Summary\n\n{_generated(results)}\n\n{summary(results / PRIMARY)}"
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (target / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write to {target} ({error.strerror})") from None
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (target / name).write_text(text, encoding="utf-8")
     return [target / name for name in sorted(texts)]
 
 
 def archives(results: Path) -> list[Path]:
     """Return the archives in a folder, by name."""
-    return sorted(path.parent for path in results.glob("*/recipe.json"))
+    return sorted(path.parent for path in results.glob(f"*/{plan.RUN_RECIPE}"))
 
 
 def _generated(results: Path) -> str:

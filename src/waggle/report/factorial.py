@@ -56,13 +56,12 @@ TITLES = {
 """What tables call the arms."""
 
 
-class Structure(NamedTuple):
-    """A structural measure of a trained law."""
+class Endpoint(NamedTuple):
+    """A column of the four-arm table: a number of a trained law, or a metric of its rows."""
 
     text: str
-    """Heading in the four-arm table."""
     key: str
-    """Its name in a result, with braces for the canon order."""
+    """Its name in a result, with braces for the canon order, or in a row."""
     scale: float = 1.0
     digits: int = 3
     effect: str = ""
@@ -70,16 +69,7 @@ class Structure(NamedTuple):
     units: str = ""
     """Name of its per-unit values."""
     relative: bool = False
-    """Divided by Decision only of the same seed."""
-
-
-class Behaviour(NamedTuple):
-    """A closed-loop measure."""
-
-    text: str
-    metric: str
-    scale: float = 1.0
-    digits: int = 3
+    """Whether it is divided by Decision only of the same seed."""
     substrate: str = ""
     """The only substrate it is read on; all if empty."""
 
@@ -89,28 +79,28 @@ class Behaviour(NamedTuple):
 
 
 _STRUCTURE = (
-    Structure("NLL", "nll", 1.0, 4, "held-out NLL", "nll"),
-    Structure("orbit-head acc. (%)", "train head orbit_accuracy", 100.0, 1),
-    Structure("train-head loss, all", "train head field"),
-    Structure("train-head loss, event", "train head field_eventful"),
-    Structure("summary agree. (%)", "equivariance {} summary", 100.0, 1,
-              "summary agreement (pp)", "summary"),
-    Structure("exact, decoded (%)", "equivariance {} decoded", 100.0, 1,
-              "exact decoded equivariance (pp)", "decoded"),
-    Structure("exact, admitted (%)", "equivariance {} admitted", 100.0, 1,
-              "exact admitted equivariance (pp)", "admitted"),
-    Structure("probe, all (norm.)", "probe all", 1.0, 3, "frozen-probe loss, all", "probe all",
-              True),
-    Structure("probe, event (norm.)", "probe eventful", 1.0, 3, "frozen-probe loss, eventful",
-              "probe eventful", True),
+    Endpoint("NLL", "nll", 1.0, 4, "held-out NLL", "nll"),
+    Endpoint("orbit-head acc. (%)", "train head orbit_accuracy", 100.0, 1),
+    Endpoint("train-head loss, all", "train head field"),
+    Endpoint("train-head loss, event", "train head field_eventful"),
+    Endpoint("summary agree. (%)", "equivariance {} summary", 100.0, 1,
+             "summary agreement (pp)", "summary"),
+    Endpoint("exact, decoded (%)", "equivariance {} decoded", 100.0, 1,
+             "exact decoded equivariance (pp)", "decoded"),
+    Endpoint("exact, admitted (%)", "equivariance {} admitted", 100.0, 1,
+             "exact admitted equivariance (pp)", "admitted"),
+    Endpoint("probe, all (norm.)", "probe all", 1.0, 3, "frozen-probe loss, all", "probe all",
+             True),
+    Endpoint("probe, event (norm.)", "probe eventful", 1.0, 3, "frozen-probe loss, eventful",
+             "probe eventful", True),
 )  # fmt: skip
 _BEHAVIOUR = (
-    Behaviour("recovery (%)", "recovery", 100.0, 1),
-    Behaviour("event recovery (%)", "event_recovery", 100.0, 1),
-    Behaviour("outcome recovery (%)", "outcome_recovery", 100.0, 1),
-    Behaviour("stale AUC", "stale_auc"),
-    Behaviour("post msg./agent", "post_messages"),
-    Behaviour("Silo msg./agent", "post_messages", substrate="silo"),
+    Endpoint("recovery (%)", "recovery", 100.0, 1, "recovery (pp)"),
+    Endpoint("event recovery (%)", "event_recovery", 100.0, 1, "event recovery (pp)"),
+    Endpoint("outcome recovery (%)", "outcome_recovery", 100.0, 1, "outcome recovery (pp)"),
+    Endpoint("stale AUC", "stale_auc", effect="stale AUC"),
+    Endpoint("post msg./agent", "post_messages", effect="post msg./agent"),
+    Endpoint("Silo msg./agent", "post_messages", effect="Silo msg./agent", substrate="silo"),
 )
 
 
@@ -118,28 +108,27 @@ def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
     """Return the factorial tables of a run directory; none where there are no arms."""
     found = read_arms(folder)
     rows = [row for row in rows if arm_of(row.method)]
-    if not found and not rows:
-        return []
     late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
-    pooled, one = by_arm(rows, recipe)
-    pooled_late, pooled_plain = ([r for r in pooled if r.shock == shock] for shock in (True, False))
-    said = (
-        *_training(found),
-        *mixed_weights(late, recipe),
-        *provenance(pooled_late, one),
-        *_not_diagnosed(found, recipe),
-    )
-    first, second, third = arms(found, late), effects(found, late), conventional(plain)
+    pooled_late, one = by_arm(late, recipe)
+    mixed = mixed_weights(late, recipe)
+    notes = (*_training(found), *mixed, *provenance(pooled_late, one))
+    notes += _named("not diagnosed", recipe, {each.method for each in found})
     made = [
-        first._replace(notes=(*first.notes, *said, *_not_compared(late, recipe))),
-        second._replace(notes=(*second.notes, *said, *_not_matched(late, recipe))),
-        third._replace(
-            notes=(*third.notes, *mixed_weights(plain, recipe), *provenance(pooled_plain, one))
+        _noted(arms(found, late), *notes, *_not_compared(late, recipe)),
+        _noted(effects(found, late), *notes, *_not_matched(late, recipe)),
+        _noted(
+            conventional(plain),
+            *mixed_weights(plain, recipe),
+            *provenance(by_arm(plain, recipe)[0], one),
         ),
     ]
     if late:
-        made.append(_by_cell(pooled_late, one, late, recipe))
+        made.append(_by_cell(pooled_late, one, late, mixed))
     return [table for table in made if table.rows]
+
+
+def _noted(table: Table, *notes: str) -> Table:
+    return table._replace(notes=(*table.notes, *notes))
 
 
 def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
@@ -160,7 +149,7 @@ def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
     return pooled, recipe.model_copy(update={"methods": ordered})
 
 
-def _by_cell(pooled: Rows, one: Recipe, late: Rows, recipe: Recipe) -> Table:
+def _by_cell(pooled: Rows, one: Recipe, late: Rows, mixed: Sequence[str]) -> Table:
     """Every cell of late counterevidence by arm; an arm with fewer episodes has a dagger."""
     fewer, notes = _fewer_episodes(late)
     named = {
@@ -169,7 +158,7 @@ def _by_cell(pooled: Rows, one: Recipe, late: Rows, recipe: Recipe) -> Table:
     }
     cells = reorganization.cells(pooled, one.model_copy(update={"methods": named}))
     title = "Late counterevidence by arm and cell, seeds pooled"
-    return cells._replace(title=title, notes=(*mixed_weights(late, recipe), *notes, *cells.notes))
+    return cells._replace(title=title, notes=(*mixed, *notes, *cells.notes))
 
 
 def _titled(arm: str, fewer: Collection[str]) -> str:
@@ -180,7 +169,7 @@ def _order(found: Sequence[Trained]) -> str:
     return found[0].order if found else "shuffled"
 
 
-def _structure_in(order: str) -> list[Structure]:
+def _structure_in(order: str) -> list[Endpoint]:
     return [column._replace(key=column.key.format(order)) for column in _STRUCTURE]
 
 
@@ -212,7 +201,7 @@ def arms(found: Sequence[Trained], late: Rows) -> Table:
     return Table("Four-arm SCD factorial", heads, tuple(body), notes, spans)
 
 
-def _structure(column: Structure, own: dict[int, Trained], base: dict[int, Trained]) -> str:
+def _structure(column: Endpoint, own: dict[int, Trained], base: dict[int, Trained]) -> str:
     found = []
     for seed, each in sorted(own.items()):
         value = each.values.get(column.key)
@@ -224,9 +213,9 @@ def _structure(column: Structure, own: dict[int, Trained], base: dict[int, Train
     return _over_seeds(found, column.scale, column.digits)
 
 
-def _behaviour(column: Behaviour, played: Sequence[Rows]) -> str:
+def _behaviour(column: Endpoint, played: Sequence[Rows]) -> str:
     """Return the spread of a metric over the laws of an arm."""
-    means = (macro(column.rows(rows), metric(column.metric), cell_of) for rows in played)
+    means = (macro(column.rows(rows), metric(column.key), cell_of) for rows in played)
     found = [mean for mean in means if mean is not None]
     return _over_seeds(found, column.scale, column.digits)
 
@@ -240,14 +229,13 @@ def effects(found: Sequence[Trained], late: Rows) -> Table:
     """Paired effects of every arm against Decision only, complete SCD first."""
     body = []
     for arm in ("scd", "orbit", "field"):
-        for column in _structure_in(_order(found)):
-            if column.effect:
-                made = structural(found, arm, column.key, column.units, column.relative)
-                body += _effect_row(arm, column.effect, made, column.scale, column.digits)
-        for item in _BEHAVIOUR:
-            made = behavioural(item.rows(late), arm, metric(item.metric), cell_of)
-            text = item.text.replace("(%)", "(pp)")
-            body += _effect_row(arm, text, made, item.scale, item.digits)
+        for each in _structure_in(_order(found)):
+            if each.effect:
+                made = structural(found, arm, each.key, each.units, each.relative)
+                body += _effect_row(arm, each, made)
+        for each in _BEHAVIOUR:
+            made = behavioural(each.rows(late), arm, metric(each.key), cell_of)
+            body += _effect_row(arm, each, made)
     seeds = max((int(line[7]) for line in body), default=0)
     columns = ("arm", "endpoint", "Decision only", "arm's value", "paired Δ", "paired 95 % CI",
                "excludes 0", "seeds", "pairs", "resampled")  # fmt: skip
@@ -264,23 +252,21 @@ def effects(found: Sequence[Trained], late: Rows) -> Table:
     return Table("Paired effects of the SCD terms", columns, tuple(body), notes)
 
 
-def _effect_row(
-    arm: str, text: str, made: Effect | None, scale: float, digits: int
-) -> list[tuple[str, ...]]:
+def _effect_row(arm: str, endpoint: Endpoint, made: Effect | None) -> list[tuple[str, ...]]:
     if made is None:
         return []
-    delta = made.delta
+    delta, scale, digits = made.delta, endpoint.scale, endpoint.digits
     span = f"[{scale * delta.low:+.{digits}f}, {scale * delta.high:+.{digits}f}]"
     apart = "yes" if delta.low > 0 or delta.high < 0 else "no"
-    if made.seeds > 1:
-        resampled = "seeds and units" if made.cases else "seeds only"
-    else:
-        resampled = "nothing" if delta.single else "units of one seed"
+    resampled = "seeds and units" if made.seeds > 1 else "units of one seed"
+    if delta.single:
+        span = apart = number(None)
+        resampled = "nothing"
     return [
         (
-            TITLES[arm], text, number(scale * made.base, digits), number(scale * made.arm, digits),
-            f"{scale * delta.mean:+.{digits}f}", number(None) if delta.single else span,
-            number(None) if delta.single else apart, str(made.seeds), str(delta.units), resampled,
+            TITLES[arm], endpoint.effect, number(scale * made.base, digits),
+            number(scale * made.arm, digits), f"{scale * delta.mean:+.{digits}f}", span, apart,
+            str(made.seeds), str(delta.units), resampled,
         )
     ]  # fmt: skip
 
@@ -351,17 +337,16 @@ def _planned(recipe: Recipe) -> list[str]:
     return [name for name in recipe.methods if arm_of(name)]
 
 
-def _not_diagnosed(found: Sequence[Trained], recipe: Recipe) -> list[str]:
-    known = {each.method for each in found}
-    gone = [name for name in _planned(recipe) if name not in known]
-    return [f"not diagnosed: {', '.join(gone)}"] if gone else []
+def _named(what: str, recipe: Recipe, present: Collection[str]) -> tuple[str, ...]:
+    """Name the planned laws that are not present."""
+    gone = [name for name in _planned(recipe) if name not in present]
+    return (f"{what}: {', '.join(gone)}",) if gone else ()
 
 
 def _not_compared(late: Rows, recipe: Recipe) -> list[str]:
     """Name the laws that were not played to their end, and say what the others share."""
-    compared, lines = _compared(late), []
-    if gone := [name for name in _planned(recipe) if name not in compared]:
-        lines.append(f"not in the closed-loop columns: {', '.join(gone)}")
+    compared = _compared(late)
+    lines = list(_named("not in the closed-loop columns", recipe, compared))
     played = sum(row.method in compared for row in late)
     if played > sum(map(len, compared.values())):
         shown = len(next(iter(compared.values())))

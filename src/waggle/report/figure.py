@@ -1,6 +1,5 @@
 """A figure and its faces: SVG in the page, SVG and PDF beside it. The one place for matplotlib.
 
-    @styled
     def shares(rows: Sequence[Row], recipe: Recipe) -> Figure:
         axes = canvas(1, 2)
         axes[0].plot(rounds, share)
@@ -12,7 +11,7 @@ The same data gives the same bytes. Knows drawing, not experiments.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from html import escape
 from io import BytesIO
@@ -85,6 +84,16 @@ def canvas(rows: int, columns: int, *, width: float = 2.9, height: float = 2.3) 
     return list(sheet.subplots(rows, columns, squeeze=False).flat)
 
 
+def legend(axes: Sequence[Any], loc: str = "outside right center", columns: int = 1) -> None:
+    """Put one legend for all panels on the sheet, with every label that any of them has."""
+    handles: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    ncols = min(columns, len(handles))
+    axes[0].figure.legend(handles.values(), handles.keys(), loc=loc, ncols=ncols)
+
+
 def finish(axes: list[Any], name: str, title: str, caption: str = "") -> Figure:
     """Turn the sheet of some axes into a figure."""
     return Figure(name, title, caption, _bytes(axes[0], name, "svg"), _bytes(axes[0], name, "pdf"))
@@ -120,10 +129,7 @@ def markdown(figure: Figure) -> str:
 def save(figure: Figure, folder: Path) -> list[Path]:
     """Write the files of a figure under a run directory."""
     paths = [folder / FOLDER / f"{figure.name}.{kind}" for kind in ("svg", "pdf")]
-    try:
-        paths[0].parent.mkdir(parents=True, exist_ok=True)
-        for path, data in zip(paths, (figure.svg, figure.pdf), strict=True):
-            path.write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f"cannot write {paths[0].parent} ({error.strerror})") from None
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    for path, data in zip(paths, (figure.svg, figure.pdf), strict=True):
+        path.write_bytes(data)
     return paths

@@ -26,16 +26,8 @@ def by_method(
 ) -> Table:
     """Return a table with one line per method, under the headings of the recipe.
 
-    Args:
-        title: of the table.
-        rows: the rows that it is about.
-        recipe: says how methods are called and grouped.
-        columns: names of the columns after the first.
-        cells: the cells of a method, given its name and its rows.
-        better: for each column which way is better, or nothing.
-        spans: headings over the columns after the first.
-        notes: what to know, before where the numbers come from.
-        first: name of the first column.
+    Columns, spans and `better` are of what follows the first column; `cells` makes it of the name
+    of a method and its rows. Notes come before where the numbers come from.
     """
     called, fewer = shown(rows, recipe), short(rows)
     aside = (i for i, m in enumerate(called) if m in fewer or not recipe.methods[m].ranked)

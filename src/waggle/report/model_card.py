@@ -61,7 +61,7 @@ def card(law: Manifest, results: Mapping[str, Any]) -> str:
         _facts(law),
         _settings(law),
         *_counts(results),
-        *_ranks(results.get("ranks", ())),
+        *([ranks_table(ranks)] if (ranks := results.get("ranks")) else []),
         *_datasheet(results.get("corpus", {})),
         *_diagnoses(law, results),
         *(_run(law, run) for run in runs),
@@ -128,22 +128,21 @@ def _counts(results: Mapping[str, Any]) -> Iterator[Table]:
         yield Table("Phases of training", ("phase", "seconds"), rows)
 
 
-def _ranks(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+def ranks_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """What adapters of several ranks keep of what training changed."""
-    if rows:
-        body = tuple(
-            (
-                row["factors"], str(row["rank"] or "—"), number(row["bytes"] / 1e6, 1),
-                number(row["kept"], 4), f"{row['rounding']:.1e}", number(row["nll"], 5),
-            )
-            for row in rows
-        )  # fmt: skip
-        head = ("factors", "rank", "MB", "norm kept", "rounding", "NLL per token")
-        notes = (
-            "waggle law ranks; none: the backbone, whole: the trained matrices themselves",
-            "fitted: best for the inputs of training records; plain: best in the matrices",
+    body = tuple(
+        (
+            row["factors"], str(row["rank"] or "—"), number(row["bytes"] / 1e6, 1),
+            number(row["kept"], 4), f"{row['rounding']:.1e}", number(row["nll"], 5),
         )
-        yield Table("Size of the adapter", head, body, notes)
+        for row in rows
+    )  # fmt: skip
+    head = ("factors", "rank", "MB", "norm kept", "rounding", "NLL per token")
+    notes = (
+        "waggle law ranks; none: the backbone, whole: the trained matrices themselves",
+        "fitted: best for the inputs of training records; plain: best in the matrices",
+    )
+    return Table("Size of the adapter", head, body, notes)
 
 
 def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:

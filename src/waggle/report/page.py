@@ -66,15 +66,10 @@ class Written(NamedTuple):
 
 
 def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report, Counted]:
-    """Return the report of a run directory, and the rows that count.
+    """Return the report of a run directory or archive, and the rows that count.
 
-    Args:
-        recipe: the recipe of the run.
-        folder: the run directory, or an archive.
-        rows: rows that were measured from records, instead of the row file.
-
-    Raises:
-        ConfigError: if there is nothing to report.
+    Rows that were measured from records may be given instead of those of the row file. A folder
+    with nothing to report is refused.
     """
     without_record = _without_record(rows, folder, recipe)
     if rows is None:
@@ -106,12 +101,9 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
     paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
-    try:
-        paths.html.write_text(_page(report, drawn), encoding="utf-8")
-        paths.markdown.write_text(text, encoding="utf-8")
-        paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write to {folder} ({error.strerror})") from None
+    paths.html.write_text(_page(report, drawn), encoding="utf-8")
+    paths.markdown.write_text(text, encoding="utf-8")
+    paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
     for each in drawn:
         figure.save(each, folder)
     return paths

@@ -219,11 +219,9 @@ def weights_of_shipped_laws(rows: Iterable[Row], recipe: Recipe) -> dict[str, di
 
 
 def of_other_weights(counts: Mapping[str, int], now: str) -> str:
-    """Say how many rows other weights played than a law has, or unnamed ones; empty where none.
+    """Say how many rows other weights played than a law has now, or unnamed ones.
 
-    Args:
-        counts: rows by digest, those that name none under the empty one.
-        now: digest of the law; nothing is said where it is empty.
+    Nothing is said where there are none, or where the law's own digest is not known.
     """
     others = sorted(digest for digest in counts if digest not in ("", now))
     kinds = {

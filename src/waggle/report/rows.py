@@ -82,9 +82,7 @@ def silo(rows: Iterable[Row], n: int | None = None) -> list[Row]:
 
 
 def swarmbench(
-    rows: Iterable[Row],
-    n: int | None = None,
-    tasks: Sequence[str] | None = anchors.NORMALIZED,
+    rows: Iterable[Row], n: int | None = None, tasks: Sequence[str] | None = anchors.NORMALIZED
 ) -> list[Row]:
     """Return the rows of SwarmBench without late counterevidence, of some tasks or of all."""
     own = [r for r in rows if r.substrate == "swarmbench" and not r.shock and n in (None, r.n)]
@@ -234,13 +232,7 @@ def reference(rows: Iterable[Row], recipe: Recipe) -> str:
 
 
 def ranks(rows: Rows, recipe: Recipe, endpoints: Endpoints) -> dict[str, float]:
-    """Return the average rank of methods that have every endpoint and lack no unit of it.
-
-    Args:
-        rows: the rows that are compared.
-        recipe: says which methods take part.
-        endpoints: the endpoints of some rows, by name.
-    """
+    """Return the average rank of methods that have every endpoint and lack no unit of it."""
     keys = list(endpoints(rows))
     names = [name for name in methods_of(rows, recipe) if recipe.methods[name].ranked]
     found = {name: endpoints(of(rows, name)) for name in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -107,9 +107,9 @@ def _values(table: Table, column: int, part: int) -> Iterator[tuple[int, float]]
 
 
 def _formed(
-    table: Table, plain: Callable[[str], str], marked: Mapping[Mark, Callable[[str], str]]
+    table: Table, plain: Callable[[str], str], first: str, second: str
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the rows with every part escaped and marked for one form."""
+    """Yield the rows with every part escaped, and set in a frame where it has a mark."""
     found = marks(table)
     for index, row in enumerate(table.rows):
         cells = []
@@ -117,8 +117,8 @@ def _formed(
             parts = []
             for place, part in enumerate(cell.split(SPLIT)):
                 mark = found.get((index, column, place))
-                text = plain(part)
-                parts.append(text if mark is None else marked[mark](text))
+                frame = "{}" if mark is None else first if mark == 1 else second
+                parts.append(frame.format(plain(part)))
             cells.append(SPLIT.join(parts))
         yield tuple(cells)
 
@@ -140,11 +140,7 @@ def _headings(table: Table) -> list[str]:
 
 def markdown(table: Table, level: int = 3) -> str:
     """Return a table as Markdown under a heading; first is bold, second in italics."""
-    formed = _formed(
-        table,
-        _cell,
-        {1: lambda text: f"**{text}**", 2: lambda text: f"_{text}_"},
-    )
+    formed = _formed(table, _cell, "**{}**", "_{}_")
     heads = list(map(_cell, _headings(table)))
     lines = [
         f"{'#' * level} {_prose(table.title)}",
@@ -192,11 +188,7 @@ def _latex_text(text: str) -> str:
 def latex(table: Table) -> str:
     """Return a table as LaTeX in the paper's layout (booktabs; first bold, second underlined)."""
     spec = "".join("l" if words else "r" for words in texts(table))
-    formed = _formed(
-        table,
-        _latex_text,
-        {1: lambda text: rf"\textbf{{{text}}}", 2: lambda text: rf"\underline{{{text}}}"},
-    )
+    formed = _formed(table, _latex_text, r"\textbf{{{}}}", r"\underline{{{}}}")
     notes = "\n".join(rf"\par\footnotesize {_latex_text(note)}" for note in table.notes)
     return (
         "\\begin{table}[t]\n\\centering\n"
@@ -253,11 +245,7 @@ def _html_head(table: Table) -> str:
 
 
 def _html_body(table: Table) -> str:
-    formed = _formed(
-        table,
-        escape,
-        {1: lambda text: f"<b>{text}</b>", 2: lambda text: f"<u>{text}</u>"},
-    )
+    formed = _formed(table, escape, "<b>{}</b>", "<u>{}</u>")
     over, lines, words = dict(table.groups), [], texts(table)
     for index, row in enumerate(formed):
         if index in over:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from waggle.core.errors import ContractError
-from waggle.core.schema import View
 from waggle.core.seeds import derive, mix
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -59,17 +58,9 @@ class Aliases:
         self._claim[name] = claim
         return name
 
-    def claims(self, view: View) -> dict[str, str]:
-        """Return alias -> world claim for every claim a view refers to."""
-        aliases = {t.claim for t in view.traces}
-        aliases.update(e.claim for e in view.private.evidence)
-        aliases.update(view.private.ready)
-        aliases.update(row.claim for row in view.private.claims)
-        if view.commitment is not None:
-            aliases.add(view.commitment.claim)
-        if view.proposal.claim is not None:
-            aliases.add(view.proposal.claim)
-        return {alias: self._claim[alias] for alias in aliases}
+    def claim(self, alias: str) -> str:
+        """Return the world claim of an alias."""
+        return self._claim[alias]
 
     def draw(self, claim: str) -> int:
         """Return 64 bits named by the claim's content alone, for presentation order."""

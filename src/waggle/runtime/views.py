@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from waggle.core.canon import check_view, encode_view
+from waggle.core.canon import check_view, encode_once
 from waggle.core.errors import ContractError
+from waggle.core.naming import claims_of
 from waggle.core.order import Order, canonical_names
 from waggle.core.protocols import Held, Sensed, Suggestion
 from waggle.core.schema import (
@@ -66,12 +67,14 @@ def _ordered(
     entropy: int,
     order: Order,
 ) -> Shown:
-    claims = swarm.aliases.claims(view)
+    claim = swarm.aliases.claim
     if order == "canonical":
-        view, handles, aliases = canonical_names(view)
+        view, handles, names = canonical_names(view)
         back = {handles[h]: j for h, j in back.items()}
-        claims = {aliases[z]: c for z, c in claims.items()}
-    data = encode_view(view)
+        claims = {name: claim(alias) for alias, name in names.items()}
+    else:
+        claims = {alias: claim(alias) for alias in claims_of(view)}
+    data = encode_once(view)
     check_view(view, data)
     return Shown(view, data, back, claims, held, refuted, entropy)
 
@@ -81,7 +84,7 @@ def _handles(swarm: Swarm, node: int) -> dict[int, str]:
     world, state = swarm.world, swarm.nodes[node]
     current = world.neighbours(node)
     known = state.handles
-    if len(known) == len(current) and all(j in known for j in current):
+    if len(known) == len(current) and all(map(known.__contains__, current)):
         return known
     if world.handle_life == "contact":
         kept = {j: known[j] for j in current if j in known}
@@ -147,6 +150,9 @@ def _private(
     def place(claim: str) -> int:
         return mix(seed, draw(claim))
 
+    if len(evidence) > 1:
+        evidence = tuple(sorted(evidence, key=lambda e: place(e.claim)))
+
     if swarm.world.readiness == "gate":
         ready = gate(held, refuted, swarm.switches)
     else:
@@ -156,7 +162,7 @@ def _private(
         sensed.observation,
         tuple(
             Evidence(alias(e.claim), e.novelty, e.support, e.conflict, e.direction)
-            for e in sorted(evidence, key=lambda e: place(e.claim))
+            for e in evidence
         ),
         tuple(alias(c) for c in sorted(ready, key=place)),
         sensed.coverage,

@@ -26,7 +26,14 @@ ARMS: tuple[Arm, ...] = ("decision", "orbit", "field", "scd")
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-_FORMER = {"run": ("flat",), "stage_one": ("augment",)}
+_FORMER: dict[str, dict[str, tuple[Any, ...]]] = {
+    "run": {"flat": (True, False), "checkpointing": (False,), "tracker": ("none",)},
+    "adaptation": {"rslora": (False,)},
+    "stage_one": {"augment": (True, False)},
+    "corpus": {"scale": (1,)},
+    "harvest": {"orders": ([], ["canonical", "shuffled"])},
+}
+"""Keys that laws trained earlier name, with the values that change nothing any more."""
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -44,8 +51,6 @@ class Adaptation(_Settings):
     """Rank of the adapter (for `dense`: of the shipped factorisation)."""
     alpha: Positive = 64
     """LoRA alpha."""
-    rslora: bool = False
-    """Scale by alpha over the square root of the rank."""
     dropout: Share = 0.05
     """LoRA dropout."""
     targets: tuple[str, ...] = MODULES
@@ -118,8 +123,6 @@ class Run(_Settings):
     """Arithmetic of the backbone; trained weights are always kept in float32."""
     tokens_per_pass: Positive = 12_288
     """Tokens that are run together; lower it if memory runs out."""
-    checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, a third more arithmetic."""
     compile: bool = False
     """Compile the layers of the backbone: up to a minute or two at the start, faster updates."""
     compile_arms: bool = False
@@ -139,8 +142,6 @@ class Run(_Settings):
     """On a GPU: updates whose shape was met before are replayed as one CUDA graph."""
     save_every: Positive = 72
     """Updates between two checkpoints."""
-    tracker: str = "none"
-    """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
 
 
 class Recipe(_Settings):
@@ -170,11 +171,11 @@ class Recipe(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _without_former_keys(cls, data: Any) -> Any:
-        """Drop settings that laws trained earlier name and that no longer change anything."""
+        """Drop the settings of earlier laws that change nothing any more."""
         if not isinstance(data, dict):
             return data
         parts = {
-            part: {key: value for key, value in data[part].items() if key not in former}
+            part: {k: v for k, v in data[part].items() if v not in former.get(k, ())}
             for part, former in _FORMER.items()
             if isinstance(data.get(part), dict)
         }

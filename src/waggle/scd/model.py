@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from waggle.core.errors import ConfigError
-from waggle.models import load, shapes
+from waggle.models import load
 from waggle.models.nano import nano, nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe
 from waggle.scd.data.arrays import Rows
@@ -45,9 +45,6 @@ class Student:
         self.dtype = getattr(torch, recipe.run.dtype)
         base, self.tokenizer = _backbone(recipe, self.device)
         self.model = _adapted(base, recipe.adaptation, seed)
-        if recipe.run.checkpointing:
-            base.gradient_checkpointing_enable()
-            base.enable_input_require_grads()
         attention.install(base)
         fused.install(base)
         if recipe.run.compile:
@@ -95,29 +92,12 @@ def tokenizer_of(recipe: Recipe) -> Any:
     """Return the tokenizer of a recipe's backbone without loading its weights."""
     if recipe.backbone == "nano":
         return nano_tokenizer()
-    if recipe.backbone in shapes.SHAPES:
-        return _stand_in_tokenizer()
     return load.load_tokenizer(recipe.backbone)
-
-
-def _stand_in_tokenizer() -> Any:
-    """Return the tokenizer of the pretrained default if it is here, else that of `nano`.
-
-    Backbones of a known shape have random weights, for measurements of speed. Token counts stay
-    close to those of the real ones.
-    """
-    try:
-        return load.load_tokenizer("smollm2-135m-instruct")
-    except ConfigError:
-        return nano_tokenizer()
 
 
 def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
     name = recipe.backbone
     dtype = recipe.run.dtype if recipe.adaptation.kind == "lora" else "float32"
-    if name in shapes.SHAPES:
-        tokenizer = _stand_in_tokenizer()
-        return shapes.shaped(name, device, getattr(torch, dtype), tokenizer), tokenizer
     if name == "nano":
         # Made afresh: a copy in the cache may be of another tokenizer.
         model, tokenizer = nano()
@@ -150,7 +130,6 @@ def _with_lora(base: Any, adaptation: Adaptation, seed: int) -> Any:
         r=adaptation.rank,
         lora_alpha=adaptation.alpha,
         lora_dropout=adaptation.dropout,
-        use_rslora=adaptation.rslora,
         target_modules=list(adaptation.targets),
         bias="none",
         task_type="CAUSAL_LM",

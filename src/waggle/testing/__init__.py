@@ -7,7 +7,7 @@
 
 Reading order: `substrate` and `law` (the checks), `propositions` (relabelling and soundness),
 `channels` (the law organises, not the adapter), `episodes` (short episodes in memory), `report`.
-The `bench_*` modules and `bound_swarmbench` are what `waggle bench` and `waggle bound` measure.
+`bound_swarmbench` is what `waggle bound` measures.
 """
 
 from waggle.testing.law import check_law

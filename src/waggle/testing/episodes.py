@@ -78,15 +78,7 @@ def play(
     memory = Memory()
     make = Engine if engine == "sync" else EventEngine
     world = substrate.open(case, keys)
-    make(
-        world,
-        law,
-        case,
-        order=order,
-        perturbation=perturbation,
-        salt=salt,
-        sinks=[memory],
-    ).play()
+    make(world, law, case, order=order, perturbation=perturbation, salt=salt, sinks=[memory]).play()
     return memory.record()
 
 

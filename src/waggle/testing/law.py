@@ -9,7 +9,7 @@ the view's anonymous orbit; and a relabelled swarm under it must give the relabe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from waggle import plugins
 from waggle.core import orbit, seeds
@@ -61,23 +61,18 @@ def check_law(
     if order == "canonical":
         requests = [Request(canonical(r.view)[0], r.entropy) for r in requests]
     report = Report(f"law {made.name} on {case.substrate}/{case.task}")
-    report.run("answers", "one decode per request", lambda: _answers(made, requests))
-    report.run(
-        "repeatable", "the same request gets the same decode", lambda: _again(made, requests)
-    )
-    report.run("batch order", "the batch does not matter", lambda: _batches(made, requests))
-    report.run("legal", "decodes are admissible", lambda: _legal(made, requests, legal))
-    report.run(
-        "orbit",
-        "equivalent views get the equivalent decision",
-        lambda: _orbit(made, requests, order, consistent),
-    )
-    if trajectories:
-        report.run(
-            "relabelling",
-            "relabelled swarms give the relabelled trajectory",
-            lambda: relabelling(plugins.get_substrate(substrate), made, case, order=order),
-        )
+    checks: list[tuple[str, str, Callable[[], str | None]]] = [
+        ("answers", "one decode per request", lambda: _answers(made, requests)),
+        ("repeatable", "the same request gets the same decode", lambda: _again(made, requests)),
+        ("batch order", "the batch does not matter", lambda: _batches(made, requests)),
+        ("legal", "decodes are admissible", lambda: _legal(made, requests, legal)),
+        ("orbit", "equivalent views get the equivalent decision",
+         lambda: _orbit(made, requests, order, consistent)),
+        ("relabelling", "relabelled swarms give the relabelled trajectory",
+         lambda: relabelling(plugins.get_substrate(substrate), made, case, order=order)),
+    ]  # fmt: skip
+    for check in checks if trajectories else checks[:-1]:
+        report.run(*check)
     return report
 
 

@@ -1,17 +1,16 @@
-"""Propositions 1 and 2, Corollary 1 and admission soundness, checked on records.
+"""Propositions 1 and 2, checked on records.
 
 `relabelling` plays a case twice, the second time with permuted bodies and fresh opaque names, and
-compares; `asymmetry` asks whether an episode is its own image; `unfounded` derives again from each
-recorded view, without the validator's code, that no executed write amplifies what its node could
-support or relay. Records are compared as trajectories: in terms of *bodies* (what keys[i] says node
-i is), with every opaque name replaced by its place in the view. Two records of one swarm under
-different node numbers, handles and claim aliases must give the same trajectory bit for bit.
+compares. Records are compared as trajectories: in terms of *bodies* (what keys[i] says node i is),
+with every opaque name replaced by its place in the view. Two records of one swarm under different
+node numbers, handles and claim aliases must give the same trajectory bit for bit.
 Invariant: only records are read, so the checks trust neither engine nor law.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -22,7 +21,7 @@ from waggle.core.naming import Renaming, claims_of
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
-from waggle.core.schema import MAX_TTL, Decision, Evidence, Trace, View
+from waggle.core.schema import Decision, View
 from waggle.runtime.replay import view_of
 from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
 
@@ -43,49 +42,18 @@ def relabelling(
     Every pair of engine and regime has its own permutation and names: two draws of a name may
     agree by chance in what a law reads of it, so one draw would let some such laws pass.
     """
-    pairs = product(engines, regimes)
-    for salt, (engine, regime) in enumerate(pairs, start=1):
-        original, relabelled = (
-            play(
-                substrate,
-                law,
-                case,
-                engine=engine,
-                order=order,
-                perturbation=regime.perturbation,
-                keys=bodies,
-                salt=names,
-            )
-            for bodies, names in ((None, 0), (permutation(case.n, case.seed + salt), salt))
+    for salt, (engine, regime) in enumerate(product(engines, regimes), start=1):
+        episode = partial(
+            play, substrate, law, case, engine=engine, order=order, perturbation=regime.perturbation
         )
-        found = first_difference(original, relabelled)
+        bodies = permutation(case.n, case.seed + salt)
+        found = first_difference(episode(), episode(keys=bodies, salt=salt))
         if found is not None:
             return f"{engine} engine, {regime.name}: {found}"
     return None
 
 
-def asymmetry(record: EpisodeRecord, image: Sequence[int]) -> str | None:
-    """Return where an episode stops being its own image under a permutation of nodes, or None.
-
-    Corollary 1: a deterministic swarm keeps every symmetry that its start and its draws have.
-    """
-    for entry in record.rounds:
-        done = {update.node: update for update in entry.updates}
-        for node, update in done.items():
-            here = _effect(update, image)
-            there = _effect(done[image[node]], range(len(image)))
-            if here != there:
-                return f"round {entry.round}: node {node} and its image differ: {here}, {there}"
-    return None
-
-
-def _effect(update: UpdateRecord, image: Sequence[int]) -> tuple[object, ...]:
-    """Return what an update did, with its receivers moved by a permutation."""
-    held = (update.claim, update.confidence, update.reopened)
-    return (update.native, update.mode, *held, _effects(update, image))
-
-
-def _effects(update: UpdateRecord, bodies: Sequence[int]) -> frozenset[tuple[Any, ...]]:
+def writes_of(update: UpdateRecord, bodies: Sequence[int]) -> frozenset[tuple[Any, ...]]:
     """Return the writes of an update, with their receivers replaced by bodies."""
     return frozenset(
         (
@@ -94,34 +62,6 @@ def _effects(update: UpdateRecord, bodies: Sequence[int]) -> frozenset[tuple[Any
         )
         for w in update.writes
     )  # fmt: skip
-
-
-def unfounded(record: EpisodeRecord) -> str | None:
-    """Return the first executed write that neither evidence nor an incident trace bounds."""
-    for entry in record.rounds:
-        for update in entry.updates:
-            if update.bottom is not None:
-                continue
-            view = view_of(record.header, update)
-            for deposit in update.decision.deposits:
-                if not _bounded(view, deposit):
-                    return f"round {entry.round}: {deposit} exceeds everything in its view"
-    return None
-
-
-def _bounded(view: View, deposit: Trace) -> bool:
-    """Whether some row of the view is at least the deposit in every component and lives longer."""
-    bounds: list[tuple[Evidence | Trace, int]] = [(e, MAX_TTL) for e in view.private.evidence]
-    bounds += [(trace, trace.ttl - 1) for trace in view.traces]
-    return any(
-        row.claim == deposit.claim
-        and row.direction == deposit.direction
-        and row.novelty >= deposit.novelty
-        and row.support >= deposit.support
-        and row.conflict >= deposit.conflict
-        and ttl >= deposit.ttl
-        for row, ttl in bounds
-    )
 
 
 def first_difference(record: EpisodeRecord, relabelled: EpisodeRecord) -> str | None:
@@ -169,7 +109,7 @@ def _update(header: Header, update: UpdateRecord) -> Frame:
         "decision": msgspec.structs.replace(decision, deposits=()),
         "deposits": frozenset(decision.deposits),
         "admission": (update.stage, update.mode, update.codes, update.bottom),
-        "writes": _effects(update, header.keys),
+        "writes": writes_of(update, header.keys),
         "native": update.native,
         "commitment": (update.claim, update.confidence, update.reopened),
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.swarmbench import measure
 from tests.cli.conftest import Command, refused
-from waggle.testing.bench_swarmbench import measure
 
 
 def test_the_runtime_bench_prints_both_figures_and_the_slope(waggle: Command) -> None:
@@ -27,7 +27,7 @@ def test_the_swarmbench_bench_prints_rates_beside_the_official_ones(
     waggle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = measure(seconds=0.001)
-    monkeypatch.setattr("waggle.testing.bench_swarmbench.measure", lambda **_: measured)
+    monkeypatch.setattr("benchmarks.swarmbench.measure", lambda **_: measured)
     said = waggle("bench", "swarmbench")
     assert said.code == 0 and "28.1" in said.out and "Transport" in said.out
     rows = waggle("bench", "swarmbench", "--json").data["speeds"]

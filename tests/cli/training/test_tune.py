@@ -70,10 +70,13 @@ def test_the_rate_with_the_least_loss_is_chosen_and_told(
     assert [row["rate"] for row in rows] == [1e-6, 1e-4, 1e-2]
     assert told["chosen"] == min(rows, key=lambda row: (row["best"], row["rate"]))
     assert told["chosen"]["rate"] == 1e-2 and told["at the end of"] == ["rate"]
-    assert "lora), order shuffled, teacher expert, seed 1000, 3 validation records" in said.out
-    (line,) = (line for line in said.out.splitlines() if line.endswith("chosen"))
-    assert line.split()[:4] == ["4", "0.01", "2", f"{told['chosen']['best']:.5f}"]
-    assert f"command: {told['command']}" in said.out
+    assert (
+        "lora), order shuffled, teacher expert, training seed 1000, 3 validation records"
+        in said.out
+    )
+    (line,) = (line for line in said.out.splitlines() if line.endswith("| yes |"))
+    assert line.startswith(f"| 4 | 0.01 | 2 | {told['chosen']['best']:.5f} |")
+    assert told["command"] in said.out
     assert "the chosen rate is at the end of those tried" in said.out
     assert said.out.splitlines()[-1] == told["advice"]
     assert told["advice"].endswith("write rate = 0.01 in [stage_two] (it has 1e-05)")
@@ -82,9 +85,7 @@ def test_the_rate_with_the_least_loss_is_chosen_and_told(
     recipe.write_text(recipe.read_text().replace("rate = 1e-5", "rate = 1e-2"))
     again = waggle(*words, "--json")
     assert again.code == 0 and again.data["candidates"] == rows
-    assert again.data["advice"] == (
-        f"{recipe} has what was chosen: [stage_two] rate = 0.01 and [adaptation] rank = 4"
-    )
+    assert again.data["advice"] == (f"{recipe} has what was chosen: [stage_two] rate = 0.01")
     line = refused(waggle(*words[:4], "--updates", 3, "--out", out))
     assert "holds a search with other settings; choose another --out" in line
 
@@ -103,10 +104,8 @@ def test_a_lost_candidate_is_named_and_the_rest_is_chosen_from(
     out = tmp_path / "out"
     said = waggle("tune", recipe, "--rates", "1e-5,1e-2", "--updates", 1, "--out", out)
     assert said.code == 1
-    assert "lost: rank 4, rate 0.01: the loss is not finite" in said.out
-    assert [line.split()[-1] for line in said.out.splitlines() if line.startswith("   4")] == [
-        "chosen", "lost",
-    ]  # fmt: skip
+    assert "lost: rate 0.01: the loss is not finite" in said.out
+    assert [line for line in said.out.splitlines() if line.startswith("| 4 | 1e-05")]
     assert f"{recipe} has what was chosen" in said.out
     alone = waggle("tune", recipe, "--rates", "1e-2", "--updates", 1, "--out", out)
     assert alone.code == 2 and "no candidate could be trained" in alone.err
@@ -120,8 +119,6 @@ def test_a_lost_candidate_is_named_and_the_rest_is_chosen_from(
         (("--rates", "1e-4,2"), "--rates takes rates above 0 and at most 1"),
         (("--rates", "nan"), "--rates takes rates above 0 and at most 1"),
         (("--rates", "1e-4,"), "--rates takes rates above 0 and at most 1"),
-        (("--rates", "1e-4", "--ranks", "4097"), "--ranks takes ranks from 1 to 4096"),
-        (("--rates", "1e-4", "--ranks", "8,x"), "--ranks takes ranks from 1 to 4096"),
         (("--rates", "1e-4", "--seed", "4"), "--seed must be from 1000 to 9999"),
         (("--rates", "1e-4", "--updates", "0"), "stage_two.updates"),
         (("--rates", "1e-4", "--seconds", "0"), "stage_one.seconds"),
@@ -135,14 +132,3 @@ def test_what_cannot_be_searched_is_refused_in_one_line(
     tiny = ROOT / "recipes" / "tiny.toml"
     assert line in refused(waggle("tune", tiny, *words, "--out", tmp_path / "out"))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "why"), [("factorial_nano", "every weight"), ("factorial_smollm2", "law ranks")]
-)
-def test_recipes_without_a_rank_refuse_ranks(
-    waggle: Command, tmp_path: Path, name: str, why: str
-) -> None:
-    words = ("tune", ROOT / "recipes" / f"{name}.toml", "--rates", "1e-4", "--ranks", "16")
-    line = refused(waggle(*words, "--out", tmp_path / "out"))
-    assert "leave --ranks out" in line and why in line

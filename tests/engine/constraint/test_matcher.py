@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks import workload
 from tests.laws_llm.conftest import played
+from waggle.core.forms import Literal
 from waggle.core.schema import View
 from waggle.engine.constraint.grammar import Grammar, SharedStates, State, choice
 from waggle.engine.constraint.matcher import Matcher
@@ -33,7 +34,7 @@ def merged_tokenizer() -> Any:
 def test_matches_spell_the_language_canonically(build: Callable[[], Any], words: list[str]) -> None:
     """All matches end in the language, reach all of it, and use the tokenizer's own encoding."""
     vocabulary = Vocabulary(build())
-    matcher = Matcher(Grammar.of(choice(*words)), vocabulary, END)
+    matcher = Matcher(Grammar(choice(*words)), vocabulary, END)
     found: dict[str, tuple[int, ...]] = {}
     frontier: list[tuple[int, ...]] = [()]
     while frontier:
@@ -68,7 +69,7 @@ def jumps(matcher: Matcher) -> set[tuple[int, ...]]:
 
 
 def test_a_token_that_is_not_allowed_leads_nowhere() -> None:
-    matcher = Matcher(Grammar.of(choice("ab", "ac")), Vocabulary(byte_tokenizer()), END)
+    matcher = Matcher(Grammar(choice("ab", "ac")), Vocabulary(byte_tokenizer()), END)
     token = matcher.vocabulary.encode(b"x")[0]
     assert matcher.accept_one(matcher.grammar.start(), token) is None
     assert matcher.accept_one(matcher.grammar.start(), END) is None
@@ -115,8 +116,8 @@ def test_views_that_share_states_are_matched_as_each_alone() -> None:
 
 def test_a_grammar_that_was_given_is_kept() -> None:
     vocabulary = Vocabulary(byte_tokenizer())
-    given_one = Matcher(Grammar.of("a"), vocabulary, END)
-    made = Matcher(lambda shared: Grammar.of("a"), vocabulary, END)
+    given_one = Matcher(Grammar(Literal("a")), vocabulary, END)
+    made = Matcher(lambda shared: Grammar(Literal("a")), vocabulary, END)
     before = given_one.grammar, made.grammar
     for matcher in (given_one, made):
         assert matcher.grammar is matcher.grammar

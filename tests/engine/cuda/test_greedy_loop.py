@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.helpers import PREFIX, ids, prompts, row_engine
-from waggle.engine.backends.base import Rolled
+from waggle.engine.backends.base import MultiStepOutput
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda import greedy_loop as loop
 from waggle.engine.cuda import selfcheck
@@ -84,15 +84,15 @@ def test_a_loop_goes_on() -> None:
     assert found.tolist() == [[9, 4, 5, 9, 4, 5, 9]]
 
 
-def rolled(tiny: Any, rows: int) -> Engine:
-    """An engine that only rolls, and tries what it recalls."""
-    return row_engine(tiny, rows, rolls=True)
+def stepped(tiny: Any, rows: int) -> Engine:
+    """An engine that decodes many steps at a time, with drafts of its own."""
+    return row_engine(tiny, rows, multi_step=True)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
 def test_rows_that_try_what_they_recall_are_greedy(tiny: Any, rows: int) -> None:
     """Several prefixes, answers of every length, some forced; slots are reused."""
-    engine = rolled(tiny, rows)
+    engine = stepped(tiny, rows)
     heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "")]
     lengths = [1, 2, loop.DRAFT_STEPS, 17, 40, 70] * 4
     batch = [
@@ -117,7 +117,7 @@ def test_rows_that_recall_end_where_the_model_says(tiny: Any) -> None:
     """Any token may be an end, and stand anywhere in what is tried."""
     batch = [Prompt(p.tail, p.prefix, max_new_tokens=40) for p in prompts(tiny[1], 12)]
     plain = Engine(*tiny, max_rows=12, speculate=False)
-    engine = rolled(tiny, 12)
+    engine = stepped(tiny, 12)
     said = [done.tokens for done in plain.generate(batch)]
     engine.generate([Prompt(p.tail, p.prefix, max_new_tokens=40) for p in batch])
     for count in (1, 3, 7):
@@ -130,7 +130,7 @@ def test_rows_that_recall_end_where_the_model_says(tiny: Any) -> None:
 
 def test_texts_are_those_whose_keys_are_kept(tiny: Any) -> None:
     """After prompts, steps, growth of the caches and prefixes of which one begins another."""
-    engine = rolled(tiny, 4)
+    engine = stepped(tiny, 4)
     prefix = ids(tiny[1], PREFIX)
     for tail in ("one view", "view " * 60, "another view"):
         for head in (prefix, prefix[: len(prefix) // 2]):
@@ -145,7 +145,7 @@ def test_texts_are_those_whose_keys_are_kept(tiny: Any) -> None:
 
 
 def test_what_was_recalled_is_forgotten_with_the_rest(tiny: Any) -> None:
-    engine = rolled(tiny, 12)
+    engine = stepped(tiny, 12)
     batch = prompts(tiny[1], 12)
     steps = []
     for _ in range(2):
@@ -156,4 +156,4 @@ def test_what_was_recalled_is_forgotten_with_the_rest(tiny: Any) -> None:
 
 def test_what_is_read_is_what_counts() -> None:
     told = np.array([[[5, 6, 7, 2], [1, 1, 1, 0]], [[8, 9, 9, 1], [3, 1, 1, 1]]])
-    assert loop._read(told) == [Rolled([5, 6, 8], 2, 4), Rolled([3], 1, 2)]
+    assert loop._read(told) == [MultiStepOutput([5, 6, 8], 2, 4), MultiStepOutput([3], 1, 2)]

@@ -1,73 +1,25 @@
 """Which kernels are used, how wrong ones are found out, and steps over a stand-in for them."""
 
-import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.engine.helpers import prompts, reference, rotation, row_engine
+from tests.engine.helpers import TorchKernels, prompts, reference, rotation, row_engine
 from waggle.core.errors import ConfigError
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda import kernels, selfcheck
 from waggle.engine.model.config import Shape
-from waggle.engine.model.kv_rows import RowStore, Spans
-from waggle.engine.model.rope import Rotation
-
-
-class Plainly:
-    """The fused kernels in torch, prefixes read where the rows say."""
-
-    def __init__(self) -> None:
-        self.steps = self.placed = self.spans = 0
-
-    def place(
-        self, qkv: Tensor, turns: Rotation, positions: Tensor, flat: Tensor, cache: Tensor
-    ) -> Tensor:
-        q, kv = turns.at(positions).apply(qkv)
-        cache.index_copy_(0, flat, kv)
-        self.placed += 1
-        return q
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
-        self.spans += 1
-        out = torch.zeros_like(q)
-        starts = rows.starts.tolist()
-        for row, (first, last) in enumerate(itertools.pairwise(starts)):
-            base, used, lead, length = (int(part[row]) for part in rows[1:])
-            if first == last or not 0 < last - first <= used:
-                continue
-            length = min(length, used - (last - first))
-            held = [torch.cat((x[lead : lead + length], x[base + length : base + used]))
-                    for x in (k, v)]  # fmt: skip
-            one = torch.tensor([0, last - first]), torch.tensor([0, 0]), torch.tensor([used])
-            out[first:last] = selfcheck.varlen_reference(
-                q[first:last], *held, *one, (last, used), scale
-            )
-        return out
-
-    def step(
-        self,
-        qkv: Tensor,
-        turns: Rotation,
-        positions: Tensor,
-        rows: Spans,
-        cache: Tensor,
-        scale: float,
-    ) -> Tensor:
-        q = self.place(qkv, turns, positions, rows.bases[:-1] + positions, cache)
-        self.steps += 1
-        starts = torch.arange(len(positions) + 1)
-        return self.attend(q, *cache.chunk(2, dim=1), rows._replace(starts=starts), scale)
+from waggle.engine.model.kv_rows import RowStore
 
 
 @pytest.mark.parametrize("normed", [True, False])
 def test_kernels_that_read_other_keys_are_found_out(normed: bool) -> None:
     given = (rotation(6, 2, 16, torch.float32, normed), torch.device("cpu"), torch.float32)
-    assert selfcheck.steps_agree(Plainly(), *given)
+    assert selfcheck.steps_agree(TorchKernels(), *given)
 
-    class Late(Plainly):
+    class Late(TorchKernels):
         def step(self, *given: Any) -> Tensor:
             qkv, turns, positions, rows, cache, scale = given
             moved = rows._replace(lengths=rows.lengths + 100)
@@ -77,7 +29,7 @@ def test_kernels_that_read_other_keys_are_found_out(normed: bool) -> None:
             q, k, v, rows, scale = given
             return super().attend(q, k, v, rows._replace(lengths=rows.lengths + 30), scale)
 
-    assert selfcheck.attention_agrees(Plainly(), *given)
+    assert selfcheck.attention_agrees(TorchKernels(), *given)
     assert not selfcheck.steps_agree(Late(), *given), (
         "another row's keys were read and nobody noticed"
     )
@@ -86,10 +38,11 @@ def test_kernels_that_read_other_keys_are_found_out(normed: bool) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
 def test_fused_steps_are_greedy(tiny: Any, rows: int) -> None:
-    engine = row_engine(tiny, rows, rolls=True, speculate=False)
+    engine = row_engine(tiny, rows, multi_step=True, speculate=False)
     backend = engine.backend
     assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
-    backend.store.kernels = made = Plainly()
+    made = backend.store.kernels
+    assert isinstance(made, TorchKernels)
     batch = prompts(tiny[1], min(24, 4 + 2 * rows))
     want = [reference(*tiny, prompt) for prompt in batch]
     assert [done.tokens for done in engine.generate(batch)] == want
@@ -102,7 +55,8 @@ def test_fused_passes_are_greedy(tiny: Any, speculate: bool) -> None:
     engine = row_engine(tiny, 5, speculate=speculate)
     backend = engine.backend
     assert isinstance(backend, LeanBackend) and isinstance(backend.store, RowStore)
-    backend.store.kernels = made = Plainly()
+    made = backend.store.kernels
+    assert isinstance(made, TorchKernels)
     batch = prompts(tiny[1], 12)
     want = [reference(*tiny, prompt) for prompt in batch]
     for _ in range(2):
@@ -111,7 +65,7 @@ def test_fused_passes_are_greedy(tiny: Any, speculate: bool) -> None:
 
 
 def test_rows_of_one_prefix_read_one_copy(tiny: Any) -> None:
-    engine = row_engine(tiny, 6, rolls=True, speculate=False)
+    engine = row_engine(tiny, 6, multi_step=True, speculate=False)
     engine.generate(prompts(tiny[1], 6))
     assert isinstance(engine.backend, LeanBackend)
     store = engine.backend.store
@@ -129,16 +83,15 @@ def test_no_kernels_away_from_cuda() -> None:
     turns = rotation(6, 2, 16, torch.bfloat16, False)
     cpu = torch.device("cpu")
     assert kernels.triton_kernels(cpu, torch.bfloat16, turns, shape) is None
-    assert not kernels.varlen_works(cpu, torch.bfloat16, shape)
 
 
-def test_plain_kernels_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for wish, may in (("plain", ()), ("torch", ("torch",)), ("auto", ("torch", "auto"))):
-        monkeypatch.setenv(kernels.VARIABLE, wish)
-        assert tuple(kind for kind in ("torch", "auto") if kernels.allowed(kind)) == may
+def test_kernels_can_be_left_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, may in (("plain", False), ("auto", True)):
+        monkeypatch.setenv(kernels.VARIABLE, kind)
+        assert kernels.allowed() is may
     monkeypatch.setenv(kernels.VARIABLE, "fast")
-    with pytest.raises(ConfigError, match="set it to plain, torch, auto"):
-        kernels.allowed("torch")
+    with pytest.raises(ConfigError, match="set it to plain or auto"):
+        kernels.allowed()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from tests.engine.helpers import row_engine
-from waggle.engine.backends.base import Running
+from waggle.engine.backends.base import RowInput
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, OFTEN, PassGraphs, Size, bucket, reach
+from waggle.engine.cuda.graphs import FINE, MAX_TOKENS, OFTEN, PassGraphs, Size, bucket
 from waggle.engine.model.kv_cache import Piece
 
 
@@ -17,7 +17,7 @@ def captured(tiny: Any, lengths: Sequence[int], rows: int = 8) -> PassGraphs:
     backend = row_engine(tiny, rows).backend
     assert isinstance(backend, LeanBackend) and backend.graphs is not None
     backend.reserve(0, max(lengths))
-    rows_in = [Running(i, [1 + i] * n, 0, [n - 1], ()) for i, n in enumerate(lengths)]
+    rows_in = [RowInput(i, [1 + i] * n, 0, [n - 1], ()) for i, n in enumerate(lengths)]
     first = backend.run(rows_in)
     for _ in range(OFTEN):
         assert torch.allclose(backend.run(rows_in), first, atol=1e-5)
@@ -25,17 +25,17 @@ def captured(tiny: Any, lengths: Sequence[int], rows: int = 8) -> PassGraphs:
 
 
 def test_passes_of_any_kind_are_captured_when_they_come_up_often(tiny: Any) -> None:
-    assert list(captured(tiny, [1, 1, 1])._graphs) == [Size(12, 1)]
-    assert list(captured(tiny, [5, 1, 30])._graphs) == [Size(48, 128)]
+    assert list(captured(tiny, [1, 1, 1])._graphs) == [Size(12, True)]
+    assert list(captured(tiny, [5, 1, 30])._graphs) == [Size(48, False)]
     prompts_too = captured(tiny, [1, 130, 40])._graphs
-    assert list(prompts_too) == [Size(192, 512)], "a prompt and steps share a pass"
+    assert list(prompts_too) == [Size(192, False)], "a prompt and steps share a pass"
 
 
 def test_what_was_found_stays_when_another_pass_is_replayed(tiny: Any) -> None:
     """All graphs write to one outbox: states are taken from it before the next pass."""
     backend = row_engine(tiny, 4).backend
     backend.reserve(0, 64)
-    one, other = ([Running(0, [token] * 9, 0, [8], ())] for token in (5, 9))
+    one, other = ([RowInput(0, [token] * 9, 0, [8], ())] for token in (5, 9))
     for _ in range(OFTEN):
         first, second = backend.run(one), backend.run(other)
     assert not torch.allclose(first, second)
@@ -53,7 +53,7 @@ def test_a_shape_that_cannot_be_recorded_runs_all_the_same(tiny: Any) -> None:
         raise torch.OutOfMemoryError("out of memory")
 
     backend.graphs._record = failing
-    rows = [Running(0, [3] * 9, 0, [8], ())]
+    rows = [RowInput(0, [3] * 9, 0, [8], ())]
     want = backend.run(rows)
     for _ in range(3 * OFTEN):
         assert torch.equal(backend.run(rows), want)
@@ -64,7 +64,7 @@ def test_dropped_shapes_are_recorded_again_at_once(tiny: Any) -> None:
     backend = row_engine(tiny, 4).backend
     assert isinstance(backend, LeanBackend) and backend.graphs is not None
     backend.reserve(0, 64)
-    rows = [Running(0, [3] * 9, 0, [8], ())]
+    rows = [RowInput(0, [3] * 9, 0, [8], ())]
     for _ in range(OFTEN):
         backend.run(rows)
     assert backend.graphs._graphs
@@ -88,12 +88,8 @@ def test_priming_records_steps_and_prompts(tiny: Any) -> None:
     backend.reserve(0, 300)
     backend.graphs._weights = int(5e12 / 300)
     backend.prime(24, 200)
-    steps = [Size(12, 1), Size(12, 128), Size(16, 128), Size(24, 128)]
-    assert list(backend.graphs._graphs) == [*steps, Size(256, 512)]
-
-
-def test_the_reach_of_a_pass_is_rounded_generously() -> None:
-    assert [reach(n) for n in (1, 2, 128, 129, 512, 513)] == [1, 128, 128, 512, 512, 2048]
+    steps = [Size(12, True), Size(12, False), Size(16, False), Size(24, False)]
+    assert list(backend.graphs._graphs) == [*steps, Size(256, False)]
 
 
 def test_sizes_are_rounded_up_to_few_shapes() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.engine.helpers import PREFIX, ids, prompts, reference, row_engine
-from waggle.engine.backends.base import Running
+from waggle.engine.backends.base import RowInput
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.greedy_loop import STEPS
 from waggle.engine.cuda.selfcheck import varlen_reference
@@ -36,9 +36,9 @@ def test_steps_are_greedy(tiny: Any, rows: int, speculate: bool, static: bool) -
 
 
 @pytest.mark.parametrize("rows", [1, 3, 24])
-def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
+def test_multi_step_rows_are_greedy(tiny: Any, rows: int) -> None:
     """Answers that end early, at once, within a stretch and beyond several; slots are reused."""
-    engine = row_engine(tiny, rows, rolls=True, speculate=False)
+    engine = row_engine(tiny, rows, multi_step=True, speculate=False)
     model, tokenizer = tiny
     turns = 4 if rows > 3 else 1
     free = [
@@ -55,28 +55,28 @@ def test_rolled_rows_are_greedy(tiny: Any, rows: int) -> None:
         assert [d.tokens for d in done] == [*want, *usual]
     assert isinstance(engine.backend, LeanBackend)
     assert engine.backend.loop is not None
-    assert engine.backend.loop._captured, "nothing was rolled"
+    assert engine.backend.loop._captured, "nothing was captured"
     assert all(d.usage.drafted_tokens == 0 for d in done)
     ended = [len(d.tokens) + (d.finish == "stop") for d in done]
     assert [d.usage.model_steps for d in done] == ended
 
 
-def test_rolled_rows_end_where_the_model_says(tiny: Any) -> None:
+def test_multi_step_rows_end_where_the_model_says(tiny: Any) -> None:
     """Any token may be an end: those that a model says early on are."""
     batch = [Prompt(p.tail, p.prefix, max_new_tokens=40) for p in prompts(tiny[1], 12)]
     plain = Engine(*tiny, max_rows=12, speculate=False)
-    rolled = row_engine(tiny, 12, rolls=True, speculate=False)
+    stepped = row_engine(tiny, 12, multi_step=True, speculate=False)
     said = [done.tokens for done in plain.generate(batch)]
     for count in (1, 3):
-        for engine in (plain, rolled):
+        for engine in (plain, stepped):
             engine.eos = frozenset(tokens[5 * i + 3] for i, tokens in enumerate(said[:count]))
-        want, found = plain.generate(batch), rolled.generate(batch)
+        want, found = plain.generate(batch), stepped.generate(batch)
         assert found == want
         assert any(done.finish == "stop" for done in found)
 
 
-def test_rolled_and_constrained_rows_share_an_engine(tiny: Any, record_grammar: Any) -> None:
-    mixed = row_engine(tiny, 8, rolls=True)
+def test_multi_step_and_constrained_rows_share_an_engine(tiny: Any, record_grammar: Any) -> None:
+    mixed = row_engine(tiny, 8, multi_step=True)
     free = prompts(tiny[1], 10)
     bound = prompts(tiny[1], 10, grammar=mixed.matcher(record_grammar))
     alone = Engine(*tiny, max_rows=8)
@@ -157,7 +157,7 @@ def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any
     sent: list[tuple[bool, int]] = []
     run = engine.backend.run
 
-    def watched(rows: Sequence[Running]) -> Any:
+    def watched(rows: Sequence[RowInput]) -> Any:
         sent.append((rows[0].start == 0, len(rows)))
         return run(rows)
 

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from waggle.engine.backends.lean import LeanBackend
-from waggle.engine.backends.transformers import PlainBackend
+from waggle.engine.backends.transformers import TransformersBackend
 from waggle.engine.constraint.grammar import Grammar, choice
 from waggle.engine.engine import Engine
 from waggle.engine.model.config import refusal, supports
@@ -80,7 +80,7 @@ def made(name: str) -> tuple[Any, Any, Engine]:
     kind, config, lean = CASES[name]
     model, tokenizer = randomise(kind(config)), byte_tokenizer()
     engine = Engine(model, tokenizer, max_rows=4)
-    assert isinstance(engine.backend, LeanBackend if lean else PlainBackend)
+    assert isinstance(engine.backend, LeanBackend if lean else TransformersBackend)
     return model, tokenizer, engine
 
 
@@ -123,7 +123,7 @@ def test_constrained_tokens_are_those_of_generate(name: str) -> None:
     prefix, tails = texts(tokenizer)
     end = tokenizer.eos_token_id
     spelled = [tuple(tokenizer.encode(text)) for text in STRINGS]
-    grammar = engine.matcher(Grammar.of(choice(*STRINGS)))
+    grammar = engine.matcher(Grammar(choice(*STRINGS)))
     done = engine.generate([Prompt(tail, prefix, grammar=grammar) for tail in tails])
     for tail, completion in zip(tails, done, strict=True):
         begun = len(prefix) + len(tail)
@@ -174,7 +174,7 @@ def test_an_adapter_merged_or_kept_gives_the_same_answers(tiny: Any, tmp_path: P
     for merge in (True, False):
         model, tokenizer = load("tiny-random", "cpu", "float32", str(tmp_path), merge)
         engine = Engine(model, tokenizer, max_rows=2)
-        assert isinstance(engine.backend, LeanBackend if merge else PlainBackend)
+        assert isinstance(engine.backend, LeanBackend if merge else TransformersBackend)
         prompts = [Prompt(tokenizer.encode(f"view {i}"), max_new_tokens=12) for i in range(4)]
         answers.append([done.tokens for done in engine.generate(prompts)])
     assert answers[0] == answers[1]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from waggle.engine.cuda.selfcheck import varlen_reference
+from tests.engine.helpers import TorchKernels
 from waggle.engine.model import kv_rows as row_store
 from waggle.engine.model.config import Shape
 from waggle.engine.model.kv_cache import Piece, PrefixKV
@@ -33,7 +33,7 @@ def test_prefixes_lie_in_every_layer_of_their_rows_and_stay_there(
     stack: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_store, "STACK", stack)
-    store = RowStore(SHAPE, 4, torch.float32, torch.device("cpu"), varlen_reference)
+    store = RowStore(SHAPE, 4, torch.float32, torch.device("cpu"), TorchKernels())
     store.reserve(9, 20)
     kept = [layers(9, 1), layers(6, 2)]
     first, second = (prefix_of(store, each) for each in kept)
@@ -61,7 +61,7 @@ def test_a_layout_says_every_number_itself(
     tokens: int, rows: int, single: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is written there may be anything before, such as the last layout."""
-    store = RowStore(SHAPE, 4, torch.float32, torch.device("cpu"), varlen_reference)
+    store = RowStore(SHAPE, 4, torch.float32, torch.device("cpu"), TorchKernels())
     store.reserve(0, 20)
     pieces = [Piece(slot, [7] * (1 if single else slot + 1), 3) for slot in (0, 2)]
 

@@ -49,9 +49,8 @@ def test_a_warm_start_that_does_not_fit_is_refused_before_anything_is_made(
         (start / "law" / "waggle.json").write_text(json.dumps(about))
         with pytest.raises(ConfigError, match=told):
             train(recipe, out=out, start=start)
-    for wrong in ({"arm": "warm-start"}, {"harvest": tmp_path}):
-        with pytest.raises(ConfigError, match="--start leaves stage one out"):
-            train(recipe, out=out, start=start, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="--start leaves stage one out"):
+        train(recipe, out=out, start=start, arm="warm-start")
     assert not out.exists()
 
 
@@ -184,14 +183,15 @@ def test_stage_one_on_a_token_corpus_resumes_to_the_same_law_or_ends_with_its_ti
 ) -> None:
     recipe, nothing = harvested(backbone), tmp_path / "none"
     whole = Stages(recipe, nothing, tmp_path / "a", 0).warm_start()
-    tokens = tmp_path / "a" / "tokens"
-    Stages(recipe, nothing, tmp_path / "b", 0, harvest=tokens).warm_start(until=2)
-    law = Stages(recipe, nothing, tmp_path / "b", 0, harvest=tokens).warm_start()
+    for out in "bc":
+        shutil.copytree(tmp_path / "a" / "tokens", tmp_path / out / "tokens")
+    Stages(recipe, nothing, tmp_path / "b", 0).warm_start(until=2)
+    law = Stages(recipe, nothing, tmp_path / "b", 0).warm_start()
     names = sorted(path.name for path in whole.glob("*.safetensors"))
     assert names and law == tmp_path / "b" / "seed-0" / "warm-start" / "law"
     for name in names:
         one, other = read_tensors(whole / name), read_tensors(law / name)
         assert same(one, other) and {str(t.dtype) for t in one.values()} == {"torch.bfloat16"}
     timed = harvested(backbone, updates=100_000, seconds=0.3)
-    law = Stages(timed, nothing, tmp_path / "c", 0, harvest=tokens).warm_start()
+    law = Stages(timed, nothing, tmp_path / "c", 0).warm_start()
     assert (law / "config.json").exists()

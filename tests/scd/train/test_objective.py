@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks import shapes
 from tests.scd import oracle
 from tests.scd.runs import changed, encoded
-from waggle.models import shapes
 from waggle.models.nano import nano_tokenizer
-from waggle.scd import model as models
 from waggle.scd.config import Adaptation, Recipe, Run, StageTwo
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.batches import Batches, passes, scd_batches
@@ -106,13 +105,14 @@ def test_sums_of_several_passes_are_those_of_one(recipe: Recipe, batches: Batche
 
 
 @pytest.fixture
-def qwen(monkeypatch: pytest.MonkeyPatch) -> Recipe:
+def qwen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recipe:
     """Return a recipe for a very small backbone of the paper's kind, with LoRA."""
     shape = SHAPE | {"vocab_size": len(nano_tokenizer())}
     monkeypatch.setitem(shapes.SHAPES, "qwen3-4b-shape", ("Qwen3", shape))
-    monkeypatch.setattr(models, "_stand_in_tokenizer", nano_tokenizer)
+    monkeypatch.setattr(shapes, "load_tokenizer", lambda _: nano_tokenizer())
     return Recipe(
-        backbone="qwen3-4b-shape", max_context=4000, stage_two=STAGE,
+        backbone=str(shapes.save_shape("qwen3-4b-shape", tmp_path)), max_context=4000,
+        stage_two=STAGE,
         adaptation=Adaptation(rank=4, alpha=8, dropout=0.05),
         run=Run(device="cpu", dtype="float32", tree=True),
     )  # fmt: skip

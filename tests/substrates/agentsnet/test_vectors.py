@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.substrates.golden import ALL, GOLDEN, GRAPHS, SAMPLE
-from waggle.substrates.agentsnet.vectors import (
+from conformance.agentsnet import (
     MAX_REPLY,
     check_graphs,
     check_vectors,
     parse_answer,
     parse_messages,
 )
+from tests.substrates.golden import ALL, GOLDEN, GRAPHS, SAMPLE
 
 PATH = {"names": ["James", "Mary"], "edges": [[0, 1]]}
 GOOD = {

@@ -6,6 +6,7 @@ from statistics import fmean
 import msgspec
 import pytest
 
+from benchmarks.silo import silo_speed
 from waggle.core.admit import violations
 from waggle.core.protocols import Case
 from waggle.core.schema import (
@@ -26,7 +27,6 @@ from waggle.plugins import get_law
 from waggle.runtime.sync import play
 from waggle.substrates.silo.adapter import Silo
 from waggle.substrates.silo.ceilings import ceiling_row
-from waggle.testing.bench_silo import silo_speed
 
 CONTRACT = Contract("silo/I-05", "goal", ("WAIT", "GATHER", "ANSWER"), 1, response="ANSWER")
 

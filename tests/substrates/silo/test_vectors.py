@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from conformance.silo import check_vectors
 from tests.substrates.golden import ALL, GOLDEN, SAMPLE
 from waggle.core.errors import ConfigError
 from waggle.substrates.silo.cases import Case, independent_case
-from waggle.substrates.silo.vectors import check_vectors
 
 
 def instance(case: Case, **extra: Any) -> dict[str, Any]:

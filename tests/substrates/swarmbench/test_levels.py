@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from conformance.stored import Initial, StoredBodies, level_of_state
 from tests.substrates.swarmbench.worlds import drawn, known, play
 from waggle.core.errors import WaggleError
 from waggle.substrates.swarmbench.sim.config import (
@@ -16,7 +17,6 @@ from waggle.substrates.swarmbench.sim.config import (
 )
 from waggle.substrates.swarmbench.sim.levels import generate
 from waggle.substrates.swarmbench.sim.rules import Pursuit
-from waggle.substrates.swarmbench.sim.stored import Initial, StoredBodies, level_of_state
 from waggle.substrates.swarmbench.sim.world import GridWorld
 
 

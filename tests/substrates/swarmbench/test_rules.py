@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from scipy.optimize import linear_sum_assignment
 
+from conformance.observations import Spoken
 from tests.substrates.swarmbench.worlds import drawn, known, play
 from waggle.substrates.swarmbench.sim.config import Action, Cell, WorldConfig
 from waggle.substrates.swarmbench.sim.rules import FlockDistance, Flocking, Pursuit, outline
@@ -69,12 +70,12 @@ def test_a_captured_prey_is_replaced_by_an_immovable_one() -> None:
 
 def test_messages_are_heard_after_the_move_by_those_in_reach_and_the_sender() -> None:
     world = drawn("WWWWWWWWW\nW0.1..2.W\nW.......W\nW.......W\nW.......W\nWWWWWWWWW")
-    world.step([Action.STAY] * 3, {0: "hi", 2: "yo", 1: ""})
-    assert world.heard(0) == [(0, "hi")]
-    assert world.heard(1) == [(0, "hi")]
-    assert world.heard(2) == [(2, "yo")]
-    world.step([Action.STAY] * 3)
-    assert world.heard(0) == []
+    spoken = Spoken(world)
+    spoken.say({0: "hi", 2: "yo", 1: ""})
+    world.step([Action.STAY, Action.LEFT, Action.STAY])
+    assert [spoken.heard(agent) for agent in range(3)] == [[(0, "hi")], [(0, "hi")], [(2, "yo")]]
+    spoken.say({})
+    assert spoken.heard(0) == []
 
 
 def test_moving_food_needs_empty_cells_and_changes_who_touches_it() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from conformance.swarmbench import check_vectors
 from tests.substrates.golden import ALL, GOLDEN, SAMPLE
 from waggle.core.errors import ConfigError
 from waggle.substrates.swarmbench.sim.config import TASKS
-from waggle.substrates.swarmbench.sim.vectors import check_vectors
 
 
 def _copy(name: str, folder: Path, change: Callable[[Any], object]) -> Path:

@@ -4,11 +4,11 @@ from typing import TypeVar
 
 import msgspec
 
+from conformance.stored import Initial, StoredBodies, level_of_state
 from waggle.core.protocols import Act, Case, Local
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.episode import SwarmEpisode
 from waggle.substrates.swarmbench.sim.config import LETTERS, Task, WorldConfig
-from waggle.substrates.swarmbench.sim.stored import Initial, StoredBodies, level_of_state
 from waggle.substrates.swarmbench.sim.world import GridWorld
 
 Kind = TypeVar("Kind")

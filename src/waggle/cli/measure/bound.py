@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from waggle.cli import console
-from waggle.cli.options import Flag, Sizes, at_least_one
-
-DEVELOPMENT_SEED = 10_000
+from waggle.cli.options import AsJson, Sizes, at_least_one
+from waggle.core.seeds import Split
 
 
 def silo(
     *tasks: str,
     n: Sizes = (16, 32, 64, 128),
     rounds: int = 9,
-    seed: int = DEVELOPMENT_SEED,
+    seed: int = Split.DEVELOPMENT.start,
     seeds: int = 5,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """What information flow allows on Silo.
 
@@ -30,7 +29,6 @@ def silo(
         rounds: Rounds of exchange.
         seed: The first seed.
         seeds: How many seeds in a row.
-        json: Print one JSON object instead of text.
     """
     from waggle import plugins
     from waggle.substrates.silo.ceilings import LEVELS, ceiling_rows
@@ -53,11 +51,11 @@ def silo(
 def swarmbench(
     *tasks: str,
     n: Sizes = (16, 32),
-    seed: int = DEVELOPMENT_SEED,
+    seed: int = Split.DEVELOPMENT.start,
     seeds: int = 20,
     rounds: int | None = None,
     map: int | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """What free communication brings on SwarmBench.
 
@@ -77,7 +75,6 @@ def swarmbench(
         seeds: How many seeds in a row.
         rounds: Horizon; the task's own if unset.
         map: Side of the square map; 24 for more than ten agents if unset.
-        json: Print one JSON object instead of text.
     """
     from waggle.substrates.swarmbench.adapter import SwarmBench
     from waggle.testing.bound_swarmbench import sharing_table

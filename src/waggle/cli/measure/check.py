@@ -5,34 +5,29 @@ The exit code of every check is 1 if something was found.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from waggle import plugins
-from waggle.cli import console
-from waggle.cli.options import Chosen, Flag, LawOptions, Size, at_least_one, make_law, words
+from waggle.cli import checkout, console
+from waggle.cli.options import AsJson, Chosen, LawOptions, Size, at_least_one, make_law, words
 from waggle.core.errors import ConfigError, suggest
+from waggle.core.seeds import Split
 from waggle.runtime.records import read
 
 if TYPE_CHECKING:
     from waggle.substrates.vectors import VectorReport
     from waggle.testing import Report
 
-DEVELOPMENT_SEED = 10_000
 SHOWN = 20
 """Episodes that differ and are listed; all of them are counted."""
-VECTORS = {
-    "agentsnet": "waggle.substrates.agentsnet.vectors",
-    "silo": "waggle.substrates.silo.vectors",
-    "swarmbench": "waggle.substrates.swarmbench.sim.vectors",
-}
-"""Substrate -> the module whose `check_vectors` compares recorded files."""
+VECTORS = {name: f"conformance.{name}" for name in ("agentsnet", "silo", "swarmbench")}
+"""Substrate -> the module of a checkout whose `check_vectors` compares recorded files."""
 
 
 def substrate(
-    name: str, /, *, task: str | None = None, n: Size = 8, seed: int = DEVELOPMENT_SEED,
-    json: Flag = False,
+    name: str, /, *, task: str | None = None, n: Size = 8,
+    seed: int = Split.DEVELOPMENT.start, json: AsJson = False,
 ) -> int:  # fmt: skip
     """Check that a substrate is sound.
 
@@ -49,7 +44,6 @@ def substrate(
         task: One of its tasks; all of them if unset.
         n: Agents in the test episodes; choose a number that the substrate allows.
         seed: Seed of the test episodes.
-        json: Print one JSON object instead of text.
     """
     from waggle.testing import check_substrate
 
@@ -67,9 +61,9 @@ def law(
     substrate: str = "beacon",
     task: str | None = None,
     n: Size = 8,
-    seed: int = DEVELOPMENT_SEED,
+    seed: int = Split.DEVELOPMENT.start,
     order: Literal["shuffled", "canonical"] | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Check that a law is sound.
 
@@ -82,13 +76,11 @@ def law(
 
     Args:
         name: A law of `waggle list laws`, or a law's folder.
-        law_options: The law's own options.
         substrate: Where the views come from.
         task: One of its tasks; the first if unset.
         n: Agents in the test episodes.
         seed: Seed of the test episodes.
         order: How the views list their records; the law's own order if unset.
-        json: Print one JSON object instead of text.
     """
     from waggle.testing import check_law
 
@@ -110,7 +102,7 @@ def _show(report: Report, json: bool) -> int:
     return 0 if report.passed else 1
 
 
-def record(path: Path, /, *, json: Flag = False) -> int:
+def record(path: Path, /, *, json: AsJson = False) -> int:
     """Check that a record file is whole.
 
     Reads every entry and checks that there is one header, the rounds in order, and one footer.
@@ -118,7 +110,6 @@ def record(path: Path, /, *, json: Flag = False) -> int:
 
     Args:
         path: A record file, as `waggle run` writes it.
-        json: Print one JSON object instead of text.
     """
     episode = read(path)
     case, rounds = episode.header.case, len(episode.rounds)
@@ -137,7 +128,7 @@ def record(path: Path, /, *, json: Flag = False) -> int:
 
 def rows(
     folder: Path, /, *, methods: Chosen = "", cells: int = 50, workers: int | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:  # fmt: skip
     """Play some episodes of a run or an archive again and compare them with their rows.
 
@@ -153,7 +144,6 @@ def rows(
         methods: Check these methods only, e.g. `expert,nocomm`.
         cells: How many episodes to play.
         workers: Worker processes, one per core if unset.
-        json: Print one JSON object instead of text.
     """
     from waggle.evaluate import executors, plan
     from waggle.evaluate.recheck import drawn, recheck, rules
@@ -188,7 +178,7 @@ def rows(
 
 
 def vectors(
-    substrate: str, folder: Path, /, *, graphs: Path | None = None, json: Flag = False
+    substrate: str, folder: Path, /, *, graphs: Path | None = None, json: AsJson = False
 ) -> int:
     """Replay every recorded vector of a folder and compare.
 
@@ -201,7 +191,6 @@ def vectors(
         substrate: swarmbench, silo or agentsnet.
         folder: Folder with the recorded vectors.
         graphs: For agentsnet: where graph ids resolve (the folder `graphs` beside FOLDER if unset).
-        json: Print one JSON object instead of text.
     """
     if substrate not in VECTORS:
         known, hint = ", ".join(VECTORS), suggest(substrate, list(VECTORS))
@@ -209,12 +198,11 @@ def vectors(
     if graphs is not None and substrate != "agentsnet":
         raise ConfigError("--graphs belongs to agentsnet; leave it out here")
     more = () if graphs is None else (_folder(graphs),)
-    check: Any = import_module(VECTORS[substrate])
-    report = check.check_vectors(_folder(folder), *more)
+    report = checkout.load(VECTORS[substrate]).check_vectors(_folder(folder), *more)
     return _show_vectors(f"{substrate} vectors", folder, report, json)
 
 
-def graphs(folder: Path, /, *, json: Flag = False) -> int:
+def graphs(folder: Path, /, *, json: AsJson = False) -> int:
     """Check the AgentsNet graph files of a folder.
 
     Each graph must be connected and simple, with diameter, maximum degree and names as recorded.
@@ -222,11 +210,9 @@ def graphs(folder: Path, /, *, json: Flag = False) -> int:
 
     Args:
         folder: Folder with graph JSON files.
-        json: Print one JSON object instead of text.
     """
-    from waggle.substrates.agentsnet.vectors import check_graphs
-
-    return _show_vectors("graphs", folder, check_graphs(_folder(folder)), json)
+    report = checkout.load(VECTORS["agentsnet"]).check_graphs(_folder(folder))
+    return _show_vectors("graphs", folder, report, json)
 
 
 def _folder(path: Path) -> Path:

@@ -11,14 +11,16 @@ from typing import Literal
 from rich.progress import TimeElapsedColumn
 
 from waggle.cli import console
-from waggle.cli.options import Chosen, ChosenSizes, Flag, words
+from waggle.cli.options import AsJson, Chosen, ChosenSizes, Flag, at_least_one, words
 from waggle.core.errors import ConfigError
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
+from waggle.evaluate.again import FOLDER as AGAIN
+from waggle.evaluate.again import play_again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
 from waggle.evaluate.rows import Row, finished_rows, packed
-from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.evaluate.runner import refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import catalog, docs_pages, page
 
@@ -43,7 +45,7 @@ def evaluate(
     again: Flag = False,
     merge: list[Path] | None = None,
     dry_run: Flag = False,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Run every unfinished cell of a recipe, or of a part of it.
 
@@ -70,15 +72,13 @@ def evaluate(
         width: Requests per batch of such a law, in each process; 256, in batches of the engine's
             own size, if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
-        again: Play finished cells again, after a law has changed; the new rows count. The same call
-            continues after an interruption.
+        again: Play finished cells again, after a law has changed; the new rows count once all are
+            played. The same call continues after an interruption.
         merge: Play nothing; take finished rows of the recipe from this run directory or archive.
             With --again they replace rows that differ or have other weights. May be repeated.
         dry_run: Play nothing; print cells and decisions of each method, finished and left.
-        json: Print one JSON object instead of text.
     """
-    if processes < 1 or (width is not None and width < 1):
-        raise ConfigError("--processes and --width must be at least 1")
+    at_least_one(processes=processes, width=1 if width is None else width)
     chosen = plan.load(recipe)
     catalog.check(chosen)  # now, not when everything has been played
     cells = whole = plan.cells(chosen)
@@ -86,25 +86,22 @@ def evaluate(
     if methods or tasks or n or seeds is not None:
         cells = select(cells, methods=words(methods), tasks=words(tasks), n=_sizes(n), seeds=seeds)
     if dry_run:
-        done = resume.Again(place, cells).done(width) if again else finished_rows(place)
-        return _count(cells, done, json=json)
+        return _count(cells, finished_rows(place / AGAIN if again else place), json=json)
     folder = _folder(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
     failures: list[Row] = []
     with _progress(chosen.title, len(cells), failures, quiet=json) as progress:
-        outcome = run_plan(
+        outcome = (play_again if again else run_plan)(
             cells,
             folder,
             executors.make(executor, workers),
             keep=keep or chosen.keep,
             width=width,
             processes=processes,
-            again=again,
             progress=progress,
-            left_out=None if methods else _left_out,
             whole=whole,
-            notice=console.note,
+            left_out=refuse if methods else _left_out,
         )
     for row in failures[:SHOWN_FAILURES]:
         console.note(f"failed: {row.method} {row.task} N={row.n} seed {row.seed}: {row.error}")
@@ -125,13 +122,8 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
             f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
             f"there with --merge {folder}"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / plan.RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {folder} ({error.strerror}); choose another --out"
-        ) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / plan.RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
     return folder
 
 
@@ -209,7 +201,7 @@ def report(
     records: Flag = False,
     freeze: Path | None = None,
     pages: Path | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
     """Write the report of a run from its rows: one HTML page, Markdown and LaTeX.
 
@@ -226,7 +218,6 @@ def report(
             normalized scores divide by.
         pages: Write a Markdown page for every archive in FOLDER, and an index of them, into this
             folder of the documentation instead: `waggle report results --pages docs/results`.
-        json: Print one JSON object instead of text.
     """
     if pages is not None:
         written_pages = docs_pages.write(folder, pages)
@@ -258,7 +249,7 @@ def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     anchors.write(anchors.freeze(rows, command), target)
 
 
-def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:
+def archive(run: Path, to: Path, /, *, json: AsJson = False) -> int:
     """Pack the rows of a run, so that its tables can be written anywhere without playing.
 
     `waggle report TO` writes the tables, `waggle eval RECIPE --merge TO` takes the rows into a run.
@@ -269,7 +260,6 @@ def archive(run: Path, to: Path, /, *, json: Flag = False) -> int:
     Args:
         run: A run directory of `waggle eval`.
         to: Folder of the archive.
-        json: Print one JSON object instead of text.
     """
     done = packing.archive(plan.cells(plan.load_run(run)), run, to)
     shutil.copyfile(run / plan.RUN_RECIPE, to / plan.RUN_RECIPE)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.options import Flag, make_law
+from waggle.cli.options import AsJson, make_law
 from waggle.core.protocols import Case, Law, World
 from waggle.core.record import Footer, RoundRecord
 from waggle.runtime.records import RecordFile, record_name
@@ -39,7 +39,7 @@ class Played(NamedTuple):
     seconds: float
 
 
-def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: Flag = False) -> int:
+def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: AsJson = False) -> int:
     """Watch a law organise a swarm of sixteen.
 
     Plays two short episodes and draws every round: one column per agent, the answer it is committed
@@ -49,7 +49,6 @@ def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: Flag = False
     Args:
         law: A name of `waggle list laws` or a law's folder.
         out: Folder for the records; it is made if needed.
-        json: Print one JSON object instead of text.
     """
     made, seconds = _loaded(law)
     console.note(

@@ -8,7 +8,7 @@ import msgspec
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson
 from waggle.core.errors import RecordError
 from waggle.core.protocols import World
 from waggle.core.record import Header
@@ -16,7 +16,7 @@ from waggle.runtime import replay as replaying
 from waggle.runtime.records import read
 
 
-def replay(record: Path, /, *, json: Flag = False) -> int:
+def replay(record: Path, /, *, json: AsJson = False) -> int:
     """Recompute a record and compare.
 
     Opens the world again, sends the recorded decodes through validator, transport and compiler, and
@@ -27,7 +27,6 @@ def replay(record: Path, /, *, json: Flag = False) -> int:
 
     Args:
         record: A record file, as `waggle run` writes it.
-        json: Print one JSON object instead of text.
     """
     episode = read(record)
     try:

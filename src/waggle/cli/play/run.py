@@ -14,7 +14,7 @@ from cyclopts import Group, Parameter
 
 from waggle import plugins
 from waggle.cli import console, options
-from waggle.cli.options import Flag, LawOptions, Size
+from waggle.cli.options import AsJson, Flag, LawOptions, Size
 from waggle.cli.play.episode import Summary, watching
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
@@ -42,7 +42,7 @@ def run(
     shock: Flag = False,
     out: Path = Path("runs"),
     watch: Flag = False,
-    json: Flag = False,
+    json: AsJson = False,
     **groups: Any,
 ) -> int:
     """Run one episode and keep its record.
@@ -64,7 +64,6 @@ def run(
             for development, 40,000 and up for evaluation.
         law: A name of `waggle list laws` or a law's folder. Its own options follow as
             `--law.KEY VALUE`.
-        law_options: The law's own options.
         rounds: Local updates per agent; the task's own horizon if unset.
         engine: sync forms all views of a round from one state; event runs calls, deliveries and
             timers in virtual time.
@@ -73,7 +72,6 @@ def run(
         shock: Inject late counterevidence, where the task knows how.
         out: Folder for the record; it is made if needed.
         watch: Draw every round.
-        json: Print one JSON object instead of text.
         **groups: Dotted options of the substrates and of the runtime.
     """
     chosen = plugins.find_task(task)

@@ -32,7 +32,6 @@ def serve(
     Args:
         law: A name of `waggle list laws` or a law's folder. Its own options follow as
             `--law.KEY VALUE`.
-        law_options: The law's own options.
         host: Address to listen on.
         port: Port to listen on.
         max_queue: Requests that may wait; more are answered with 429.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from waggle import __version__, plugins
 from waggle.built_in import BUILT_IN
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson
 from waggle.extras import EXTRAS, install
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
@@ -29,14 +29,11 @@ class Finding(NamedTuple):
     text: str
 
 
-def doctor(*, json: Flag = False) -> int:
+def doctor(*, json: AsJson = False) -> int:
     """Check the installation.
 
     Shows versions, extras, accelerators, substrates and laws that fail to load, and free disk
     space. The exit code is 1 only if a package that every command needs is missing.
-
-    Args:
-        json: Print one JSON object instead of text.
     """
     findings = [*_python(), *_packages(), *_plugins(), _device(), _disk()]
     sound = all(f.ok for f in findings if f.required)

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson
 
 Kind = Literal["substrates", "tasks", "laws", "metrics"]
 Row = Mapping[str, Any]
 
 
-def show(kind: Kind | None = None, /, *, json: Flag = False) -> None:
+def show(kind: Kind | None = None, /, *, json: AsJson = False) -> None:
     """List substrates, tasks, laws and metrics, built in and installed.
 
     `waggle run` takes the names under Tasks, or the part behind the slash where it is unique.
@@ -23,7 +23,6 @@ def show(kind: Kind | None = None, /, *, json: Flag = False) -> None:
 
     Args:
         kind: substrates, tasks, laws or metrics; all of them if unset.
-        json: Print one JSON object instead of text.
     """
     wanted = [kind] if kind else list(_READERS)
     found = {name: _READERS[name]() for name in wanted}

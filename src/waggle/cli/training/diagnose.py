@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from waggle.cli import console
-from waggle.cli.options import Flag, LawOptions, at_least_one, make_law
-from waggle.core.errors import ConfigError
+from waggle.cli.options import AsJson, LawOptions, at_least_one, make_law
 from waggle.corpus.store import Store
 from waggle.evaluate.sessions import command_line
 from waggle.runtime.sync import native_order
@@ -24,9 +23,8 @@ def diagnose(
     native: int = 0,
     transitions: int = 4752,
     seed: int = 0,
-    baseline: Path | None = None,
     out: Path | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """Measure a law's decisions and structure on held-out data.
 
@@ -41,7 +39,6 @@ def diagnose(
     Args:
         law: The folder of a trained law (`.../scd/law`), or a law's name. Its own options follow as
             `--law.KEY VALUE`.
-        law_options: Options of the law, as `--law.KEY VALUE`.
         corpus: Folder of the corpus, for its test split and transitions.
         order: Canon order of the decisions; by default the one the law was trained in.
         views: Held-out synthetic views.
@@ -49,20 +46,11 @@ def diagnose(
         transitions: Of a trained folder: the most transitions to fit the probe on, and to evaluate
             it on.
         seed: Seed of the orbit elements and of the probe.
-        baseline: Result of Decision only (a JSON file of this command); probe losses are then
-            also shown relative to it.
         out: Also write the result as JSON here.
-        json: Print one JSON object instead of text.
     """
     from json import dumps
 
-    from waggle.scd.diagnose.law import (
-        Findings,
-        diagnose_folder,
-        diagnose_law,
-        joined,
-        numbers,
-    )
+    from waggle.scd.diagnose.law import Findings, diagnose_folder, diagnose_law, joined, numbers
 
     at_least_one(views=views)
     store, folder = Store(corpus), Path(law)
@@ -72,7 +60,6 @@ def diagnose(
     result: dict[str, Any] = diagnose_law(findings, player, order or native_order(player))
     if trained:
         result = joined(result, diagnose_folder(findings, folder, transitions))
-    _relative(result, baseline)
     shown = numbers(result)
     result |= {
         "teacher": str(getattr(player, "teacher", "none")),
@@ -86,20 +73,3 @@ def diagnose(
         console.dump(result)
         return
     console.table(f"Diagnosis of {law}", ("measure", "value"), list(shown.items()))
-
-
-def _relative(result: dict[str, Any], baseline: Path | None) -> None:
-    """Add probe losses divided by those of Decision only."""
-    if baseline is None:
-        return
-    import json
-
-    try:
-        base = json.loads(baseline.read_text(encoding="utf-8"))
-        for name in ("probe all", "probe eventful"):
-            if name in result:
-                result[f"{name}, relative"] = result[name] / base[name]
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-        raise ConfigError(
-            f"{baseline} is no result of `waggle diagnose --out`; diagnose the decision arm first"
-        ) from None

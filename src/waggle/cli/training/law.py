@@ -11,9 +11,13 @@ from cyclopts import Parameter
 
 from waggle import shipped
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import AsJson
 from waggle.core.errors import ConfigError
-from waggle.report.law_results import Results, gather, read_json, run_of
+from waggle.evaluate.results import read_result
+from waggle.report.law_results import Results, gather, left_by_training, run_of
+from waggle.report.model_card import card as card_text
+from waggle.report.model_card import other_diagnoses, other_episodes, ranks_table
+from waggle.report.tables import markdown
 from waggle.shipped import SOURCE
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ def ranks(
     records: int = 200,
     device: str = "auto",
     out: Path | None = None,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> None:
     """Measure how large the adapter of a trained law has to be.
 
@@ -51,9 +55,8 @@ def ranks(
         records: Validation records, and as many training records for the fit.
         device: auto, cpu or cuda.
         out: Also write the rows as JSON here.
-        json: Print one JSON object instead of text.
     """
-    from waggle.scd.ship.low_rank import Row, measure
+    from waggle.scd.ship.low_rank import measure
 
     place = corpus or run_of(source) / "corpus"
     sizes = ranks_of(ranks)
@@ -67,11 +70,7 @@ def ranks(
     if json:
         console.dump({"rows": found})
         return
-    table = [
-        (r["factors"], r["rank"] or "", f"{r['bytes'] / 1e6:.1f}", f"{r['kept']:.4f}",
-         f"{r['rounding']:.1e}", f"{r['nll']:.5f}") for r in found
-    ]  # fmt: skip
-    console.table(f"Ranks of {source}", Row._fields, table, right=1)
+    console.say(markdown(ranks_table(found)))
 
 
 def ranks_of(text: str) -> list[int]:
@@ -93,8 +92,6 @@ def pack(
     out: Path | None = None,
     rank: int | None = None,
     corpus: Path | None = None,
-    plain: Flag = False,
-    records: int = 200,
     device: str = "auto",
     results: Given = _NOTHING,
 ) -> None:
@@ -113,8 +110,6 @@ def pack(
         rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
         corpus: With --rank: fit the factors to training inputs of this corpus; by default
             RUN/corpus if it exists.
-        plain: With --rank: fit the factors to the matrices alone.
-        records: With --rank: training records for the fit.
         device: With --rank: auto, cpu or cuda.
         results: Measured results.
     """
@@ -125,7 +120,8 @@ def pack(
         raise ConfigError(f"{name!r} is no law that ships; use {known}, or give --out")
     if Path(name).name != name or not 1 <= (rank or 1) <= MAX_RANK:
         raise ConfigError(f"give a plain name, and a --rank from 1 to {MAX_RANK}")
-    found = gather({}, results.beside(source, same=rank is None))
+    same = rank is None and not results.diagnosis
+    found = gather(left_by_training(source, diagnosed=same), results)
     place = shipped.folder(name) if out is None else out / name
     if rank is None:
         from waggle.laws.shipped import of_folder
@@ -138,9 +134,9 @@ def pack(
     from waggle.scd.ship.low_rank import refactor
 
     there = run_of(source) / "corpus"
-    fit = None if plain else corpus or (there if there.is_dir() else None)
+    fit = corpus or (there if there.is_dir() else None)
     with TemporaryDirectory() as scratch:
-        again = refactor(source, Path(scratch) / "law", rank, fit, records, device)
+        again = refactor(source, Path(scratch) / "law", rank, fit, device=device)
         made = write(again, place, found)
         _finish(made.folder, made.manifest, found)
     if not results.diagnosis:
@@ -150,10 +146,9 @@ def pack(
 
 def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
     """Write the card; print what was packed, and which results measured another law."""
-    from waggle.report.model_card import card, other_diagnoses, other_episodes
     from waggle.shipped.pack import rewrite
 
-    made = rewrite(folder, law, found, card(law, found))
+    made = rewrite(folder, law, found, card_text(law, found))
     console.say(
         f"{made.name}: {made.parameters:,} weights, {made.bytes:,} bytes in {len(made.files)} "
         f"files, order {made.order}, teacher {made.teacher}; card: {folder / shipped.CARD}"
@@ -183,4 +178,4 @@ def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
         raise ConfigError(f"{folder} holds no packed law; name the folder of one, or {names}")
     law = shipped.manifest(place)
     known = place / shipped.RESULTS
-    _finish(place, law, gather(read_json(known) if known.exists() else {}, results))
+    _finish(place, law, gather(read_result(known, "results") if known.exists() else {}, results))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from waggle.cli import console
 from waggle.cli.options import make_law
-from waggle.cli.training.common import Ahead, Phases, beside, play_transitions, watching
+from waggle.cli.training.common import Lost, Phases, watching
 from waggle.cli.training.corpus import telling
 from waggle.core.errors import ConfigError
 from waggle.corpus.curriculum import Progress as Tell
 
 if TYPE_CHECKING:
     from waggle.scd.config import Arm
+    from waggle.scd.run.data import StageTwoData
     from waggle.scd.run.factorial import Cell
     from waggle.scd.run.stages import Stages
     from waggle.scd.run.workers import Workers
@@ -34,7 +35,6 @@ def train(
     workers: int = 1,
     views: int = 0,
     native: int = 0,
-    harvest: Path | None = None,
     start: Path | None = None,
     arms: Path | None = None,
 ) -> int:
@@ -60,20 +60,20 @@ def train(
         workers: Processes that make and encode the corpus.
         views: Held-out synthetic views to diagnose the law on; with `--arm all` 200 if unset.
         native: Native views of development seeds to diagnose it on.
-        harvest: Token corpus of another recipe for stage one, such as runs/nano/tokens.
         start: Folder of a warm start of this recipe, such as runs/tune/full/seed-1000/warm-start
             of `waggle tune`; replaces stage one.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.run import factorial
+    from waggle.scd.run.data import StageTwoData
     from waggle.scd.run.stages import Stages, check_warm_start
     from waggle.scd.run.workers import started
 
     settings = read_recipe(recipe)
     if start is not None:  # before anything is made that takes long
-        if arm == "warm-start" or harvest is not None:
-            raise ConfigError("--start leaves stage one out: name another --arm, and no --harvest")
+        if arm == "warm-start":
+            raise ConfigError("--start leaves stage one out: name another --arm")
         check_warm_start(start, settings)
     phases = Phases()
     folder = corpus or out / "corpus"
@@ -83,14 +83,11 @@ def train(
     )
     if arm == "warm-start":
         planned = []
-    ahead = Ahead(settings, folder, planned, workers, arm == "all")
+    data = StageTwoData(settings, folder, planned, workers, arm == "all")
     with started(planned if arm == "all" else [], jobs) as processes:
         with watching() as watch, telling() as tell:
-            stages = Stages(
-                settings, folder, out, seed, watch=watch, workers=workers, harvest=harvest,
-                start=start,
-            )  # fmt: skip
-            law = _both_stages(stages, arm, ahead, phases, tell)
+            stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, start=start)
+            law = _both_stages(stages, arm, data, phases, tell)
         lost = 0
         if arm == "all":
             stages.release()
@@ -105,19 +102,21 @@ def train(
     return 1 if lost else 0
 
 
-def _both_stages(stages: Stages, arm: str, ahead: Ahead, phases: Phases, tell: Tell) -> Path:
+def _both_stages(stages: Stages, arm: str, data: StageTwoData, phases: Phases, tell: Tell) -> Path:
     """Train what comes before the arms of a factorial, or one arm; return its law."""
+    from waggle.scd.run.data import play_transitions
+
     if stages.harvested and not stages.warm:
         with phases("tokens"):
             stages.tokens(tell)
-    with beside(ahead, stages.harvested, phases), phases("stage one"):
+    with data.made_beside(stages.harvested, phases), phases("stage one"):
         law = stages.warm_start()
     if arm == "warm-start":
         return law
     with phases("transitions"):
-        play_transitions(stages.store, stages.recipe, str(law), tell=tell)
+        play_transitions(stages.store, stages.recipe, str(law), progress=tell)
     with phases("preparation"):
-        ahead.encode()
+        data.encode()
     if arm == "all":
         return law
     with phases("stage two"):
@@ -133,15 +132,10 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
     from waggle.scd.run import factorial
     from waggle.scd.run.workers import run_all
 
-    lost: list[str] = []
-
-    def tell(cell: Cell, reason: str) -> None:
-        lost.append(f"{cell.name}: {reason}")
-        console.note(f"lost: {lost[-1]}")
-
+    lost = Lost()
     found: list[dict[str, Any]] = []
     began = time.perf_counter()
-    for result in run_all(planned, jobs, tell, processes):
+    for result in run_all(planned, jobs, lost, processes):
         factorial.write_arm(arms, result)
         found.append(result)
         _summary(planned[0].out, found)
@@ -152,8 +146,8 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
              "probe eventful", "train head orbit_accuracy")  # fmt: skip
     rows = _summary(planned[0].out, found)
     console.table("Factorial", shown, [tuple(row.get(name, "") for name in shown) for row in rows])
-    for line in lost:
-        console.say(f"lost: {line}")
+    for name, reason in lost.items():
+        console.say(f"lost: {name}: {reason}")
     return len(lost)
 
 

@@ -1,26 +1,25 @@
-"""`waggle tune RECIPE`: choose the learning rate and rank of a factorial before its arms."""
+"""`waggle tune RECIPE`: choose the learning rate of a factorial before its arms."""
 
 from __future__ import annotations
 
-import json as plain
+import json as encoding
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waggle.cli import console
-from waggle.cli.options import Chosen, Flag, at_least_one
-from waggle.cli.training.common import Ahead, Phases, beside, watching
+from waggle.cli.options import AsJson, at_least_one
+from waggle.cli.training.common import Lost, Phases, watching
 from waggle.cli.training.corpus import telling
-from waggle.cli.training.law import ranks_of
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
+from waggle.report import diagnoses
+from waggle.report.tables import markdown
 
 if TYPE_CHECKING:
     from waggle.scd.run.tune import Candidate
     from waggle.scd.run.workers import Failed, Workers
-
-_SHOWN = ("rank", "rate", "updates", "validation loss", "at update", "at the end", "seconds", "")
 
 
 def tune(
@@ -28,40 +27,34 @@ def tune(
     /,
     *,
     rates: str,
-    ranks: Chosen = "",
     updates: int | None = None,
     seconds: float | None = None,
     jobs: int = 1,
     workers: int = 1,
     corpus: Path | None = None,
-    harvest: Path | None = None,
     out: Path = Path("runs/tune"),
     seed: int = 1000,
-    json: Flag = False,
+    json: AsJson = False,
 ) -> int:
-    """Choose learning rate and rank by the validation loss of the decision-only arm.
+    """Choose the learning rate by the validation loss of the decision-only arm.
 
-    Trains every candidate from the warm start of its rank on decision records alone: no orbit
-    images, no heads, no transitions. Chooses the least validation loss, then the smaller rank, then
-    the smaller rate. Write the choice into the recipe, then train all arms with it. The same
-    command continues an interrupted search, and may name more rates and ranks. Example, of some
-    minutes on a CPU:
+    Trains every candidate from one warm start on decision records alone: no orbit images, no heads,
+    no transitions. Chooses the least validation loss, then the smaller rate. Write the choice into
+    the recipe, then train all arms with it. The same command continues an interrupted search, and
+    may name more rates. Example, of some minutes on a CPU:
 
     `waggle tune recipes/tiny.toml --rates 5e-4,1e-3,2e-3 --out runs/tiny-tune`
 
     Args:
         recipe: A recipe file, such as recipes/factorial_nano.toml.
         rates: Learning rates of stage two, above 0 and at most 1, such as 1e-5,2e-5,5e-5.
-        ranks: Ranks of the adapter, such as 16,64; by default the recipe's. `alpha` stays.
         updates: Length of stage two in the search; by default the recipe's.
-        seconds: Time budget of each warm start; by default the recipe's.
+        seconds: Time budget of the warm start; by default the recipe's.
         jobs: Processes that train candidates in parallel.
         workers: Processes that make and encode the corpus.
         corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
-        harvest: Token corpus of another recipe for the warm starts, such as runs/nano/tokens.
         out: Folder of the search.
         seed: Training seed of the search, from 1000 up: arms have those from 0 up.
-        json: Print one JSON object instead of text.
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.run import tune as search
@@ -71,34 +64,27 @@ def tune(
     own = read_recipe(recipe)
     planned = search.candidates(
         search.shortened(own, updates, seconds), corpus or out / "corpus", out, seed,
-        _rates(rates), ranks_of(ranks) if ranks else (),
+        _rates(rates),
     )  # fmt: skip
-    search.settle(planned[0], corpus, harvest)
-    lost: dict[str, str] = {}
-
-    def tell(candidate: Candidate, reason: str) -> None:
-        lost[candidate.name] = reason
-        console.note(f"lost: {candidate.name}: {reason}")
-
-    phases = Phases()
+    search.settle(planned[0], corpus)
+    lost, phases = Lost(), Phases()
     left = [candidate for candidate in planned if candidate.kept() is None]
     with started(left, jobs) as processes:
         if left:
-            _warm(left, tell, phases, workers, harvest)
-        ready = [candidate for candidate in planned if candidate.name not in lost]
+            _warm(left[0], phases, workers)
         with phases("candidates"):
-            results = _results(ready, jobs, tell, processes)
-    chosen = search.choose(results)
-    told = _told(planned, results, lost) | {"chosen": chosen, "command": command_line()}
-    told["at the end of"] = search.at_end([(c.rate, c.rank) for c in planned], chosen)
-    told["advice"] = search.advice(own, recipe, chosen)
-    (out / SEARCH).write_text(plain.dumps(told, indent=1), encoding="utf-8")
+            results = _results(planned, jobs, lost, processes)
+    found = search.summary(planned, results, lost)
+    found |= {"command": command_line(), "advice": search.advice(own, recipe, found["chosen"])}
+    (out / SEARCH).write_text(encoding.dumps(found, indent=1), encoding="utf-8")
     if json:
-        console.dump(told)
-    else:
-        if left:
-            phases.show(out)
-        _show(told, planned)
+        console.dump(found)
+        return 1 if lost else 0
+    if left:
+        phases.show(out)
+    for table in diagnoses.search(out):
+        console.say(markdown(table))
+    console.say(found["advice"])
     return 1 if lost else 0
 
 
@@ -114,27 +100,20 @@ def _rates(text: str) -> list[float]:
     return found
 
 
-def _warm(
-    left: Sequence[Candidate], lost: Failed[Candidate], phases: Phases, workers: int,
-    harvest: Path | None,
-) -> None:  # fmt: skip
-    """Make what candidates start from and read: tokens, corpus, warm starts, encoded records."""
+def _warm(first: Candidate, phases: Phases, workers: int) -> None:
+    """Make what candidates start from and read: tokens, corpus, warm start, encoded records."""
     from waggle.scd.run import tune as search
-    from waggle.scd.run.stages import Stages
+    from waggle.scd.run.data import StageTwoData
 
-    first = left[0]
-    shared = Stages(
-        first.recipe, first.corpus, first.out, first.seed, workers=workers, harvest=harvest
-    )
     with watching() as watch, telling() as tell:
-        if shared.harvested and not all(candidate.stages().warm for candidate in left):
+        stages = first.stages(watch=watch, workers=workers)
+        if stages.harvested and not stages.warm:
             with phases("tokens"):
-                shared.tokens(tell)
-            shared.release()
-            harvest = harvest or first.out / "tokens"
-        ahead = Ahead(first.recipe, first.corpus, [], workers, False)
-        with beside(ahead, shared.harvested, phases), phases("stage one"):
-            search.warm_starts(left, lost, watch=watch, workers=workers, harvest=harvest)
+                stages.tokens(tell)
+        data = StageTwoData(first.recipe, first.corpus, [], workers, False)
+        with data.made_beside(stages.harvested, phases), phases("stage one"):
+            stages.warm_start()
+        stages.release()
     with phases("preparation"):
         search.prepare(first, workers)
 
@@ -142,63 +121,12 @@ def _warm(
 def _results(
     ready: Sequence[Candidate], jobs: int, lost: Failed[Candidate], processes: Workers | None
 ) -> list[dict[str, Any]]:
-    """Train what is not trained yet; return the numbers of all by rank and rate."""
+    """Train what is not trained yet; return the numbers of all by rate."""
     from waggle.scd.run.workers import run_all
 
     found = []
     for result in run_all(ready, jobs, lost, processes):
         found.append(result)
-        name = "" if result["rank"] is None else f"rank {result['rank']}, "
         told = f"validation loss {result['best']:.5f}, {len(found)}/{len(ready)}"
-        console.note(f"{name}rate {result['rate']!r}: {told}")
-    return sorted(found, key=lambda result: (result["rank"] or 0, result["rate"]))
-
-
-def _told(
-    planned: Sequence[Candidate], results: list[dict[str, Any]], lost: dict[str, str]
-) -> dict[str, Any]:
-    """Return what a reader has to know about the numbers, with the numbers."""
-    recipe = planned[0].recipe
-    return {
-        "recipe": recipe.name,
-        "backbone": recipe.backbone,
-        "adaptation": recipe.adaptation.kind,
-        "order": recipe.order,
-        "teacher": results[0]["teacher"],
-        "seed": planned[0].seed,
-        "validation records": results[0]["validation records"],
-        "warm starts": list(dict.fromkeys(found["warm start"] for found in results)),
-        "candidates": results,
-        "lost": lost,
-    }
-
-
-def _show(told: dict[str, Any], planned: Sequence[Candidate]) -> None:
-    """Print the table, what it is of, and what follows from it."""
-    known = {(found["rank"], found["rate"]): found for found in told["candidates"]}
-    rows = []
-    for candidate in planned:
-        found = known.get((candidate.rank, candidate.rate), {})
-        mark = "chosen" if found == told["chosen"] else "" if found else "lost"
-        rows.append((
-            candidate.rank, repr(candidate.rate), found.get("updates"), _loss(found.get("best")),
-            found.get("best update"), _loss(found.get("last")), found.get("seconds"), mark,
-        ))  # fmt: skip
-    title = (
-        f"Decision-only validation loss: {told['backbone']} ({told['adaptation']}), order "
-        f"{told['order']}, teacher {told['teacher']}, seed {told['seed']}, "
-        f"{told['validation records']:,} validation records"
-    )
-    console.table(title, _SHOWN, rows, right=0)
-    for line in told["warm starts"]:
-        console.say(f"warm start: {line}")
-    console.say(f"command: {told['command']}")
-    for name, reason in told["lost"].items():
-        console.say(f"lost: {name}: {reason}")
-    for name in told["at the end of"]:
-        console.say(f"the chosen {name} is at the end of those tried; less loss may lie beyond it")
-    console.say(told["advice"])
-
-
-def _loss(value: float | None) -> str | None:
-    return None if value is None else f"{value:.5f}"
+        console.note(f"rate {result['rate']!r}: {told}")
+    return sorted(found, key=lambda result: float(result["rate"]))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from waggle.engine.cuda.greedy_loop import Rolled as Rolled
-from waggle.engine.cuda.greedy_loop import Rolling as Rolling
+from waggle.engine.cuda.greedy_loop import MultiStepOutput as MultiStepOutput
+from waggle.engine.cuda.greedy_loop import MultiStepRow as MultiStepRow
 from waggle.engine.speculation import Text as Text
 
-Said = Callable[[], list[int]]
-"""Waits for tokens that were asked for, and returns them."""
+TokenFuture = Callable[[], list[int]]
+"""Waits for tokens that a device is computing, and returns them."""
 
 
-class Running(NamedTuple):
-    """A row to be run: tokens behind those it has, and where it asks."""
+class RowInput(NamedTuple):
+    """The new tokens of one row in a pass, and where its next ones are wanted."""
 
     slot: int
     tokens: Sequence[int]
@@ -39,14 +39,14 @@ class Backend(Protocol):
         ...
 
     @property
-    def rolls(self) -> bool:
-        """Whether rows can be rolled: decoded greedily for many steps before they are read."""
+    def multi_step(self) -> bool:
+        """Whether rows can be decoded greedily for many steps before the host reads them."""
         ...
 
-    def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-    ) -> list[Rolled]:
-        """Roll rows on for some steps; with a history of answers the device drafts from it."""
+    def decode_steps(
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+    ) -> list[MultiStepOutput]:
+        """Decode rows for some steps; with a history of answers the device drafts from it."""
         ...
 
     def prime(self, most: int, prompt: int) -> None:
@@ -65,15 +65,15 @@ class Backend(Protocol):
         """Make room for rows of this many own positions after this long a prefix."""
         ...
 
-    def run(self, rows: Sequence[Running]) -> Any:
+    def run(self, rows: Sequence[RowInput]) -> Any:
         """Run tokens of each row; return states at the asked offsets of each in turn."""
         ...
 
-    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> Said:
+    def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask for the most likely next token of each state, banned tokens aside."""
         ...
 
-    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> Said:
+    def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each state's most likely token among those allowed to it."""
         ...
 

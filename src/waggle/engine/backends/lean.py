@@ -18,17 +18,19 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
+from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
 from waggle.engine.backends.lm_head import LMHead
 from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
-from waggle.engine.cuda.greedy_loop import GreedyLoop, propose
-from waggle.engine.cuda.kernels import triton_kernels, varlen, varlen_works
+from waggle.engine.cuda.greedy_loop import GreedyLoop
+from waggle.engine.cuda.kernels import triton_kernels
 from waggle.engine.memory import attempted, halved, spare
 from waggle.engine.model.config import Shape
 from waggle.engine.model.decoder import Decoder
+from waggle.engine.model.int8 import Int8Linear
 from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, index_tensor
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.kv_shared import SharedStore
+from waggle.engine.model.linear import Linear
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -53,25 +55,22 @@ class LeanBackend:
 
     verifies = True
 
-    def __init__(self, model: Any, max_rows: int, graphs: bool = True) -> None:
-        self.decoder = Decoder(model)
+    def __init__(self, model: Any, max_rows: int, graphs: bool = True, int8: bool = False) -> None:
+        self.decoder = Decoder(model, Int8Linear if int8 else Linear)
         self.device = self.decoder.device
         self.store: Store
         self.graphs: PassGraphs | None = None
         self.loop: GreedyLoop | None = None
         shape, dtype = self.decoder.shape, self.decoder.dtype
         kernels = triton_kernels(self.device, dtype, self.decoder.rotation(), shape)
-        if kernels is not None:
-            self.decoder.operations = kernels
-        if varlen_works(self.device, dtype, shape):
-            store = RowStore(shape, max_rows, dtype, self.device, varlen, kernels)
-            if graphs:
-                proposer = propose if kernels is None else kernels.propose
-                self.graphs = PassGraphs(self.decoder, store)
-                self.loop = GreedyLoop(self.decoder, store, proposer)
-            self.store = store
-        else:
+        if kernels is None:
             self.store = SharedStore(shape, max_rows, dtype, self.device)
+        else:
+            self.decoder.operations = kernels
+            self.store = store = RowStore(shape, max_rows, dtype, self.device, kernels)
+            if graphs:
+                self.graphs = PassGraphs(self.decoder, store)
+                self.loop = GreedyLoop(self.decoder, store, kernels.propose)
         self.asynchronous = self.device.type == "cuda"
         self.budget = GPU_BUDGET if self.asynchronous else CPU_BUDGET
         self.cores: CoreThreads | None = None
@@ -86,14 +85,14 @@ class LeanBackend:
         self._head = LMHead(self.decoder.head, self._relieve, choices)
 
     @property
-    def rolls(self) -> bool:
-        """Whether rows can be rolled: where steps are captured."""
+    def multi_step(self) -> bool:
+        """Whether rows decode many steps by themselves: where steps are captured."""
         return self.loop is not None
 
-    def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-    ) -> list[Rolled]:
-        """Roll rows on for some steps; with a history of answers the device drafts from it."""
+    def decode_steps(
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+    ) -> list[MultiStepOutput]:
+        """Decode rows for some steps; with a history of answers the device drafts from it."""
         assert self.loop is not None
         with torch.inference_mode():
             return self.loop.run(rows, ends, history, 1 if history is None else DRAFTED)
@@ -143,9 +142,7 @@ class LeanBackend:
 
     def describe(self) -> str:
         """Say how this backend computes, for reports."""
-        kind = "shared prefix"
-        if isinstance(self.store, RowStore):
-            kind = "one ragged kernel" if self.store.kernels is None else "fused steps"
+        kind = "fused steps" if isinstance(self.store, RowStore) else "shared prefix"
         return f"{kind}{', graphs' if self.graphs is not None else ''}"
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
@@ -179,7 +176,7 @@ class LeanBackend:
         work(first) if self.cores is None else self.cores.map(work, [first])
         return store.prefix(count)
 
-    def run(self, rows: Sequence[Running]) -> Tensor:
+    def run(self, rows: Sequence[RowInput]) -> Tensor:
         """Run tokens of each row; return hidden states at the asked offsets of each in turn."""
         slots, tokens, starts, asked, prefixes = zip(*rows, strict=True)
         pieces = [*map(Piece, slots, tokens, starts)]
@@ -260,12 +257,12 @@ class LeanBackend:
     def release(self, slot: int) -> None:
         """Nothing to do: a slot is overwritten by its next row."""
 
-    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask for the most likely next token of each state, banned tokens aside."""
         with torch.inference_mode():
             return self._head.argmax(hidden, banned)
 
-    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each state's most likely token among those allowed to it."""
         head = self._head
         choose = head.choose_from_all if self.asynchronous else head.choose_from_few

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.backends.base import Said
+from waggle.engine.backends.base import TokenFuture
 from waggle.engine.cuda.graphs import ChoiceGraphs, bucket, buckets, greedy_among
 from waggle.engine.memory import attempted, halved
 from waggle.engine.model.decoder import greedy
@@ -68,7 +68,7 @@ class LMHead:
         if self.graphs is not None:
             self.graphs.clear()
 
-    def argmax(self, hidden: Tensor, banned: Sequence[int]) -> Said:
+    def argmax(self, hidden: Tensor, banned: Sequence[int]) -> TokenFuture:
         """Ask for the most likely next token of each state, banned tokens aside."""
 
         def best(states: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class LMHead:
         found = self._in_parts(lambda rows: best(states[rows]), len(states))
         return _fetched(found[: len(hidden)])
 
-    def choose_from_all(self, hidden: Tensor, allowed: Allowed) -> Said:
+    def choose_from_all(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
         """Ask for each state's most likely allowed token, by all logits."""
         rows = bucket(len(hidden)) if self.rounds else len(hidden)
         lists = allowed_lists(allowed, rows, self._device)
@@ -94,7 +94,7 @@ class LMHead:
             )
         return _fetched(found[: len(hidden)])
 
-    def choose_from_few(self, hidden: Tensor, allowed: Allowed) -> Said:
+    def choose_from_few(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
         """Ask for each state's most likely allowed token, by the logits of allowed ones alone."""
         tokens, closed = self._mask(allowed)
         weight = self._head.weight[index_tensor(tokens, self._device)]
@@ -164,7 +164,7 @@ def allowed_lists(allowed: Allowed, rows: int, device: torch.device) -> Tensor:
     return found
 
 
-def _fetched(tokens: Tensor) -> Said:
+def _fetched(tokens: Tensor) -> TokenFuture:
     """Begin to fetch tokens; later work on the device is not waited for."""
     if tokens.device.type != "cuda":
         found: list[int] = tokens.tolist()

@@ -14,17 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from waggle.engine.backends.base import Rolled, Rolling, Running, Said, Text
+from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
 from waggle.engine.model.config import refusal
 
 MAX_PREFIXES = 4
 
 
-class PlainBackend:
+class TransformersBackend:
     """Runs rows one by one through a transformers model."""
 
     asynchronous = False
-    rolls = False
+    multi_step = False
     verifies = False
 
     def __init__(self, model: Any, max_rows: int) -> None:
@@ -33,11 +33,11 @@ class PlainBackend:
         self._caches: dict[int, Any] = {}
         self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
 
-    def roll(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None
-    ) -> list[Rolled]:
+    def decode_steps(
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
+    ) -> list[MultiStepOutput]:
         """Not offered: rows are run one by one."""
-        raise NotImplementedError("rows of this model are not rolled")
+        raise NotImplementedError("this model decodes one step at a time")
 
     def prime(self, most: int, prompt: int) -> None:
         """Nothing to do: no pass is made ready."""
@@ -84,7 +84,7 @@ class PlainBackend:
         logits: Tensor = found.logits[0]
         return logits
 
-    def run(self, rows: Sequence[Running]) -> Tensor:
+    def run(self, rows: Sequence[RowInput]) -> Tensor:
         """Run tokens of each row; return the logits at the asked offsets of each."""
         found = []
         with torch.inference_mode():
@@ -96,7 +96,7 @@ class PlainBackend:
                 found.append(logits[[offset - offsets[0] for offset in offsets]])
             return torch.cat(found)
 
-    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> Said:
+    def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask for the most likely next token of each row of logits, banned tokens aside."""
         if banned:
             hidden = hidden.clone()
@@ -104,7 +104,7 @@ class PlainBackend:
         best = hidden.argmax(-1)
         return lambda: best.tolist()
 
-    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> Said:
+    def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each row's most likely token among those allowed to it."""
         mask = torch.full_like(hidden, float("-inf"))
         for row, tokens in enumerate(allowed):

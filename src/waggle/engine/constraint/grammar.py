@@ -14,13 +14,8 @@ from __future__ import annotations
 import json
 from typing import Any, AnyStr
 
-from waggle.core.errors import ConfigError
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
 
-MAX_FORMS = 200_000
-"""Largest number of forms in one grammar."""
-MAX_INTEGERS = 10_000
-"""Largest number of integers in one range."""
 MAX_SHARED = 40_000
 """States that grammars share, of about a kilobyte each; then sharing starts again from nothing."""
 
@@ -107,21 +102,9 @@ class Grammar:
     __slots__ = ("_own", "_root", "_shared")
 
     def __init__(self, form: GrammarNode, shared: SharedStates | None = None) -> None:
-        """Take a form that is known to be sound; `of` checks one that is not."""
         self._own = _Unfolded()
         self._shared = _Unfolded() if shared is None else shared.current()
         self._root = self._continuation(form, None, _is_common(form))
-
-    @staticmethod
-    def of(form: GrammarNode | str) -> Grammar:
-        """Return the language of a form.
-
-        Raises:
-            ConfigError: for a choice without options, or a form that is too large.
-        """
-        root = _as_form(form)
-        max_length(root)
-        return Grammar(root)
 
     def start(self) -> State:
         """Return the state before the first byte."""
@@ -267,42 +250,6 @@ def choice(*options: GrammarNode | str) -> Alternatives:
 
 def _as_form(value: GrammarNode | str) -> GrammarNode:
     return Literal(value) if isinstance(value, str) else value
-
-
-def max_length(form: GrammarNode) -> int:
-    """Return the length in bytes of the longest string of a form; a free text counts as empty.
-
-    Raises:
-        ConfigError: for a choice without options, or a form that is too large.
-    """
-    return _measured(form, {})
-
-
-def _measured(form: GrammarNode, known: dict[int, int]) -> int:
-    if isinstance(form, Literal):
-        return len(escaped(form.text))
-    size = known.get(id(form))
-    if size is None:
-        if len(known) >= MAX_FORMS:
-            raise ConfigError(f"a grammar may have at most {MAX_FORMS} forms; offer fewer options")
-        size = known[id(form)] = _measure(form, known)
-    return size
-
-
-def _measure(form: GrammarNode, known: dict[int, int]) -> int:
-    if isinstance(form, Sequence):
-        return sum([_measured(part, known) for part in form.parts])
-    if isinstance(form, IntRange):
-        if not 0 <= form.high - form.low < MAX_INTEGERS:
-            raise ConfigError(
-                f"integer range {form.low}..{form.high} is empty or too wide; narrow it"
-            )
-        return max(len(str(form.low)), len(str(form.high)))
-    if isinstance(form, Alternatives):
-        if not form.options:
-            raise ConfigError("a choice needs at least one option; give it one")
-        return max([_measured(option, known) for option in form.options])
-    return 0
 
 
 def common_prefix(labels: list[AnyStr]) -> AnyStr:

@@ -5,10 +5,9 @@ than running them costs the device; the LM head of rows under a grammar is a doz
 size that comes up often is captured once over static buffers and replayed. Sizes are rounded up, so
 that few are met; padding belongs to scratch rows, or repeats an allowed token, and is never read.
 
-Rows are ragged on the device and idle ones cost nothing, so the size of a pass is two numbers: its
-tokens, and those of its longest row, which tell torch's attention kernel how far to reach; ours
-only needs to know whether every row has one. All passes write what they found to one outbox:
-results are taken from there before the next pass is replayed.
+Rows are ragged on the device and idle ones cost nothing, so the size of a pass is its tokens, and
+whether every row has one. All passes write what they found to one outbox: results are taken from
+there before the next pass is replayed.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ MAX_WORK = 5e12
 """Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
 FINE = 2048
 """Tokens beyond which a pass costs what its tokens do: sizes lie closer together."""
-FEW = 128
-"""Tokens of a row up to which torch's attention kernel is told to reach, where they are few."""
 MAX_STATES = 1024
 """States of the largest choice that is captured."""
 MAX_ALLOWED = 64
@@ -121,26 +118,11 @@ def buckets(least: int, most: int) -> Iterator[int]:
         size = bucket(size + 1)
 
 
-def reach(longest: int) -> int:
-    """Round the tokens of the longest row up, generously: blocks that find none end at once."""
-    if longest == 1:
-        return 1
-    found = FEW
-    while found < longest:
-        found *= 4
-    return found
-
-
 class Size(NamedTuple):
-    """The size of a pass, rounded up: its tokens, and those of its longest row."""
+    """The size of a pass: its tokens, rounded up, and whether every row has one."""
 
     tokens: int
-    reach: int
-
-    @property
-    def single(self) -> bool:
-        """Whether every row has one token."""
-        return self.reach == 1
+    single: bool
 
 
 @dataclass(slots=True)
@@ -188,10 +170,7 @@ class PassGraphs:
 
     def _size(self, pieces: Sequence[Piece]) -> Size:
         sizes = [len(piece.tokens) for piece in pieces]
-        return Size(bucket(sum(sizes)), self._reach(max(sizes)))
-
-    def _reach(self, longest: int) -> int:
-        return reach(longest) if self._store.kernels is None else min(longest, 2)
+        return Size(bucket(sum(sizes)), max(sizes) == 1)
 
     def _small(self, size: Size) -> bool:
         return size.tokens <= self._most
@@ -212,20 +191,16 @@ class PassGraphs:
             most: tokens of the largest pass whose rows have few each.
             prompt: tokens of the longest prompt; passes with one are captured in every size.
         """
-        for size in (*self._steps(most), *self._prompts(prompt)):
+        prompts = (Size(tokens, False) for tokens in buckets(prompt, self._most))
+        for size in (*self._steps(most), *prompts):
             if size not in self._graphs and self._small(size):
                 self._graphs[size] = self._capture(self._layout(size, [], []), size)
 
     def _steps(self, most: int) -> Iterator[Size]:
         for tokens in buckets(1, most):
             if tokens <= bucket(self._store.rows):
-                yield Size(tokens, 1)
-            yield Size(tokens, self._reach(FEW))
-
-    def _prompts(self, longest: int) -> Iterator[Size]:
-        if longest > FEW:
-            far = self._reach(longest)
-            yield from (Size(tokens, far) for tokens in buckets(longest, self._most))
+                yield Size(tokens, True)
+            yield Size(tokens, False)
 
     def _capture(self, plan: Layout, size: Size) -> _Pass:
         """Capture a pass over the inputs of the first one: warming up writes what it will write."""
@@ -237,7 +212,7 @@ class PassGraphs:
         outbox = self._outbox[: plan.tokens]
 
         def work() -> Tensor:
-            chunk = store.unpack(inbox, plan.tokens, plan.rows, size.reach)
+            chunk = store.unpack(inbox, plan.tokens, plan.rows, size.single)
             return outbox.copy_(decoder.forward(chunk, store))
 
         return _Pass(self._record(work), inbox, (decoder.tables, store.tensors()))

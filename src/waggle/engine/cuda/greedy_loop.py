@@ -1,4 +1,4 @@
-"""Multi-step greedy decoding on the device: what one step says is what the next one reads.
+"""Multi-step greedy decoding on the device: the tokens of one step are those the next one reads.
 
 For a small model on a GPU a step costs less than asking the host what to do next. So rows that the
 host drafts nothing for decode by themselves: one step of all of them is captured with its LM head,
@@ -39,8 +39,8 @@ BASE, PLACE, TOKEN, ROOM, FORCED, TURN, LEAD, LENGTH, FIELDS = range(9)
 """
 
 
-class Rolling(NamedTuple):
-    """A row that decodes by itself: its last token, not yet run, and how many more it may say."""
+class MultiStepRow(NamedTuple):
+    """A row to decode: its last token, not yet run, and how many more may follow."""
 
     slot: int
     token: int
@@ -51,8 +51,8 @@ class Rolling(NamedTuple):
     """Whether end tokens are banned."""
 
 
-class Rolled(NamedTuple):
-    """What a row said by itself."""
+class MultiStepOutput(NamedTuple):
+    """What was decoded of a row."""
 
     tokens: list[int]
     """Up to an end token, which is among them, or its room."""
@@ -104,7 +104,7 @@ class _Captured:
 
 
 class GreedyLoop:
-    """Captured greedy steps, by number of rows and of tokens that each may say at a time."""
+    """Captured greedy steps, by number of rows and of tokens that each may add at a time."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class GreedyLoop:
         self._record = capture or Recorder()
         self._propose = proposer
         self._history = torch.full((RECENT_TOKENS,), GAP, dtype=torch.int32, device=decoder.device)
-        """What earlier answers said, where steps read it."""
+        """The text of earlier answers, where steps read it."""
         self._sent: Text | None = None
         """The same as it came from the host."""
 
@@ -130,9 +130,9 @@ class GreedyLoop:
         self._captured.clear()
 
     def run(
-        self, rows: Sequence[Rolling], ends: Sequence[int], history: Text | None, reach: int
-    ) -> list[Rolled]:
-        """Decode rows for some steps, each of which may say up to `reach` tokens of a row.
+        self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None, reach: int
+    ) -> list[MultiStepOutput]:
+        """Decode rows for some steps, each of which adds up to `reach` tokens to a row.
 
         More than one only where there is a history; proposals come from it and from the rows.
         """
@@ -162,7 +162,7 @@ class GreedyLoop:
                 if (size, reach) not in self._captured:
                     self._captured[size, reach] = self._capture(size, reach)
 
-    def _fields(self, rows: Sequence[Rolling], size: int) -> Array:
+    def _fields(self, rows: Sequence[MultiStepRow], size: int) -> Array:
         """Lay rows out; the others up to the size stay where they are, in the scratch row."""
         sent = np.zeros((FIELDS, size), dtype=np.int64)
         sent[BASE] = sent[LEAD] = self._store.rows * self._store.capacity
@@ -186,13 +186,13 @@ class GreedyLoop:
             chunk = self._chunk(inbox, queries, reach)
             hidden = decoder.forward(chunk, store)
             forced = inbox[FORCED].repeat_interleave(reach)
-            said = self._say(hidden, forced, ends).view(size, reach)
-            store.keep_tokens(chunk.flat + 1, said.clamp_min(0).view(-1))
-            kept = _confirmed(said, chunk.tokens.view(size, reach), inbox[ROOM], ends)
-            found = torch.cat((said, kept.tokens.unsqueeze(1)), 1)
+            chosen = self._argmax(hidden, forced, ends).view(size, reach)
+            store.keep_tokens(chunk.flat + 1, chosen.clamp_min(0).view(-1))
+            kept = _confirmed(chosen, chunk.tokens.view(size, reach), inbox[ROOM], ends)
+            found = torch.cat((chosen, kept.tokens.unsqueeze(1)), 1)
             outbox.index_copy_(0, inbox[TURN, :1], found.unsqueeze(0))
-            _advance(inbox, said, kept)
-            return said
+            _advance(inbox, chosen, kept)
+            return chosen
 
         replay = self._record(step)
         inbox.zero_()
@@ -222,10 +222,10 @@ class GreedyLoop:
                 leads=inbox[LEAD].int(),
                 lengths=inbox[LENGTH].int(),
             ),
-            longest=(reach, self._store.capacity),
+            single=reach == 1,
         )
 
-    def _say(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:
+    def _argmax(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:
         """Return the most likely token of each state, ends banned where a length is forced."""
         logits = self._decoder.head(hidden)
         if self._ends:
@@ -236,39 +236,39 @@ class GreedyLoop:
 
 
 class _Confirmed(NamedTuple):
-    """How many of the tokens that rows said count, and whether the last of them is an end."""
+    """How many of the tokens that were chosen count, and whether the last of them is an end."""
 
     tokens: Tensor
     ended: Tensor
 
 
-def _confirmed(said: Tensor, ran: Tensor, room: Tensor, ends: Tensor) -> _Confirmed:
-    """Keep what was said behind tokens that the model had said, too, up to an end or the room."""
-    right = (said[:, :-1] == ran[:, 1:]).cumprod(1).sum(1)
-    closing = (said.unsqueeze(2) == ends).any(2)
+def _confirmed(chosen: Tensor, ran: Tensor, room: Tensor, ends: Tensor) -> _Confirmed:
+    """Keep what was chosen behind tokens that the model confirms, up to an end or the room."""
+    right = (chosen[:, :-1] == ran[:, 1:]).cumprod(1).sum(1)
+    closing = (chosen.unsqueeze(2) == ends).any(2)
     before = (closing.cumsum(1) == 0).sum(1)
     count = torch.minimum(torch.minimum(right, before) + 1, room)
     return _Confirmed(count, count > before)
 
 
-def _advance(inbox: Tensor, said: Tensor, kept: _Confirmed) -> None:
-    """Let every row that has room take its tokens; one that has said an end has no more room."""
+def _advance(inbox: Tensor, chosen: Tensor, kept: _Confirmed) -> None:
+    """Let every row that has room take its tokens; one that has reached an end has no more room."""
     going = inbox[ROOM] > 0
-    last = said.gather(1, (kept.tokens - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
+    last = chosen.gather(1, (kept.tokens - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
     inbox[PLACE] += kept.tokens
     inbox[TOKEN] = torch.where(going, last.clamp_min(0), inbox[TOKEN])
     inbox[ROOM] = torch.where(kept.ended, 0, inbox[ROOM] - kept.tokens)
     inbox[TURN] += 1
 
 
-def _read(found: Array) -> list[Rolled]:
-    """Return what rows said: of each step as many tokens as its last number says."""
-    said, counts = found[:, :, :-1].swapaxes(0, 1), found[:, :, -1].T
-    reach = said.shape[2]
-    kept = said[np.arange(reach) < counts[:, :, None]]
+def _read(found: Array) -> list[MultiStepOutput]:
+    """Return what rows decoded: of each step as many tokens as its last number counts."""
+    chosen, counts = found[:, :, :-1].swapaxes(0, 1), found[:, :, -1].T
+    reach = chosen.shape[2]
+    kept = chosen[np.arange(reach) < counts[:, :, None]]
     steps: list[int] = (counts > 0).sum(1).tolist()
     parts = np.split(kept, counts.sum(1).cumsum()[:-1])
     return [
-        Rolled(tokens.tolist(), count, (reach - 1) * count)
+        MultiStepOutput(tokens.tolist(), count, (reach - 1) * count)
         for tokens, count in zip(parts, steps, strict=True)
     ]

@@ -1,10 +1,9 @@
-"""Kernels for a GPU: torch's ragged attention, our Triton kernels, and whether each may be used.
+"""The Triton kernels with their launches, and whether they may be used.
 
-A kernel is tried against float32 when a backend is made, and left aside where it fails or differs
-(see `selfcheck`). `WAGGLE_KERNELS` in the environment limits the choice: `auto` uses our kernels
-where they compute what they must; `torch` only what torch brings; `plain` neither torch's ragged
-attention nor captured steps. It tells a wrong kernel from a wrong model, and helps on cards that
-have not been tried. Invariant: same function, fewer launches.
+All kernels are tried against float32 when a backend is made, and left aside where one fails or
+differs (see `selfcheck`). `WAGGLE_KERNELS=plain` in the environment leaves them aside, too, with
+captured steps: it tells a wrong kernel from a wrong model, and helps on cards that have not been
+tried. Invariant: same function, fewer launches.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from waggle.engine.model.kv_rows import Spans
 from waggle.engine.model.rope import Rotation
 
 VARIABLE = "WAGGLE_KERNELS"
-KINDS = ("plain", "torch", "auto")
+KINDS = ("plain", "auto")
 HALF = (torch.bfloat16, torch.float16)
 GATED = 2048
 """Values that a program gates."""
@@ -44,44 +43,16 @@ LOOKUP = 1024
 """Places that the n-gram kernel compares at a time."""
 
 
-def allowed(kind: str) -> bool:
-    """Whether kernels of a kind (`torch` or `auto`) may be used.
+def allowed() -> bool:
+    """Whether our kernels may be used.
 
     Raises:
-        ConfigError: when the environment names no kind.
+        ConfigError: when the environment says neither yes nor no.
     """
-    limit = os.environ.get(VARIABLE, "auto")
-    if limit not in KINDS:
-        raise ConfigError(f"{VARIABLE} is {limit!r}; set it to {', '.join(KINDS)} or not at all")
-    return KINDS.index(kind) <= KINDS.index(limit)
-
-
-def varlen(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    starts_q: Tensor,
-    starts_k: Tensor,
-    used: Tensor,
-    longest: tuple[int, int],
-    scale: float,
-) -> Tensor:
-    """Attend ragged rows with torch's own flash kernel; 16-bit CUDA tensors only."""
-    ops: Any = torch.ops.aten
-    found: Tensor = ops._flash_attention_forward(
-        q, k, v, starts_q, starts_k, *longest, 0.0, True, False, scale=scale, seqused_k=used
-    )[0]
-    return found
-
-
-def varlen_works(device: torch.device, dtype: torch.dtype, shape: Shape) -> bool:
-    """Whether torch's ragged attention is here and computes what it must."""
-    if device.type != "cuda" or dtype not in HALF or not allowed("torch"):
-        return False
-    try:
-        return selfcheck.varlen_agrees(device, dtype, shape, varlen)
-    except Exception:  # another torch, another card: the other store works everywhere
-        return False
+    kind = os.environ.get(VARIABLE, "auto")
+    if kind not in KINDS:
+        raise ConfigError(f"{VARIABLE} is {kind!r}; set it to {' or '.join(KINDS)} or not at all")
+    return kind == "auto"
 
 
 class Kernels:
@@ -198,7 +169,7 @@ def triton_kernels(
     device: torch.device, dtype: torch.dtype, rotation: Rotation, shape: Shape
 ) -> Kernels | None:
     """Return our kernels where Triton is at hand and they compute what they must, else None."""
-    if device.type != "cuda" or dtype not in HALF or not allowed("auto"):
+    if device.type != "cuda" or dtype not in HALF or not allowed():
         return None
     try:
         kernels = Kernels()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from waggle.engine.cuda.greedy_loop import Propose, propose
 from waggle.engine.model.config import Shape
-from waggle.engine.model.kv_rows import RowKernels, Spans, Varlen
+from waggle.engine.model.kv_rows import RowKernels, Spans
 from waggle.engine.model.linear import Operations, TorchOperations
 from waggle.engine.model.rope import Rotation
 
@@ -119,20 +119,6 @@ def proposals_agree(found: Propose, device: torch.device) -> bool:
     texts[0, 20:31] = texts[0, 9:20]
     wanted = propose(texts, slots, places, history, 7)
     return found(texts, slots, places, history, 7).tolist() == wanted.tolist()
-
-
-def varlen_agrees(device: torch.device, dtype: torch.dtype, shape: Shape, attend: Varlen) -> bool:
-    """Whether ragged attention gives what float32 gives, with gaps and out-of-order rows."""
-    width = shape.head_dim
-    q = wave((49, shape.heads, width), 0.731, device, dtype)
-    cache = wave((3 * 200, 2 * shape.kv_heads, width), 0.317, device, dtype)
-    places = (0, 1, 1, 9, 49), (400, 0, 200, 0, 0), (131, 0, 150, 40)
-    rows = tuple(torch.tensor(part, dtype=torch.int32, device=device) for part in places)
-    more = (*rows, (64, 200), width**-0.5)
-    keys, values = cache.chunk(2, dim=1)
-    with torch.inference_mode():
-        exact = varlen_reference(q.float(), keys.float(), values.float(), *more)
-        return near(attend(q, keys, values, *more), exact)
 
 
 def varlen_reference(

@@ -17,7 +17,14 @@ from torch import Tensor
 
 from waggle.engine.model.config import ARCHITECTURES, Shape
 from waggle.engine.model.kv_cache import Chunk, Store
-from waggle.engine.model.linear import GateUp, Linear, Operations, TorchOperations
+from waggle.engine.model.linear import (
+    GateUp,
+    Linear,
+    MakeProduct,
+    Operations,
+    Product,
+    TorchOperations,
+)
 from waggle.engine.model.rope import Rotation, rotary, tables
 
 FIRST_POSITIONS = 512
@@ -28,10 +35,10 @@ FIRST_POSITIONS = 512
 class Layer:
     """One block's weights, fused."""
 
-    qkv: Linear
-    out: Linear
+    qkv: Product
+    out: Product
     gate_up: GateUp
-    down: Linear
+    down: Product
     norm_in: Tensor
     norm_mid: Tensor
     q_norm: Tensor | None
@@ -39,13 +46,13 @@ class Layer:
 
 
 class Decoder:
-    """Fused weights and the forward pass."""
+    """Fused weights and the forward pass; `product` makes the products of its blocks."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, product: MakeProduct = Linear) -> None:
         self.shape = Shape.of(model.config)
         body, qk_norm = model.model, ARCHITECTURES[model.config.model_type].qk_norm
         self.embedding: Tensor = body.embed_tokens.weight.detach()
-        self.layers = [_fuse(block, qk_norm) for block in body.layers]
+        self.layers = [_fuse(block, qk_norm, product) for block in body.layers]
         self.norm: Tensor = body.norm.weight.detach()
         self.head = Linear(model.lm_head.weight.detach())
         self.dtype = self.embedding.dtype
@@ -116,22 +123,22 @@ class Decoder:
         return self.operations.norm(x, weight, self.shape.epsilon)
 
 
-def _fuse(block: Any, qk_norm: bool) -> Layer:
+def _fuse(block: Any, qk_norm: bool, product: MakeProduct) -> Layer:
     """Fuse the weights of one transformers block."""
     attention, mlp = block.self_attn, block.mlp
     parts = attention.q_proj, attention.k_proj, attention.v_proj
     biased = parts[0].bias is not None
     out_bias = attention.o_proj.bias
     return Layer(
-        qkv=Linear(
+        qkv=product(
             torch.cat([part.weight.detach() for part in parts]),
             torch.cat([part.bias.detach() for part in parts]) if biased else None,
         ),
-        out=Linear(
+        out=product(
             attention.o_proj.weight.detach(), None if out_bias is None else out_bias.detach()
         ),
-        gate_up=GateUp(mlp.gate_proj.weight.detach(), mlp.up_proj.weight.detach()),
-        down=Linear(mlp.down_proj.weight.detach()),
+        gate_up=GateUp(mlp.gate_proj.weight.detach(), mlp.up_proj.weight.detach(), product),
+        down=product(mlp.down_proj.weight.detach(), None),
         norm_in=block.input_layernorm.weight.detach(),
         norm_mid=block.post_attention_layernorm.weight.detach(),
         q_norm=attention.q_norm.weight.detach() if qk_norm else None,

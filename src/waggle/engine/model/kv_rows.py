@@ -9,7 +9,7 @@ unpacked on the device, inside a captured graph if there is one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -76,11 +76,6 @@ class RowKernels(Protocol):
         ...
 
 
-Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, tuple[int, int], float], Tensor]
-"""Ragged attention: (q [N,H,D], k and v [total,K,D], query starts, key starts, keys used, longest,
-scale) -> out. Query i of a row with `used` keys and n queries sees the first `used - n + i + 1`."""
-
-
 @dataclass(slots=True)
 class RowChunk(Chunk):
     """Where tokens go and which keys each row sees."""
@@ -88,8 +83,8 @@ class RowChunk(Chunk):
     flat: Tensor
     """Where each token's keys go, counted over all rows' caches."""
     rows: Spans
-    longest: tuple[int, int]
-    """Most new tokens of a row, and most keys."""
+    single: bool
+    """Whether every row has one token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +95,8 @@ class Layout:
     """In pinned memory where the device is a GPU."""
     tokens: int
     rows: int
-    longest: int
+    single: bool
+    """Whether every row has one token."""
 
 
 class RowStore(Store):
@@ -114,13 +110,10 @@ class RowStore(Store):
         rows: int,
         dtype: torch.dtype,
         device: torch.device,
-        varlen: Varlen,
-        kernels: RowKernels | None = None,
+        kernels: RowKernels,
     ) -> None:
         super().__init__(shape, rows, dtype, device)
-        self._varlen = varlen
         self.kernels = kernels
-        """Fused kernels; without them, queries and keys are rotated in torch."""
         self._stacks: list[Tensor] = []
         self._cache: list[Tensor] = []
         """The layers of the stacks, one by one."""
@@ -132,8 +125,8 @@ class RowStore(Store):
 
     @property
     def rotates(self) -> bool:
-        """Whether kernels rotate."""
-        return self.kernels is not None
+        """Kernels look positions up."""
+        return True
 
     def _needed(self, prefix: int, own: int) -> int:
         """Return the capacity for a row; growing voids captured steps, so it grows by a quarter."""
@@ -168,7 +161,7 @@ class RowStore(Store):
 
     def single(self, length: int) -> RowStore:
         """Return a store of one row."""
-        store = RowStore(self._shape, 1, self._dtype, self._device, self._varlen, self.kernels)
+        store = RowStore(self._shape, 1, self._dtype, self._device, self.kernels)
         store.reserve(0, length)
         return store
 
@@ -187,7 +180,7 @@ class RowStore(Store):
         """Lay out a batch and send it to the device."""
         plan = self.layout(pieces, prefixes)
         sent = plan.values.to(self._device, non_blocking=True)
-        return self.unpack(sent, plan.tokens, plan.rows, plan.longest)
+        return self.unpack(sent, plan.tokens, plan.rows, plan.single)
 
     def layout(
         self,
@@ -234,15 +227,15 @@ class RowStore(Store):
         for field, known in zip(shared, prefix, strict=True):
             field[:count] = known
             field[count:] = 0
-        return Layout(sent, padded, height, 1 if single else max(2, int(sizes.max(initial=0))))
+        return Layout(sent, padded, height, single)
 
-    def unpack(self, sent: Tensor, tokens: int, rows: int, longest: int) -> RowChunk:
+    def unpack(self, sent: Tensor, tokens: int, rows: int, single: bool) -> RowChunk:
         """Return the chunk that a layout of so many tokens and rows describes; keep its tokens."""
         sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows, rows, rows]
         ids, positions, flat, *more = torch.split(sent, sizes)
         self.keep_tokens(flat, ids)
         spans = Spans(*(part.int() for part in more))
-        return RowChunk(ids, positions, flat, spans, (longest, self.capacity))
+        return RowChunk(ids, positions, flat, spans, single)
 
     def keep_tokens(self, flat: Tensor, tokens: Tensor) -> None:
         """Keep tokens where their keys go, counted over all rows' caches."""
@@ -295,13 +288,8 @@ class RowStore(Store):
         """Keep new keys and values, and attend over everything each row holds."""
         assert isinstance(chunk, RowChunk)
         kernels, cache, rows = self.kernels, self._cache[index], chunk.rows
-        if kernels is not None and chunk.longest[0] == 1:
+        if chunk.single:
             return kernels.step(qkv, rotation, chunk.positions, rows, cache, self._scale)
+        q = kernels.place(qkv, rotation, chunk.positions, chunk.flat, cache)
         keys, values = cache.chunk(2, dim=1)
-        if kernels is not None:
-            q = kernels.place(qkv, rotation, chunk.positions, chunk.flat, cache)
-            return kernels.attend(q, keys, values, rows, self._scale)
-        q, kv = rotation.apply(qkv)
-        cache.index_copy_(0, chunk.flat, kv)
-        seen = (rows.starts, rows.bases, rows.used)
-        return self._varlen(q, keys, values, *seen, chunk.longest, self._scale)
+        return kernels.attend(q, keys, values, rows, self._scale)

@@ -58,6 +58,20 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return (wide * mean.add_(epsilon).rsqrt_()).mul_(weight.float()).to(x.dtype)
 
 
+class Product(Protocol):
+    """The product with a fixed weight, in whatever numbers it is computed."""
+
+    weight: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return `x @ weight.T + bias`."""
+        ...
+
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return `residual + x @ weight.T + bias`; the residual may be overwritten."""
+        ...
+
+
 class Linear:
     """A fixed weight, an optional bias, and the fastest product for their device and dtype."""
 
@@ -90,19 +104,23 @@ class Linear:
         return self(x).add_(residual)
 
 
+MakeProduct = Callable[[Tensor, Tensor | None], Product]
+"""Makes the product with a weight and an optional bias."""
+
+
 class GateUp:
     """The two products of the gated layer: silu of the first times the second.
 
-    On a CPU they are computed apart, and what follows them in place.
+    On a CPU in floating point they are computed apart, and what follows them in place.
     """
 
-    def __init__(self, gate: Tensor, up: Tensor) -> None:
+    def __init__(self, gate: Tensor, up: Tensor, product: MakeProduct = Linear) -> None:
         self._parts: tuple[Linear, Linear] | None = None
-        self._whole: Linear | None = None
-        if gate.device.type == "cpu":
+        self._whole: Product | None = None
+        if gate.device.type == "cpu" and product is Linear:
             self._parts = Linear(gate), Linear(up)
         else:
-            self._whole = Linear(torch.cat((gate, up)))
+            self._whole = product(torch.cat((gate, up)), None)
         self.weights = gate.numel() + up.numel()
 
     def __call__(self, x: Tensor, join: Callable[[Tensor], Tensor]) -> Tensor:

@@ -18,7 +18,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.reorganization import around
 from waggle.evaluate.rows import Row
-from waggle.report.figure import PALETTE, Figure, canvas, finish, styled
+from waggle.report.figure import PALETTE, Figure, canvas, finish, legend
 from waggle.report.provenance import caption
 from waggle.report.reorganization.runtime import relative, variants
 from waggle.report.reorganization.tables import LATENCY, STALE, flag, late, recovered
@@ -44,6 +44,7 @@ _ACTIVITY = (
     ("mass", "field mass / agent"),
     ("stale", "stale field mass / agent"),
 )
+_UNDER = "outside lower center"
 _BEFORE = 6
 _LONGEST = 30
 """Rounds after the injection that a panel shows at most."""
@@ -89,19 +90,6 @@ def _injection(axis: Any) -> None:
     axis.axvline(0, color="#444444", linewidth=0.8, linestyle=(0, (3, 2)))
 
 
-def _legend(axes: Sequence[Any], columns: int) -> None:
-    """Put one legend under all panels, with every line that any of them draws."""
-    drawn: dict[str, Any] = {}
-    for axis in axes:
-        handles, texts = axis.get_legend_handles_labels()
-        drawn.update(zip(texts, handles, strict=True))
-    axes[0].figure.legend(
-        list(drawn.values()), list(drawn), loc="outside lower center",
-        ncols=min(columns, len(drawn)),
-    )  # fmt: skip
-
-
-@styled
 def course(rows: Rows, recipe: Recipe) -> Figure:
     """Draw commitment shares of the old and the new claim, by task and method."""
     called, tasks, found = _courses(rows, recipe)
@@ -124,7 +112,7 @@ def course(rows: Rows, recipe: Recipe) -> Figure:
             axis.set_ylabel("share of agents")
         if place >= len(axes) - columns:
             axis.set_xlabel("rounds from injection")
-    _legend(axes, 4)
+    legend(axes, _UNDER, 4)
     text = (
         f"Mean over the matched settings of each task, {_counts(found)} per panel, as far as all "
         "of them last; dashed: injection."
@@ -139,7 +127,6 @@ def _counts(rows: Rows) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-@styled
 def activity(rows: Rows, recipe: Recipe) -> Figure:
     """Draw challenge and synthesize activity and field mass around the injection."""
     called, tasks, found = _courses(rows, recipe)
@@ -156,7 +143,7 @@ def activity(rows: Rows, recipe: Recipe) -> Figure:
         axis.set_title(f"{task}\n{text}", fontsize=7.5)
         if place >= len(axes) - len(_ACTIVITY):
             axis.set_xlabel("rounds from injection")
-    _legend(axes, 4)
+    legend(axes, _UNDER, 4)
     text = (
         f"Mean over matched settings, {_counts(found)} per line, as far as all of them last; "
         "decisions per round; dashed: injection."
@@ -165,7 +152,6 @@ def activity(rows: Rows, recipe: Recipe) -> Figure:
     return finish(axes, "reorganization-activity", title, caption(text, found, recipe))
 
 
-@styled
 def trajectory(rows: Rows, recipe: Recipe) -> Figure:
     """Draw one representative episode: shares, activity, field mass."""
     row = representative(rows, recipe)
@@ -179,10 +165,10 @@ def trajectory(rows: Rows, recipe: Recipe) -> Figure:
         ("field mass / agent", (("mass", "all traces", NEW), ("stale", "old claim", OLD))),
     )
     for axis, (text, lines) in zip(axes, panels, strict=True):
-        for name, legend, color in lines:
+        for name, label_text, color in lines:
             values = row.course[name]
             axis.plot([rounds[k] for k in kept], [values[k] for k in kept], color=color,
-                      label=legend, marker="o", markersize=2)  # fmt: skip
+                      label=label_text, marker="o", markersize=2)  # fmt: skip
         _injection(axis)
         axis.set_xlabel("rounds from injection")
         axis.set_title(text)
@@ -284,7 +270,7 @@ def _attribution(rows: Rows, recipe: Recipe, name: str, title: str, by_task: boo
             axis.set_xlim(0, 1.02)
         if place:
             axis.set_yticklabels([])
-    _legend(axes[:1], 9)
+    legend(axes[:1], _UNDER, 9)
     text = (
         "Rates with 95 % bootstrap intervals over matched settings (none where all came out "
         "alike); latency over recovered settings and stale AUC (trace mass per agent x rounds) "
@@ -293,27 +279,23 @@ def _attribution(rows: Rows, recipe: Recipe, name: str, title: str, by_task: boo
     return finish(axes, name, title, caption(text, [row for row in rows if row.shock], recipe))
 
 
-@styled
 def sources(rows: Rows, recipe: Recipe) -> Figure:
     """Draw the three recoveries, latency and stale AUC of every decision source."""
     title = "Attribution to decision sources"
     return _attribution(rows, recipe, "attribution-sources", title, by_task=False)
 
 
-@styled
 def components(rows: Rows, recipe: Recipe) -> Figure:
     """Draw recovery, outcome recovery, latency and stale AUC of every runtime variant, by task."""
     title = "Attribution to runtime components"
     return _attribution(rows, recipe, "attribution-components", title, by_task=True)
 
 
-@styled
 def perturbations(rows: Rows, recipe: Recipe) -> Figure:
     """Draw the three recoveries, latency and stale AUC of every execution regime."""
     return _attribution(rows, recipe, "perturbations", "Execution perturbations", by_task=False)
 
 
-@styled
 def sensitivity(rows: Rows, recipe: Recipe) -> Figure:
     """Draw quality, messages, recovery and stale AUC around the default operating point."""
     found = [each for each in variants(rows, recipe, alone=True) if each.late]

@@ -17,6 +17,7 @@ from waggle.report.provenance import provenance
 from waggle.report.reorganization.tables import (
     AREA,
     LATENCY,
+    RECOVERED,
     STALE,
     against,
     effect,
@@ -39,7 +40,7 @@ from waggle.report.rows import (
     of,
     shown,
 )
-from waggle.report.tables import Table, number
+from waggle.report.tables import SPLIT, Table, number
 
 
 class Variant(NamedTuple):
@@ -64,10 +65,7 @@ class Variant(NamedTuple):
 def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Variant]:
     """Yield every method whose law has rows in the unchanged runtime.
 
-    Args:
-        rows: the rows that are compared.
-        recipe: says what each method changes.
-        alone: whether others are yielded as well, each beside itself.
+    With `alone`, others are yielded as well, each beside itself.
     """
     names = shown(rows, recipe)
     for method, text in names.items():
@@ -108,22 +106,15 @@ def perturbations(rows: Rows, recipe: Recipe) -> Table:
     """Execution perturbations over the matched settings, relative to the synchronous engine."""
     body = []
     for each in variants(rows, recipe):
-        traffic = (mean(each.late, since(name)) for name in ("attempted", "delivered"))
-        body.append(
-            (
-                each.label,
-                number(relative(each.late, each.late_default, metric("score")), 3),
-                *recoveries(each.late),
-                each.recovery_gain,
-                number(mean(each.late, recovered(LATENCY)), 1),
-                against(each.late, each.late_default, lambda some: mean(some, STALE)),
-                " / ".join(number(value, 1) for value in traffic),
-            )
-        )
+        quality = number(relative(each.late, each.late_default, metric("score")), 3)
+        latency = number(mean(each.late, recovered(LATENCY)), 1)
+        stale = against(each.late, each.late_default, lambda some: mean(some, STALE))
+        sent = (number(mean(each.late, since(name)), 1) for name in ("attempted", "delivered"))
+        line = (*recoveries(each.late), each.recovery_gain, latency, stale, SPLIT.join(sent))
+        body.append((each.label, quality, *line))
     columns = (
-        "execution regime", "quality / sync", "recovery", "event recovery", "outcome recovery",
-        "Δ recovery (pp)", "latency (round-eq.)", "relative stale AUC",
-        "msg./agent attempted / delivered",
+        "execution regime", "quality / sync", *RECOVERED, "Δ recovery (pp)", "latency (round-eq.)",
+        "relative stale AUC", "msg./agent attempted / delivered",
     )  # fmt: skip
     notes = (
         "quality relative to the synchronous engine in each cell, averaged over cells; "
@@ -151,9 +142,8 @@ def sensitivity(rows: Rows, recipe: Recipe) -> Table:
         for each in variants(rows, recipe)
     ]
     columns = (
-        "configuration", "quality / default", "messages / default", "recovery", "event recovery",
-        "outcome recovery", "Δ recovery (pp)", "latency (round-eq.)", "stale AUC",
-        "relative stale AUC", "runs",
+        "configuration", "quality / default", "messages / default", *RECOVERED, "Δ recovery (pp)",
+        "latency (round-eq.)", "stale AUC", "relative stale AUC", "runs",
     )  # fmt: skip
     notes = (
         "quality and messages relative to the default within each task and population, averaged",

@@ -38,6 +38,8 @@ from waggle.report.tables import Table, number, percent
 
 RECOVERIES = ("recovery", "event_recovery", "outcome_recovery")
 """The metrics of late counterevidence that are zero or one (see `evaluate.reorganization`)."""
+RECOVERED = tuple(kind.replace("_", " ") for kind in RECOVERIES)
+"""Their headings."""
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
 HALF = metric("half_latency")
 AREA = "stale AUC: trace mass per agent x rounds from the injection on"
@@ -50,7 +52,7 @@ _LATER = 10
 _POOLED = "pooled"
 
 
-def late(rows: Rows, method: str) -> list[Row]:
+def late(rows: Rows, method: str | None) -> list[Row]:
     """Return the rows of a method with late counterevidence."""
     return [row for row in rows if row.method == method and row.shock]
 
@@ -137,29 +139,22 @@ def _by_cell(rows: Rows) -> Iterator[tuple[str, str, list[Row]]]:
 
 def cells(rows: Rows, recipe: Recipe) -> Table:
     """Every cell of the late-counterevidence matrix, by method, with task and pooled lines."""
+    means: dict[str, tuple[Value, int]] = {
+        "latency (round-eq.)": (recovered(LATENCY), 2),
+        "half new after": (HALF, 1),
+        "new leads after": (_leads_after, 1),
+        "stale AUC": (STALE, 2),
+        "post msg./agent": (metric("post_messages"), 2),
+        "challenges/agent": (since("challenge"), 2),
+        "syntheses/agent": (since("synthesize"), 2),
+        "injection round": (lambda row: row.course.get("injection", [None])[0], 1),
+        "score": (metric("score"), 3),
+    }
     body = []
     for method, called in shown(rows, recipe).items():
         for task, n, found in _by_cell(late(rows, method)):
-            body.append(
-                (
-                    called, task, n,
-                    *recoveries(found),
-                    number(mean(found, recovered(LATENCY)), 2),
-                    number(mean(found, HALF), 1),
-                    number(mean(found, _leads_after), 1),
-                    number(mean(found, STALE), 2),
-                    number(mean(found, metric("post_messages")), 2),
-                    number(mean(found, since("challenge")), 2),
-                    number(mean(found, since("synthesize")), 2),
-                    number(mean(found, lambda row: row.course.get("injection", [None])[0]), 1),
-                    number(mean(found, metric("score")), 3),
-                )
-            )  # fmt: skip
-    columns = (
-        "method", "task", "N", "recovery", "event recovery", "outcome recovery",
-        "latency (round-eq.)", "half new after", "new leads after", "stale AUC", "post msg./agent",
-        "challenges/agent", "syntheses/agent", "injection round", "score",
-    )  # fmt: skip
+            values = (number(mean(found, value), digits) for value, digits in means.values())
+            body.append((called, task, n, *recoveries(found), *values))
     notes = (
         "latency over recovered settings; new leads after: rounds until the new claim's share "
         "first exceeds the old one's, where it does; everything else over all settings of the line",
@@ -167,6 +162,7 @@ def cells(rows: Rows, recipe: Recipe) -> Table:
         NEW,
         *provenance(rows, recipe),
     )
+    columns = ("method", "task", "N", *RECOVERED, *means)
     return Table("Late counterevidence by cell", columns, tuple(body), notes)
 
 
@@ -176,25 +172,16 @@ def process(rows: Rows, recipe: Recipe) -> Table:
     base = late(rows, first)
     body = []
     for method, called in shown(rows, recipe).items():
-        own = late(rows, method)
-        if not own:
-            continue
-        body.append(
-            (
-                called,
-                *recoveries(own),
-                number(mean(own, recovered(LATENCY)), 1),
-                number(mean(own, HALF), 1),
-                against(own, base, lambda some: mean(some, recovered(STALE))),
-                against(own, base, lambda some: macro(some, STALE, cell_of)),
-                number(mean(own, metric("post_messages")), 1),
-            )
-        )
+        if own := late(rows, method):
+            latency = number(mean(own, recovered(LATENCY)), 1)
+            half = number(mean(own, HALF), 1)
+            stale = against(own, base, lambda some: mean(some, recovered(STALE)))
+            over_all = against(own, base, lambda some: macro(some, STALE, cell_of))
+            traffic = number(mean(own, metric("post_messages")), 1)
+            body.append((called, *recoveries(own), latency, half, stale, over_all, traffic))
     columns = (
-        "decision source", "recovery", "event recovery", "outcome recovery",
-        "re-synthesis latency (round-eq.)", "half new after", "relative stale AUC",
-        "… over all settings",
-        "post-conflict messages/agent",
+        "decision source", *RECOVERED, "re-synthesis latency (round-eq.)", "half new after",
+        "relative stale AUC", "… over all settings", "post-conflict messages/agent",
     )  # fmt: skip
     notes = (
         "latency and relative stale AUC over recovered settings; over all settings: mean of the "
@@ -210,9 +197,7 @@ def components(rows: Rows, recipe: Recipe) -> Table:
     body = []
     for method, text in called.items():
         whole = own_reference(recipe, method, list(called))
-        if whole is None:
-            continue
-        for task, mine in _by_task(late(rows, method)).items():
+        for task, mine in _by_task(late(rows, method)).items() if whole else ():
             other = _same_tasks(late(rows, whole), mine)
             body.append((text, task, *_component(mine, other, method == whole)))
     columns = (
@@ -264,10 +249,8 @@ def effects(rows: Rows, recipe: Recipe) -> Table:
         for task, mine in _by_task(late(rows, method)).items() if base != method else ():
             other = _same_tasks(late(rows, base), mine)
             body.append((f"{called[base]} − {called[method]}", task, *_effects(other, mine)))
-    columns = (
-        "contrast", "task", "Δ recovery (pp)", "Δ event recovery (pp)", "Δ outcome recovery (pp)",
-        "Δ latency", "Δ stale AUC", "Δ post msg./agent", "settings",
-    )  # fmt: skip
+    columns = ("contrast", "task", *(f"Δ {text} (pp)" for text in RECOVERED), "Δ latency",
+               "Δ stale AUC", "Δ post msg./agent", "settings")  # fmt: skip
     notes = (
         "95 % paired bootstrap over matched settings within cells, 10,000 resamples; "
         f"Δ latency over settings that both recover; {AREA}",

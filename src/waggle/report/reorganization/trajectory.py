@@ -22,11 +22,7 @@ _BEFORE = 3
 
 
 def representative(rows: Rows, recipe: Recipe) -> Row:
-    """Return the representative episode.
-
-    Raises:
-        ConfigError: if no episode has late counterevidence.
-    """
+    """Return the representative episode of those with late counterevidence; one is needed."""
     late = [row for row in rows if row.course]
     if not late:
         raise ConfigError("no episode with late counterevidence to tell; set `shock = true`")

@@ -1,15 +1,15 @@
 """The token corpus of stage one: harvested views, labelled and tokenised by worker processes.
 
-    FOLDER/ORDER/manifest.json               settings, tokenizer, rows and hash of every shard
-    FOLDER/ORDER/SPLIT-000.safetensors       ids (uint16, all sequences in a row), lengths, prompts
+    FOLDER/ORDER/manifest.json                   settings, tokenizer, rows of every split
+    FOLDER/ORDER/SPLIT.safetensors               ids (uint16, all sequences in a row) and lengths
     FOLDER/.parts-HASH/SPLIT-00017.safetensors   some consecutive jobs, until all are there
 
 A sequence is the whole chat of one call and the answer to it; `prompts` says where the answer
-begins. Episodes are played once and their views written in every order asked for: the expert
-compares neither names nor places, so its record on a canonical view is its record on the shuffled
-one, renamed. A harvest that was killed goes on with the parts that are missing. A prompt counts
-once, and one of the training split is left out of validation. Invariant: the same settings give the
-same arrays, whatever the number of workers and however often the harvest was interrupted.
+begins. Episodes are played in shuffled order, whichever order is written: the expert compares
+neither names nor places, so its record on a canonical view is its record on the shuffled one,
+renamed. A harvest that was killed goes on with the parts that are missing. A prompt counts once,
+and one of the training split is left out of validation. Invariant: the same settings give the same
+arrays, whatever the number of workers and however often the harvest was interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from waggle.corpus.harvest import Job, Pair
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
 from waggle.crew import crew
-from waggle.scd.data.arrays import Rows, damaged, stack, unlabelled
+from waggle.scd.data.arrays import Rows, damaged, load, save, stack, unlabelled
 from waggle.scd.data.tokenize import ChatEncoder, tokenizer_digest
 from waggle.scd.files import new_folder, write_file
 
@@ -40,7 +40,6 @@ Progress = Callable[[str, int, int], None]
 """Called with what is made, how many parts are done, and how many there are."""
 MANIFEST = "manifest.json"
 SPLITS = ("train", "validation")
-SHARD_ROWS = 65_536
 PART_VIEWS = 4_000
 """Planned views of a part, about: some seconds of one process."""
 BUNDLE_VIEWS = 200
@@ -59,17 +58,17 @@ class _Harvest(NamedTuple):
 
     settings: HarvestSettings
     tokenizer: Any
-    orders: tuple[Order, ...]
+    order: Order
     longest: int
     parts: Path
     """Where parts are kept until all are there."""
 
 
 def identity(settings: HarvestSettings, tokenizer: Any, order: Order, longest: int) -> Any:
-    """Return what fixes the tokens of one order, whichever others are made with it."""
+    """Return what fixes the tokens."""
     return {
-        "settings": settings.model_dump(mode="json", exclude={"orders"}), "order": order,
-        "longest": longest, "tokenizer": tokenizer_digest(tokenizer),
+        "settings": settings.model_dump(mode="json"), "order": order, "longest": longest,
+        "tokenizer": tokenizer_digest(tokenizer),
     }  # fmt: skip
 
 
@@ -79,49 +78,21 @@ def token_corpus(
 ) -> dict[str, Rows]:  # fmt: skip
     """Return the token corpus of a folder in an order; harvest it first if it is not there.
 
-    A harvest also writes the other orders of its settings, from the same episodes.
-
     Raises:
         CorpusError: if the folder holds another token corpus, or a damaged one.
     """
-    if (folder / order / MANIFEST).exists():
-        return read(folder / order, identity(settings, tokenizer, order, longest))
-    if len(tokenizer) > 2**16:
-        raise CorpusError("token corpora hold 16-bit ids; train this backbone without [harvest]")
-    orders = (order, *(o for o in settings.orders if o != order))
-    orders = tuple(o for o in orders if not (folder / o / MANIFEST).exists())
-    names = {o: identity(settings, tokenizer, o, longest) for o in orders}
-    name = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()[:12]
-    wanted = _Harvest(settings, tokenizer, orders, longest, folder / f".parts-{name}")
-    splits = {split: _cut(harvest.plan(settings, split)) for split in SPLITS}
-    files = _harvested(wanted, splits, workers, progress)
-    for each in reversed(orders):
-        _write(folder / each, _joined(files, each), names[each])
-    shutil.rmtree(wanted.parts, ignore_errors=True)
-    return read(folder / order)
-
-
-def existing_tokens(folder: Path, tokenizer: Any, order: Order) -> dict[str, Rows]:
-    """Return a token corpus that another recipe made, whatever its settings.
-
-    Raises:
-        CorpusError: if it is not there, in another order, or of another tokenizer.
-    """
-    where = folder / order
+    where, asked = folder / order, identity(settings, tokenizer, order, longest)
     if not (where / MANIFEST).exists():
-        raise CorpusError(
-            f"{folder} holds no tokens in {order} order; harvest them there with "
-            f'orders = ["canonical", "shuffled"] in [harvest]'
-        )
-    if _manifest(where)["identity"].get("tokenizer") != tokenizer_digest(tokenizer):
-        raise CorpusError(f"{where} is of another tokenizer; harvest with this backbone")
-    return read(where)
-
-
-def digest(folder: Path) -> str:
-    """Name a token corpus by its manifest, which holds the hashes of its shards."""
-    text = json.dumps(_manifest(folder), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        if len(tokenizer) > 2**16:
+            raise CorpusError(
+                "tokens are kept as 16-bit ids; train this backbone without [harvest]"
+            )
+        name = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+        wanted = _Harvest(settings, tokenizer, order, longest, folder / f".parts-{name}")
+        splits = {split: _cut(harvest.plan(settings, split)) for split in SPLITS}
+        _write(where, _joined(_harvested(wanted, splits, workers, progress)), asked)
+        shutil.rmtree(wanted.parts, ignore_errors=True)
+    return read(where, asked)
 
 
 def _cut(jobs: Sequence[Job]) -> list[Sequence[Job]]:
@@ -179,23 +150,16 @@ def _open(wanted: _Harvest) -> None:
 
 
 def _make_part(jobs: Sequence[Job], path: Path) -> Path:
-    """Do some jobs, write their views in every order and keep them in one file."""
-    from safetensors.numpy import save
+    """Do some jobs, and keep what they give in one file."""
+    from safetensors.numpy import save as packed
 
     wanted: _Harvest = _STATE["wanted"]
-    made: dict[Order, list[Part]] = {order: [] for order in wanted.orders}
+    parts = []
     for job in jobs:
-        pairs = harvest.gather(job, wanted.settings, "shuffled")
-        for order in wanted.orders:
-            made[order].append(
-                tokenised(_STATE["encoder"], _shown(pairs, order, job.salt), wanted.longest)
-            )
-    columns: dict[str, NDArray[Any]] = {}
-    for order, parts in made.items():
-        tokens = _columns(stack([part.rows for part in parts]))
-        columns |= {f"{order}.{name}": column for name, column in tokens.items()}
-        columns[f"{order}.hashes"] = np.concatenate([part.hashes for part in parts])
-    write_file(path, save(columns))
+        pairs = _shown(harvest.gather(job, wanted.settings, "shuffled"), wanted.order, job.salt)
+        parts.append(tokenised(_STATE["encoder"], pairs, wanted.longest))
+    hashes = np.concatenate([part.hashes for part in parts])
+    write_file(path, packed({**stack([part.rows for part in parts]).columns(), "hashes": hashes}))
     return path
 
 
@@ -237,12 +201,12 @@ def tokenised(encoder: ChatEncoder, pairs: Sequence[Pair], longest: int) -> Part
     return Part(rows, np.array([key for key, _, _ in kept], np.uint64))
 
 
-def _joined(files: Mapping[str, Sequence[Path]], order: Order) -> dict[str, Rows]:
+def _joined(files: Mapping[str, Sequence[Path]]) -> dict[str, Rows]:
     """Join the parts of every split; a prompt that was there before is left out."""
     made: dict[str, Rows] = {}
     seen: NDArray[np.uint64] = np.zeros(0, np.uint64)
     for split, paths in files.items():
-        parts = [_read_part(path, order) for path in paths]
+        parts = [_read_part(path) for path in paths]
         hashes = np.concatenate([part.hashes for part in parts])
         keep = np.zeros(len(hashes), bool)
         keep[np.unique(hashes, return_index=True)[1]] = True
@@ -255,80 +219,39 @@ def _joined(files: Mapping[str, Sequence[Path]], order: Order) -> dict[str, Rows
     return made
 
 
-def _read_part(path: Path, order: Order) -> Part:
-    from safetensors import SafetensorError, safe_open
+def _read_part(path: Path) -> Part:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
 
     try:
-        with safe_open(str(path), framework="numpy") as file:
-            ids, lengths, prompts, hashes = (
-                file.get_tensor(f"{order}.{name}")
-                for name in ("ids", "lengths", "prompts", "hashes")
-            )
-    except (OSError, SafetensorError) as error:
+        columns = load_file(str(path))
+        hashes = columns.pop("hashes")
+        return Part(Rows(**columns), hashes)
+    except (OSError, SafetensorError, KeyError, TypeError) as error:
         raise damaged(path, error) from None
-    return Part(unlabelled(ids, lengths, prompts), hashes)
-
-
-def _columns(rows: Rows) -> dict[str, NDArray[Any]]:
-    """Return what a token corpus keeps of some sequences."""
-    return {
-        "ids": rows.ids, "lengths": rows.lengths.astype(np.int32),
-        "prompts": rows.prompts.astype(np.int32),
-    }  # fmt: skip
 
 
 def _write(folder: Path, made: Mapping[str, Rows], identity: Mapping[str, Any]) -> None:
-    from safetensors.numpy import save_file
-
     with new_folder(folder) as partial:
-        shards: dict[str, list[dict[str, Any]]] = {}
+        shards = {}
         for split, rows in made.items():
-            shards[split] = []
-            for number, first in enumerate(range(0, len(rows), SHARD_ROWS)):
-                some = rows.take(np.arange(first, min(first + SHARD_ROWS, len(rows))))
-                path = partial / f"{split}-{number:03d}.safetensors"
-                save_file(_columns(some), str(path))
-                hashed = hashlib.sha256(path.read_bytes()).hexdigest()
-                shards[split].append({"file": path.name, "rows": len(some), "sha256": hashed})
+            path = partial / f"{split}.safetensors"
+            save(path, rows)
+            shards[split] = [{"file": path.name, "rows": len(rows)}]
         text = json.dumps({"identity": identity, "shards": shards}, indent=1)
         (partial / MANIFEST).write_text(text, encoding="utf-8")
 
 
-def read(folder: Path, identity: Mapping[str, Any] | None = None) -> dict[str, Rows]:
-    """Read a token corpus; check its hashes and, if given, its settings.
+def read(folder: Path, identity: Mapping[str, Any]) -> dict[str, Rows]:
+    """Read a token corpus.
 
     Raises:
         CorpusError: if it is damaged, or one of other settings.
     """
-    manifest = _manifest(folder)
-    if identity is not None and manifest["identity"] != json.loads(json.dumps(identity)):
+    try:
+        made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["identity"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise damaged(folder, error) from None
+    if made != json.loads(json.dumps(identity)):
         raise CorpusError(f"{folder} holds tokens of other settings; delete it or change --out")
-    try:
-        return {
-            split: stack([_shard(folder, shard) for shard in some])
-            for split, some in manifest["shards"].items()
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise damaged(folder, error) from None
-
-
-def _manifest(folder: Path) -> Any:
-    try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if not isinstance(found["identity"], dict) or not isinstance(found["shards"], dict):
-            raise TypeError("not a manifest")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise damaged(folder, error) from None
-    return found
-
-
-def _shard(folder: Path, shard: Mapping[str, Any]) -> Rows:
-    from safetensors.numpy import load
-
-    data = (folder / str(shard["file"])).read_bytes()
-    if hashlib.sha256(data).hexdigest() != shard["sha256"]:
-        raise ValueError(f"{shard['file']} is not the file the manifest names")
-    found = unlabelled(**load(data))
-    if len(found) != shard["rows"] or int(found.lengths.sum()) != len(found.ids):
-        raise ValueError(f"{shard['file']} has not the rows of the manifest")
-    return found
+    return {split: load(folder / f"{split}.safetensors") for split in SPLITS}

@@ -95,23 +95,14 @@ def answers(law: Law, views: Sequence[View], order: Order) -> list[_Answer]:
 
 
 def _answer(view: View, naming: Renaming | None, decode: Decode) -> _Answer:
-    decoded = (
-        decode.output if isinstance(decode.output, Decision) else parse(decode.output).decision
-    )
-    admitted = _admit(view, decode)
+    """Read a decode, and apply the admission map without a second call."""
+    decoded = salvaged = decode.output if isinstance(decode.output, Decision) else None
+    if isinstance(decode.output, str):
+        read = parse(decode.output)
+        decoded, salvaged = read.decision, read.decision or read.salvage
+    kept = salvaged or Decision("", None, (), None)
+    admitted = project(view, kept) if violations(view, kept) else kept
     if naming is None:
         return _Answer(decoded, admitted)
     back = naming.inverse().decision
     return _Answer(None if decoded is None else back(decoded), back(admitted))
-
-
-def _admit(view: View, decode: Decode) -> Decision:
-    """Apply the admission map without a second call: what is legal, else its projection."""
-    if isinstance(decode.output, Decision):
-        kept: Decision | None = decode.output
-    else:
-        read = parse(decode.output)
-        kept = read.decision if read.decision is not None else read.salvage
-    if kept is None:
-        kept = Decision("", None, (), None)
-    return kept if not violations(view, kept) else project(view, kept)

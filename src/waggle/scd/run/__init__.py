@@ -1,5 +1,5 @@
 """Runs: `stages` trains both stages of a seed, `factorial` all arms of several seeds.
 
-`tune` chooses learning rate and rank before a factorial; `workers` runs the jobs of both side by
-side.
+`data` makes what they read where it is missing. `tune` chooses the learning rate before a
+factorial; `workers` runs the jobs of both side by side.
 """

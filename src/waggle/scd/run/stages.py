@@ -51,8 +51,7 @@ class Stages:
 
     def __init__(
         self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = unwatched,
-        workers: int = 1, start: Path | None = None, harvest: Path | None = None,
-        student: Student | None = None,
+        workers: int = 1, start: Path | None = None, student: Student | None = None,
     ) -> None:  # fmt: skip
         """Name a run.
 
@@ -64,10 +63,9 @@ class Stages:
             watch: called after every update.
             workers: processes that encode and harvest.
             start: folder of the warm start that the arms begin with, if it is not their own.
-            harvest: token corpus of another recipe to read in stage one.
             student: one of this recipe to train arms with; its weights are replaced.
         """
-        self.workers, self._harvest, self._student = workers, harvest, student
+        self.workers, self._student = workers, student
         self._tokens: dict[str, Rows] | None = None
         self.recipe, self.store, self.seed = recipe, Store(corpus), seed
         self.folder = out / f"seed-{seed}"
@@ -98,10 +96,7 @@ class Stages:
             )
         # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
         student = Student(recipe, derive(self.seed, "adapter"), self._processes.device)
-        plan = Plan(
-            recipe.stage_one, recipe.run, seed, self._identity("one", None),
-            f"{recipe.name}-{WARM_START}-{self.seed}",
-        )  # fmt: skip
+        plan = Plan(recipe.stage_one, recipe.run, seed, self._identity("one", None))
         objective = Objective(recipe.stage_one, mean=recipe.reduction == "mean")
         trainer = self._trainer(student, objective, batches, validation, plan, self._start)
         return self._finish(trainer, None, until)
@@ -124,10 +119,8 @@ class Stages:
             recipe.stage_two, Heads(student.width, derive(self.seed, "heads")),
             weights(recipe.stage_two, arm), mean=recipe.reduction == "mean",
         )  # fmt: skip
-        plan = Plan(
-            recipe.stage_two, recipe.run, derive(self.seed, "stage two"),
-            self._identity("two", arm), f"{recipe.name}-{arm}-{self.seed}",
-        )  # fmt: skip
+        seed = derive(self.seed, "stage two")
+        plan = Plan(recipe.stage_two, recipe.run, seed, self._identity("two", arm))
         trainer = self._trainer(student, objective, batches, validation, plan, folder)
         return self._finish(trainer, arm, until)
 
@@ -150,8 +143,7 @@ class Stages:
     @property
     def harvested(self) -> bool:
         """Whether stage one reads a token corpus."""
-        made = self.recipe.harvest
-        return self._harvest is not None or bool(made.native or made.synthetic)
+        return bool(self.recipe.harvest.native or self.recipe.harvest.synthetic)
 
     def tokens(self, progress: harvest.Progress = quiet) -> dict[str, Rows]:
         """Return the token corpus of stage one, which all seeds share; harvest it if need be.
@@ -159,14 +151,11 @@ class Stages:
         It is read once, and forgotten when the student is released.
         """
         if self._tokens is None:
-            recipe, tokenizer = self.recipe, tokenizer_of(self.recipe)
-            if self._harvest is not None:
-                self._tokens = harvest.existing_tokens(self._harvest, tokenizer, recipe.order)
-            else:
-                self._tokens = harvest.token_corpus(
-                    self.folder.parent / "tokens", recipe.harvest, tokenizer, recipe.order,
-                    longest=recipe.max_context, workers=self.workers, progress=progress,
-                )  # fmt: skip
+            recipe = self.recipe
+            self._tokens = harvest.token_corpus(
+                self.folder.parent / "tokens", recipe.harvest, tokenizer_of(recipe), recipe.order,
+                longest=recipe.max_context, workers=self.workers, progress=progress,
+            )  # fmt: skip
         return self._tokens
 
     def encoded(self) -> EncodedCorpus:
@@ -221,8 +210,6 @@ class Stages:
             for part in parts
             if part in shards
         }
-        if stage == "one" and self._harvest is not None:
-            used["tokens"] = [harvest.digest(self._harvest / self.recipe.order)]
         began = {BEGAN_WITH: warm_start_digest(self._start)} if arm else {}
         run = {"recipe": settings, "seed": self.seed, "stage": stage, "arm": arm}
         return run | began | {"corpus": used}

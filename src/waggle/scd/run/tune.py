@@ -1,14 +1,14 @@
-"""The learning rate and rank of a factorial, chosen once by decision-only validation loss.
+"""The learning rate of a factorial, chosen once by decision-only validation loss.
 
-A candidate is stage two of the decision-only arm at one rate and rank: the decision records of a
-training seed that no arm has, without orbit images, heads or transitions. Arms are then trained
-with the chosen values, whatever their other losses would prefer.
+A candidate is stage two of the decision-only arm at one rate: the decision records of a training
+seed that no arm has, without orbit images, heads or transitions. Arms are then trained with the
+chosen rate, whatever their other losses would prefer.
 
-    OUT/settings.json                 what all candidates share; a folder holds one search
-    OUT/rank-R/seed-S/warm-start/     stage one: the rank is the adapter's, so each has its own
-    OUT/rank-R/rate-X/result.json     the numbers of a candidate, and its metrics.jsonl
+    OUT/settings.json               what all candidates share; a folder holds one search
+    OUT/KIND/seed-S/warm-start/     stage one; KIND is the recipe's adaptation
+    OUT/KIND/rate-X/result.json     the numbers of a candidate, and its metrics.jsonl
 
-Invariant: candidates differ in rate and rank alone; test records are never read.
+Invariant: candidates differ in their rate alone; test records are never read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from waggle.scd.data.encode import EncodedCorpus
 from waggle.scd.diagnose.law import trained_by
 from waggle.scd.files import LAW, TrainError, read_json, write_json
 from waggle.scd.run.stages import WARM_START, Stages
-from waggle.scd.run.workers import Failed, reason, student_of
+from waggle.scd.run.workers import student_of
 from waggle.scd.train import checkpoint
 from waggle.scd.train.objective import Objective
 from waggle.scd.train.trainer import Plan, Trainer
@@ -44,36 +44,28 @@ MOST = 32
 RESULT = "result.json"
 SETTINGS = "settings.json"
 Result = Mapping[str, Any]
-"""The numbers of a candidate: `rank` (None if there is none), `rate`, `best` and others."""
+"""The numbers of a candidate: `rate`, `best` and others."""
 
 
 class Candidate(NamedTuple):
-    """One rate at one rank."""
+    """One rate."""
 
     recipe: Recipe
-    """The recipe with this rank; its own rate of stage two is not read."""
+    """The recipe; its own rate of stage two is not read."""
     corpus: Path
     out: Path
     seed: int
     rate: float
 
     @property
-    def rank(self) -> int | None:
-        """Its rank; None if whole matrices are trained."""
-        made = self.recipe.adaptation
-        return made.rank if made.kind == "lora" else None
-
-    @property
     def name(self) -> str:
         """What messages call it."""
-        rate = f"rate {self.rate!r}"
-        return rate if self.rank is None else f"rank {self.rank}, {rate}"
+        return f"rate {self.rate!r}"
 
     @property
     def home(self) -> Path:
-        """The folder of all candidates of its rank."""
-        kind = self.recipe.adaptation.kind
-        return self.out / (kind if self.rank is None else f"rank-{self.rank}")
+        """The folder of all candidates."""
+        return self.out / self.recipe.adaptation.kind
 
     @property
     def folder(self) -> Path:
@@ -82,15 +74,15 @@ class Candidate(NamedTuple):
 
     @property
     def start(self) -> Path:
-        """The warm start of all candidates of its rank."""
+        """The warm start of all candidates."""
         return self.home / f"seed-{self.seed}" / WARM_START
 
     def stages(self, **how: Any) -> Stages:
-        """Return the stages of its rank, for their warm start."""
+        """Return the stages of the search, for their warm start."""
         return Stages(self.recipe, self.corpus, self.home, self.seed, **how)
 
     def encoded(self, workers: int = 1) -> EncodedCorpus:
-        """Return the encoded records that all candidates share, whatever their rank."""
+        """Return the encoded records that all candidates share."""
         return Stages(self.recipe, self.corpus, self.out, self.seed, workers=workers).encoded()
 
     def kept(self) -> dict[str, Any] | None:
@@ -123,51 +115,30 @@ def shortened(recipe: Recipe, updates: int | None, seconds: float | None) -> Rec
 
 
 def candidates(
-    recipe: Recipe, corpus: Path, out: Path, seed: int, rates: Sequence[float],
-    ranks: Sequence[int],
-) -> list[Candidate]:  # fmt: skip
-    """Return every rate at every rank, in their order; without ranks at the recipe's own.
+    recipe: Recipe, corpus: Path, out: Path, seed: int, rates: Sequence[float]
+) -> list[Candidate]:
+    """Return every rate once, the smallest first.
 
     Raises:
-        ConfigError: if there is nothing to search, too much of it, or nothing with a rank.
+        ConfigError: if there are too many rates, or the seed is one that arms have.
     """
-    kind = recipe.adaptation.kind
-    if ranks and kind == "full":
-        raise ConfigError(
-            'the recipe trains every weight (kind = "full"), nothing has a rank: leave --ranks out'
-        )
-    if ranks and kind == "dense":
-        raise ConfigError(
-            'the recipe trains whole matrices (kind = "dense"), rank is what of them ships: leave '
-            "--ranks out, and measure that with `waggle law ranks`"
-        )
     if seed not in SEEDS:
         raise ConfigError(
             f"--seed must be from {SEEDS.start} to {SEEDS.stop - 1}: smaller ones are the paired "
             "seeds of arms"
         )
-    sizes, steps = sorted(set(ranks)) or [recipe.adaptation.rank], sorted(set(rates))
-    if len(sizes) * len(steps) > MOST:
-        raise ConfigError(
-            f"{len(sizes) * len(steps)} candidates are too many; give at most {MOST} (--rates "
-            "times --ranks)"
-        )
-    ranked = [
-        recipe.model_copy(
-            update={"adaptation": recipe.adaptation.model_copy(update={"rank": size})}
-        )
-        for size in sizes
-    ]
-    return [Candidate(each, corpus, out, seed, rate) for each in ranked for rate in steps]
+    tried = sorted(set(rates))
+    if len(tried) > MOST:
+        raise ConfigError(f"{len(tried)} candidates are too many; give at most {MOST} --rates")
+    return [Candidate(recipe, corpus, out, seed, rate) for rate in tried]
 
 
-def settle(candidate: Candidate, corpus: Path | None, harvest: Path | None) -> None:
+def settle(candidate: Candidate, corpus: Path | None) -> None:
     """Write down what all candidates of a folder share, or compare it with what is there.
 
     Args:
         candidate: any of them.
         corpus: the corpus that was asked for.
-        harvest: the token corpus that was asked for.
 
     Raises:
         ConfigError: if the folder holds another search.
@@ -176,13 +147,11 @@ def settle(candidate: Candidate, corpus: Path | None, harvest: Path | None) -> N
     asked = {
         "recipe": recipe.model_dump(
             mode="json",
-            exclude={"run": True, "transitions": True, "adaptation": {"rank"},
-                     "stage_two": {"rate"}},
+            exclude={"run": True, "transitions": True, "stage_two": {"rate"}},
         ),
         "run": recipe.run.model_dump(include={"dtype", "evaluate_every", "validation_records"}),
         "seed": candidate.seed,
         "corpus": corpus and str(corpus),
-        "harvest": harvest and str(harvest),
     }  # fmt: skip
     path = candidate.out / SETTINGS
     known = read_json(path)
@@ -192,26 +161,6 @@ def settle(candidate: Candidate, corpus: Path | None, harvest: Path | None) -> N
         raise ConfigError(
             f"{candidate.out} holds a search with other settings; choose another --out or delete it"
         )
-
-
-def warm_starts(planned: Sequence[Candidate], failed: Failed[Candidate], **how: Any) -> None:
-    """Train stage one of every rank of some candidates, one rank after another.
-
-    Args:
-        planned: the candidates.
-        failed: called with every candidate whose warm start fails; other ranks go on.
-        how: passed on to `Stages`: `watch`, `workers`, `harvest`.
-    """
-    for home in dict.fromkeys(candidate.home for candidate in planned):
-        same = [candidate for candidate in planned if candidate.home == home]
-        stages = same[0].stages(**how)
-        try:
-            stages.warm_start()
-        except Exception as error:  # whatever it is, the others go on
-            for candidate in same:
-                failed(candidate, f"no warm start: {reason(error)}")
-        finally:
-            stages.release()
 
 
 def prepare(candidate: Candidate, workers: int = 1) -> None:
@@ -241,10 +190,7 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
         "corpus": [s.sha256 for some in store.splits("decisions").values() for s in some],
     }  # fmt: skip
     stage = recipe.stage_two.model_copy(update={"rate": candidate.rate})
-    plan = Plan(
-        stage, recipe.run, derive(candidate.seed, "stage two"), identity,
-        f"{recipe.name}, {candidate.name}",
-    )  # fmt: skip
+    plan = Plan(stage, recipe.run, derive(candidate.seed, "stage two"), identity)
     seen: dict[str, float] = {}
     trainer = Trainer(
         student, Objective(stage, mean=recipe.reduction == "mean"), batches, validation, plan,
@@ -254,7 +200,7 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
     if not math.isfinite(progress.best_loss):
         raise TrainError("its validation loss is not finite; try smaller --rates")
     return {
-        "rank": candidate.rank,
+        "rank": recipe.adaptation.rank if recipe.adaptation.kind == "lora" else None,
         "rate": candidate.rate,
         "updates": progress.update,
         "best": progress.best_loss,
@@ -269,36 +215,57 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
 
 
 def choose(results: Sequence[Result]) -> Result:
-    """Return the result of least validation loss; of equal ones the smaller rank, then rate.
+    """Return the result of least validation loss; of equal ones the smaller rate.
 
     Raises:
         WaggleError: if there is none.
     """
     if not results:
         raise WaggleError("no candidate could be trained; see above which failed, and why")
-    return min(results, key=lambda found: (found["best"], found["rank"] or 0, found["rate"]))
+    return min(results, key=lambda found: (found["best"], found["rate"]))
 
 
 def advice(recipe: Recipe, file: Path, chosen: Result) -> str:
-    """Say in one line whether a recipe has the chosen values, and if not what to write in it."""
-    wanted = [("[stage_two]", "rate", chosen["rate"], recipe.stage_two.rate)]
-    if chosen["rank"] is not None:
-        wanted.append(("[adaptation]", "rank", chosen["rank"], recipe.adaptation.rank))
-    changes = [
-        f"{key} = {value!r} in {table} (it has {own!r})"
-        for table, key, value, own in wanted
-        if value != own
-    ]
-    if changes:
-        return f"{file} does not have what was chosen: write {' and '.join(changes)}"
-    has = " and ".join(f"{table} {key} = {value!r}" for table, key, value, _ in wanted)
-    return f"{file} has what was chosen: {has}"
+    """Say in one line whether a recipe has the chosen rate, and if not what to write in it."""
+    rate, own = chosen["rate"], recipe.stage_two.rate
+    if rate == own:
+        return f"{file} has what was chosen: [stage_two] rate = {rate!r}"
+    return (
+        f"{file} does not have what was chosen: write rate = {rate!r} in [stage_two] (it has "
+        f"{own!r})"
+    )
 
 
-def at_end(tried: Sequence[tuple[float, int | None]], chosen: Result) -> list[str]:
-    """Name those of the chosen values that are the least or greatest that were tried."""
-    ends = []
-    for name, values in zip(("rate", "rank"), map(set, zip(*tried, strict=True)), strict=True):
-        if len(values) > 1 and chosen[name] in (min(values), max(values)):
-            ends.append(name)
-    return ends
+def at_end(tried: Sequence[float], chosen: Result) -> bool:
+    """Whether the chosen rate is the least or greatest of several that were tried."""
+    return len(set(tried)) > 1 and chosen["rate"] in (min(tried), max(tried))
+
+
+def summary(
+    planned: Sequence[Candidate], results: Sequence[Result], lost: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what a search found, with what a reader has to know about the numbers.
+
+    Args:
+        planned: all candidates.
+        results: the numbers of those that were trained.
+        lost: the names of the others, and why they came to no result.
+
+    Raises:
+        WaggleError: if no candidate could be trained.
+    """
+    chosen, recipe = choose(results), planned[0].recipe
+    return {
+        "recipe": recipe.name,
+        "backbone": recipe.backbone,
+        "adaptation": recipe.adaptation.kind,
+        "order": recipe.order,
+        "teacher": results[0]["teacher"],
+        "seed": planned[0].seed,
+        "validation records": results[0]["validation records"],
+        "warm starts": list(dict.fromkeys(found["warm start"] for found in results)),
+        "candidates": results,
+        "lost": lost,
+        "chosen": chosen,
+        "at the end of": ["rate"] * at_end([each.rate for each in planned], chosen),
+    }

@@ -113,7 +113,7 @@ are not part of it.
 | canon order | {recipe.order} |
 | adaptation | {adaptation.kind}, rank {adaptation.rank}, alpha {adaptation.alpha} |
 | stage two | {two.updates} updates of {two.batch} records and {two.transition_batch} transitions |
-| corpus | {recipe.corpus.bundles} bundles x {recipe.corpus.scale}, {recipe.corpus.native} native |
+| corpus | {recipe.corpus.bundles} bundles, {recipe.corpus.native} native |
 {rows}
 
 Never trained on: Synchronization, Flocking, Transport, AgentsNet. Scores on tasks belong to the

@@ -1,6 +1,6 @@
 """The official SwarmBench grid world, bit-compatible with the release.
 
 Reading order: `config` (tasks, actions, sizes), `levels` (generation from a seed), `physics`
-(pushing), `rules` (the five tasks and their scores), `world` (one running episode), `stored` and
-`vectors` (recorded episodes and their replay).
+(pushing), `rules` (the five tasks and their scores), `world` (one running episode). Recorded
+episodes are replayed by `conformance` of a checkout.
 """

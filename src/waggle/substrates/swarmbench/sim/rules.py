@@ -26,7 +26,7 @@ _FLIGHTS: tuple[Cell, ...] = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 class Rules:
-    """What the world asks of a task; the defaults suit a task without own observations."""
+    """What the world asks of a task."""
 
     score: float
     done = False
@@ -38,10 +38,6 @@ class Rules:
     def state(self) -> dict[str, object]:
         """Return the task state under the keys of the stored vectors."""
         raise NotImplementedError
-
-    def extra(self, agent: int) -> Mapping[str, object]:
-        """Return what this task adds to an agent's official observation."""
-        return {}
 
     def dimmed(self, agent: int) -> bool:
         """Whether the agent's symbol is `a` (light off, empty-handed) instead of `A`."""
@@ -70,10 +66,6 @@ class Synchronization(Rules):
     def state(self) -> dict[str, object]:
         """Return the lights and the last scored unison."""
         return {"lights": [int(on) for on in self.lights], "last_unison": self.last_unison}
-
-    def extra(self, agent: int) -> Mapping[str, object]:
-        """Return the agent's own light."""
-        return {"light_on": self.lights[agent]}
 
     def dimmed(self, agent: int) -> bool:
         """Whether the light is off."""
@@ -125,10 +117,6 @@ class Foraging(Rules):
     def state(self) -> dict[str, object]:
         """Return who carries food."""
         return {"carrying": [int(carries) for carries in self.carrying]}
-
-    def extra(self, agent: int) -> Mapping[str, object]:
-        """Return whether the agent itself carries."""
-        return {"carrying_food": self.carrying[agent]}
 
     def dimmed(self, agent: int) -> bool:
         """Whether the agent is empty-handed."""
@@ -284,10 +272,6 @@ class Pursuit(Rules):
     def state(self) -> dict[str, object]:
         """Return where the prey is and whether it is immovable."""
         return {"prey": list(self.prey), "prey_static": self.static}
-
-    def extra(self, agent: int) -> Mapping[str, object]:
-        """Return the public score."""
-        return {"score": int(self.score)}
 
 
 def _below(rng: random.Random, n: int) -> int:

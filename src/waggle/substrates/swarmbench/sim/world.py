@@ -1,15 +1,12 @@
-"""The grid world of one episode: bodies, rounds, messages, official observations (spec 5 to 9).
+"""The grid world of one episode: bodies, rounds, the grid that is drawn of them (spec 5 to 9).
 
-A world is built from a seed (`from_seed`) or from a stored state (`stored.level_of_state`).
-Invariant: an agent's observation and the messages it receives depend on the state after the last
-round alone, never on actions of the same round.
+A world is built from a seed (`from_seed`) or from any level. What agents of the official release
+observe is in `conformance` of a checkout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from waggle.substrates.swarmbench.sim.config import (
     Action,
@@ -19,21 +16,8 @@ from waggle.substrates.swarmbench.sim.config import (
     WorldConfig,
 )
 from waggle.substrates.swarmbench.sim.levels import BOX, EMPTY, PREY, Level, generate
-from waggle.substrates.swarmbench.sim.physics import FREE, PAD, Physics
+from waggle.substrates.swarmbench.sim.physics import FREE, Physics
 from waggle.substrates.swarmbench.sim.rules import Foraging, Pursuit, Rules, Transport, rules
-
-OUTSIDE = "*"
-
-
-class Observation(msgspec.Struct, frozen=True):
-    """The official observation of one agent."""
-
-    pos: Cell
-    view: list[list[str]]
-    """k rows of k tokens; agents appear with their ids, as upstream."""
-    heard: list[tuple[int, str]]
-    """(sender, text) in sender order."""
-    extra: Mapping[str, object]
 
 
 class GridWorld:
@@ -55,8 +39,6 @@ class GridWorld:
             self.physics.add_box(level.box)
         self.rules: Rules = rules(config, level, self.physics)
         self.escaped = [not self.physics.inside[c] for c in self.physics.pos[: self.n]]
-        self._spoken: list[tuple[int, str]] = []
-        self._tokens: list[list[str]] | None = None
 
     @classmethod
     def from_seed(cls, config: WorldConfig) -> GridWorld:
@@ -82,7 +64,7 @@ class GridWorld:
         """Return the task state under the keys of the stored vectors."""
         return self.rules.state()
 
-    def step(self, actions: Sequence[int], messages: Mapping[int, str] | None = None) -> None:
+    def step(self, actions: Sequence[int]) -> None:
         """Play one round: physics in the order UP, DOWN, LEFT, RIGHT, then the task's rules."""
         if len(actions) != self.n:
             raise LevelError(f"{len(actions)} actions for {self.n} agents; give one per agent")
@@ -93,13 +75,10 @@ class GridWorld:
         for direction in range(4):
             if movers[direction]:
                 self.physics.push(direction, movers[direction], movers[direction ^ 1])
-        said = messages or {}
-        self._spoken = [(a, said[a]) for a in sorted(said) if said[a] and not self.escaped[a]]
         self.rules.update(actions, self.round)
         if isinstance(self.rules, Transport):
             self.escaped = [not self.physics.inside[c] for c in self.physics.pos]
         self.round += 1
-        self._tokens = None
 
     def relocate_prey(self, cell: Cell) -> None:
         """Teleport the prey to an empty cell between two rounds; it stays as pushable as it was.
@@ -114,7 +93,6 @@ class GridWorld:
         if not self.is_empty(cell):
             raise StateError(f"cannot relocate the prey to {cell}: choose an empty cell of the map")
         self.rules.place(cell)
-        self._tokens = None
 
     def relocate_food(self, terrain: Sequence[str]) -> None:
         """Replace the Foraging terrain between two rounds; every new solid cell must be empty."""
@@ -132,7 +110,6 @@ class GridWorld:
                 self.physics.cells[c] = -1 if solid else FREE
         self.terrain = list(terrain)
         self.rules.place(self.terrain)
-        self._tokens = None
 
     def is_empty(self, cell: Cell) -> bool:
         """Whether a cell of the map holds nothing."""
@@ -147,55 +124,11 @@ class GridWorld:
         for agent, (i, j) in enumerate(self.agents):
             if not self.escaped[agent]:
                 symbols[i][j] = "a" if self.rules.dimmed(agent) else "A"
-        self._draw_bodies(symbols, 0)
-        return ["".join(row) for row in symbols]
-
-    def _draw_bodies(self, rows: list[list[str]], shift: int) -> None:
         if isinstance(self.rules, Pursuit):
             i, j = self.rules.prey
-            rows[i + shift][j + shift] = PREY
+            symbols[i][j] = PREY
         for c in self.physics.box:
             if self.physics.inside[c]:
                 i, j = self.physics.cell(c)
-                rows[i + shift][j + shift] = BOX
-
-    def view(self, agent: int) -> list[list[str]]:
-        """Return the k x k token window around an agent, with ids as upstream shows them."""
-        k = self.config.view_size
-        i, j = self.physics.cell(self.physics.pos[agent])
-        top, left = i - k // 2 + k + PAD, j - k // 2 + k + PAD
-        return [row[left : left + k] for row in self._token_rows()[top : top + k]]
-
-    def _token_rows(self) -> list[list[str]]:
-        """Tokens of the map with a margin of outside marks; built once per state."""
-        if self._tokens is None:
-            margin = self.config.view_size + PAD
-            side = [OUTSIDE] * margin
-            blank = [OUTSIDE] * (self.config.width + 2 * margin)
-            rows = [side + list(row) + side for row in self.terrain]
-            rows = [blank] * margin + rows + [blank] * margin
-            for agent, (i, j) in enumerate(self.agents):
-                if not self.escaped[agent]:
-                    token = f"${agent}" if self.rules.dimmed(agent) else str(agent)
-                    rows[i + margin][j + margin] = token
-            self._draw_bodies(rows, margin)
-            self._tokens = rows
-        return self._tokens
-
-    def heard(self, agent: int) -> list[tuple[int, str]]:
-        """Return messages of the last round within reach, by sender; the sender hears itself."""
-        reach = self.config.view_size // 2
-        cell, pos = self.physics.cell, self.physics.pos
-        i, j = cell(pos[agent])
-        heard = []
-        for sender, text in self._spoken:
-            a, b = cell(pos[sender])
-            if abs(a - i) <= reach and abs(b - j) <= reach:
-                heard.append((sender, text))
-        return heard
-
-    def observe(self, agent: int) -> Observation:
-        """Return the official observation of one agent."""
-        pos = self.physics.cell(self.physics.pos[agent])
-        extra = self.rules.extra(agent)
-        return Observation(pos, self.view(agent), self.heard(agent), extra)
+                symbols[i][j] = BOX
+        return ["".join(row) for row in symbols]

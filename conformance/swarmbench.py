@@ -13,6 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from conformance.observations import Spoken, extra, token_rows, window
+from conformance.stored import (
+    Episode,
+    Seen,
+    StoredLayout,
+    StoredRound,
+    level_of_state,
+)
 from waggle.core.errors import ConfigError
 from waggle.substrates.swarmbench.sim.config import (
     ACTION_NAMES,
@@ -20,13 +28,6 @@ from waggle.substrates.swarmbench.sim.config import (
     Cell,
     StateError,
     WorldConfig,
-)
-from waggle.substrates.swarmbench.sim.stored import (
-    Episode,
-    Seen,
-    StoredLayout,
-    StoredRound,
-    level_of_state,
 )
 from waggle.substrates.swarmbench.sim.world import GridWorld
 from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
@@ -132,26 +133,28 @@ def _replay(world: GridWorld, episode: Episode, drawn: bool) -> str | None:
     )
     if difference is not None:
         return f"initial {difference}"
+    spoken = Spoken(world)
     for t, stored in enumerate(episode.rounds):
-        difference = _play(world, stored, drawn)
+        difference = _play(world, spoken, stored, drawn)
         if difference is not None:
             return f"round {t}: {difference}"
     return _final_difference(world, episode)
 
 
-def _play(world: GridWorld, stored: StoredRound, drawn: bool) -> str | None:
+def _play(world: GridWorld, spoken: Spoken, stored: StoredRound, drawn: bool) -> str | None:
     """Play one recorded round; return the first difference before or after it.
 
     Without the recorded generator the next prey cannot be drawn, so it is placed where it was.
     """
     if stored.relocate_prey_before is not None:
         world.relocate_prey(stored.relocate_prey_before)
+    rows = token_rows(world)
     for seen in stored.obs:
-        difference = _view_difference(world, seen)
+        difference = _view_difference(world, spoken, rows, seen)
         if difference is not None:
             return f"agent {seen.id} {difference}"
-    actions = [LETTERS[letter] for letter in stored.act]
-    world.step(actions, {int(agent): text for agent, text in stored.say.items()})
+    spoken.say({int(agent): text for agent, text in stored.say.items()})
+    world.step([LETTERS[letter] for letter in stored.act])
     if stored.respawn is not None and not drawn:
         world.relocate_prey(stored.respawn)
     return _first(
@@ -162,15 +165,16 @@ def _play(world: GridWorld, stored: StoredRound, drawn: bool) -> str | None:
     )
 
 
-def _view_difference(world: GridWorld, seen: Seen) -> str | None:
+def _view_difference(
+    world: GridWorld, spoken: Spoken, rows: list[list[str]], seen: Seen
+) -> str | None:
     if not 0 <= seen.id < world.n:
         raise StateError(f"observed agent {seen.id} does not exist")
-    observation = world.observe(seen.id)
     return _first(
-        ("pos", seen.pos, observation.pos),
-        ("view", seen.view, [" ".join(row) for row in observation.view]),
-        ("heard", seen.heard, observation.heard),
-        ("extra", seen.extra, dict(observation.extra)),
+        ("pos", seen.pos, world.agents[seen.id]),
+        ("view", seen.view, [" ".join(row) for row in window(world, rows, seen.id)]),
+        ("heard", seen.heard, spoken.heard(seen.id)),
+        ("extra", seen.extra, extra(world, seen.id)),
     )
 
 

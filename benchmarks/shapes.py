@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from waggle.core.errors import ConfigError, suggest
+from waggle.core.errors import ConfigError
+from waggle.models.load import load_tokenizer
+from waggle.models.nano import nano_tokenizer
 
 SHAPES: dict[str, tuple[str, dict[str, int]]] = {
     "smollm2-135m-shape": ("Llama", {
@@ -22,8 +25,6 @@ SHAPES: dict[str, tuple[str, dict[str, int]]] = {
 
 def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) -> Any:
     """Return a random model of a known shape, with the markers of a tokenizer."""
-    if name not in SHAPES:
-        raise ConfigError(f"shape {name!r} is unknown{suggest(name, list(SHAPES))}")
     family, sizes = SHAPES[name]
     torch: Any = import_module("torch")
     library: Any = import_module("transformers")
@@ -49,3 +50,20 @@ def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) ->
     rotary = type(model.model.rotary_emb)(config).to(device)
     model.model.rotary_emb = rotary
     return model.eval()
+
+
+def save_shape(name: str, folder: Path) -> Path:
+    """Write a random model of a known shape as a folder that training can start from.
+
+    Its tokenizer is that of the pretrained default if it is here, else that of `nano`: token counts
+    stay close to those of the real one.
+    """
+    torch: Any = import_module("torch")
+    try:
+        tokenizer = load_tokenizer("smollm2-135m-instruct")
+    except ConfigError:
+        tokenizer = nano_tokenizer()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    shaped(name, device, torch.bfloat16, tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from conformance.observations import token_rows, window
 from waggle.core import seeds
 from waggle.substrates.swarmbench.sim.config import TASKS, Task, WorldConfig
 from waggle.substrates.swarmbench.sim.world import GridWorld
@@ -82,8 +83,9 @@ def _rate(task: Task, n: int, seconds: float, views: bool) -> float:
         for actions in script:
             world.step(actions)
             if views:
+                rows = token_rows(world)
                 for agent in range(n):
-                    world.view(agent)
+                    window(world, rows, agent)
         spent += time.process_time() - start
         played += len(script)
         episode += 1

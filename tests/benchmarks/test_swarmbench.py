@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchmarks.swarmbench import OFFICIAL, SIDES, measure
 from waggle.substrates.swarmbench.sim.config import Task
-from waggle.testing.bench_swarmbench import OFFICIAL, SIDES, measure
 
 
 @pytest.mark.parametrize("task", OFFICIAL)

@@ -1,0 +1,88 @@
+"""Products in 8-bit integers: a CPU computes those of many rows about twice as fast.
+
+The law `nano` decides 1.5 times as fast with them, and none of its answers to 598 views differed.
+A weight is rounded once, with one scale for each of its outputs; an input is rounded for each
+product, with one scale for each row. The integers are multiplied and summed exactly, so a row's
+result does not depend on the rows beside it. Answers are those of a rounded model, which may be
+others than in float32. Only the products of the blocks are rounded; norms, attention and the LM
+head stay in float32.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from waggle.core.errors import ConfigError
+
+LARGEST = 127
+"""The largest integer used; -128 is left out, so that signs are alike."""
+SMALLEST = 1e-20
+"""The least scale: a row of zeros has none of its own."""
+
+
+class Int8Linear:
+    """A fixed weight in 8-bit integers, with the calls of `Linear`."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        if weight.device.type != "cpu" or weight.dtype != torch.float32 or not int8_works():
+            raise ConfigError(
+                "dtype int8 is for CPUs on which torch multiplies 8-bit integers; use auto"
+            )
+        self.weight, scale = quantized(weight)
+        self.bias = bias
+        self._scale = scale.squeeze(-1)
+        self._packed = _prepacked(self.weight)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return `x @ weight.T + bias`."""
+        rounded, scale = quantized(x)
+        found = _product(rounded, self._packed).mul_(self._scale).mul_(scale)
+        return found if self.bias is None else found.add_(self.bias)
+
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return `residual + x @ weight.T + bias`; the residual may be overwritten."""
+        rounded, scale = quantized(x)
+        found = residual.addcmul_(_product(rounded, self._packed).mul_(self._scale), scale)
+        return found if self.bias is None else found.add_(self.bias)
+
+
+def quantized(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of a matrix in 8-bit integers, and the scale of each."""
+    scale = x.abs().amax(-1, keepdim=True).mul_(1 / LARGEST).clamp_(min=SMALLEST)
+    return x.div(scale).round_().to(torch.int8), scale
+
+
+def _prepacked(weight: Tensor) -> Tensor:
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight, None)
+    return packed
+
+
+def _product(x: Tensor, packed: Tensor) -> Tensor:
+    """Return the product of integers in float32.
+
+    One scale for the whole weight is what the library computes quickly: that scale is 1, and the
+    caller multiplies by the true ones.
+    """
+    found: Tensor = torch.ops.onednn.qlinear_pointwise(
+        x, 1.0, 0, packed, _ONE, _ZERO, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    return found
+
+
+_ONE = torch.ones(1)
+_ZERO = torch.zeros(1, dtype=torch.int64)
+
+
+@lru_cache(maxsize=1)
+def int8_works() -> bool:
+    """Whether the matrix library is here and multiplies integers exactly."""
+    x = (torch.arange(4 * 32).view(4, 32) * 37 % 255 - 127).to(torch.int8)
+    weight = (torch.arange(16 * 32).view(16, 32) * 53 % 255 - 127).to(torch.int8)
+    try:
+        found = _product(x, _prepacked(weight))
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False
+    return torch.equal(found, (x.long() @ weight.long().t()).float())

@@ -1,0 +1,53 @@
+"""`waggle eval --again`: finished cells are played anew and then take the place of the old rows.
+
+They are played into a folder of the run directory, so that tables show the old rows until all new
+ones are there. A call that was interrupted goes on with what that folder holds, unless a law has
+other weights by now.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from waggle.evaluate import sessions
+from waggle.evaluate.episodes import RECORDS
+from waggle.evaluate.executors import Executor
+from waggle.evaluate.plan import Cell
+from waggle.evaluate.resume import compare, stale_methods
+from waggle.evaluate.rows import RowFile, finished_rows, read_rows
+from waggle.evaluate.runner import Outcome, run_plan
+
+FOLDER = "again"
+
+
+def play_again(
+    plan: Sequence[Cell], folder: Path, executor: Executor, *, whole: Sequence[Cell] = (),
+    width: int | None = None, **how: Any,
+) -> Outcome:  # fmt: skip
+    """Play the cells of a plan whether they are finished or not, and replace their rows.
+
+    Args:
+        plan: the cells.
+        folder: the run directory.
+        executor: where episodes of ordinary laws are played.
+        whole: the plan of which these cells are a part.
+        width: requests per batch, as in `run_plan`.
+        how: the other options of `run_plan`.
+    """
+    place = folder / FOLDER
+    if stale_methods(compare(whole or plan, finished_rows(place), width)):
+        shutil.rmtree(place)
+    outcome = run_plan(plan, place, executor, width=width, **how)
+    rows = RowFile(folder)
+    for row in read_rows(place):
+        rows.append(row)
+    rows.close()
+    sessions.carry(place, folder)
+    for record in (place / RECORDS).glob("*"):
+        (folder / RECORDS).mkdir(exist_ok=True)
+        record.replace(folder / RECORDS / record.name)
+    shutil.rmtree(place)
+    return outcome

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
 import pytest
 
 from tests.testing import planted as bugs
 from waggle import plugins
 from waggle.core.errors import ConfigError, WaggleError
+from waggle.core.protocols import Act
 from waggle.laws.controls import Scripted
+from waggle.substrates.agentsnet.world import AgentsNetWorld
 from waggle.testing import Check, ConformanceError, Report, check_law, check_substrate
 
 
@@ -83,6 +88,22 @@ def test_a_planted_law_is_caught(law: bugs.PlantedLaw, expected: set[str]) -> No
 def test_a_planted_world_is_caught(world: type[bugs.PlantedWorld], expected: str) -> None:
     report = check_substrate(bugs.planted(world), laws=["heuristic"])
     assert expected in failed(report), str(report)
+
+
+def test_an_answer_that_a_commitment_overrides_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = AgentsNetWorld.step
+
+    def step(self: AgentsNetWorld, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        leads = {
+            node: msgspec.structs.replace(act, action="Yes")
+            for node, act in acts.items()
+            if act.local.commitment == self._claims[node]
+        }
+        return honest(self, {**acts, **leads})
+
+    monkeypatch.setattr(AgentsNetWorld, "step", step)
+    report = check_substrate("agentsnet", "leader_election", trajectories=False)
+    assert failed(report) == {"law chooses"}, str(report)
 
 
 def test_the_frame_of_planted_worlds_is_itself_sound() -> None:

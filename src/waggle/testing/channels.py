@@ -25,7 +25,7 @@ import msgspec
 
 from waggle import plugins
 from waggle.core.protocols import Act, Case, Held, Local, Sensed, Substrate, World, Write
-from waggle.core.schema import WAIT, action_argument, takes_channel
+from waggle.core.schema import WAIT, Contract, action_argument, takes_channel, takes_claim
 from waggle.runtime.sync import Engine
 from waggle.testing.episodes import permutation, short
 
@@ -46,7 +46,8 @@ WORD = 16
 
 _NOTHING = Local((), None)
 _PROBES: tuple[tuple[str | None, bool], ...] = (("FIELD", False), ("FIELD", True), (None, True))
-"""Intents of the rounds after a delivery, and whether its receiver is committed to the claim."""
+"""Intents of the rounds after a delivery, and whether its receiver is committed to the claim. With
+no intent its action names the claim, where the contract has such an action."""
 
 
 class Episode(NamedTuple):
@@ -202,7 +203,7 @@ def _visible(sent: Sent) -> Hashable:
         claim in sensed.ready,
         _facts({k: v for k, v in sensed.observation.items() if _is_bin(v)}),
         proposal.action, proposal.target == receiver, proposal.claim == claim,
-        act.action, act.target == receiver, act.response == claim, act.intent,
+        act.action, act.target == receiver, act.claim == claim, act.response == claim, act.intent,
         local.commitment == claim, act.local.commitment == claim,
     )  # fmt: skip
 
@@ -242,10 +243,10 @@ def _compare(substrate: Substrate, sent: Sent, other: object) -> str | None:
         one, two = (_look(each, write.receiver, own) for each in (here, there))
         if one != two:
             return f"{later + 1} rounds later a view differs: {_first(one, two)}"
-        acts = {
-            i: _proposed(sensed, intent, own if i == write.receiver else _NOTHING)
-            for i, (_, sensed) in one.items()
-        }
+        acts = {i: _proposed(sensed, intent, _NOTHING) for i, (_, sensed) in one.items()}
+        if write.receiver in acts:
+            act = _proposed(one[write.receiver][1], intent, own)
+            acts[write.receiver] = _naming(world.contract, act)
         if here.step(acts) != there.step(acts):
             return f"{later + 1} rounds later equal decisions give different native actions"
         if here.done() or there.done():
@@ -276,6 +277,14 @@ def _proposed(sensed: Sensed, intent: str | None, local: Local) -> Act:
     """Act as proposed, with an intent."""
     proposal = sensed.proposal
     return Act(proposal.action, proposal.target, proposal.response, intent, local)
+
+
+def _naming(contract: Contract, act: Act) -> Act:
+    """Name the held claim in the action, where an act has no intent and the contract allows it."""
+    verbs = [action_argument(action)[0] for action in contract.actions if takes_claim(action)]
+    if not verbs or act.intent is not None:
+        return act
+    return Act(verbs[0], None, None, None, act.local, act.local.commitment)
 
 
 def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
@@ -328,8 +337,8 @@ def _overridden(turn: Turn, acts: Mapping[int, Act]) -> Iterator[str]:
 
 def _follows(act: Act) -> bool:
     """Whether the law chose a claim to follow."""
-    named = getattr(act, "claim", None) is not None  # an action may name a claim
-    return named or (act.intent == "FIELD" and act.local.commitment is not None)
+    held = act.local.commitment is not None
+    return act.claim is not None or (act.intent == "FIELD" and held)
 
 
 def _refused(turn: Turn, acts: Mapping[int, Act], node: int) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tests.report import sheets
 from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
@@ -60,6 +62,13 @@ def test_floors_stand_first_and_the_ceiling_after_the_laws() -> None:
     assert [group.text for group in found.groups][:2] == ["Floors", "Reference"]
     foraging, pursuit = line(found, "Ceiling")
     assert float(foraging) > 0 and pursuit == "—"
+
+
+def test_horizons_of_one_task_have_columns_of_their_own() -> None:
+    made = recipe(SWARM, {**SWARM, "tasks": ["swarmbench/foraging"]})
+    longer = [msgspec.structs.replace(r, rounds=200) for r in rows(made) if r.task == "foraging"]
+    found = table("floors-swarmbench", made, [*rows(made), *longer])
+    assert found.columns[1:] == ("N=16, T=100", "N=16, T=200", "N=16")
 
 
 def test_differences_are_of_the_teacher_and_of_the_best_law() -> None:

@@ -18,6 +18,7 @@ from waggle.report.ceilings import ceiling
 from waggle.report.layout import groups_of
 from waggle.report.provenance import provenance
 from waggle.report.rows import (
+    Name,
     Rows,
     Value,
     difference,
@@ -29,6 +30,7 @@ from waggle.report.rows import (
     methods_of,
     metric,
     of,
+    options_of,
     short,
     shown,
 )
@@ -73,23 +75,36 @@ def floors_silo(rows: Rows, recipe: Recipe) -> Table:
 def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
     """SwarmBench by task and population, raw scores."""
     own = [row for row in rows if row.substrate == "swarmbench" and not row.shock]
-    columns = _by_task(own)
+    horizons = {(row.task, row.rounds, options_of(row.options)) for row in own}
+    several = {task for task, _, _ in horizons if sum(task == other[0] for other in horizons) > 1}
+
+    def setting(row: Row) -> str:
+        if row.task not in several:
+            return ""
+        return ", ".join(filter(None, (f", T={row.rounds}", options_of(row.options))))
+
+    columns = _by_task(own, setting)
     return _table("SwarmBench: floors, laws and ceiling, raw scores", columns, recipe, 2, 1.0)
 
 
 def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
     """AgentsNet with priorities by task and population, solved fraction in per cent."""
     own = [r for r in rows if r.substrate == "agentsnet" and r.options.get("priority", True)]
-    return _table("AgentsNet: floors and laws, solved (%)", _by_task(own), recipe, 1, 100.0)
+    columns = _by_task(own, lambda row: "")
+    return _table("AgentsNet: floors and laws, solved (%)", columns, recipe, 1, 100.0)
 
 
 def _setting(row: Row) -> tuple[int, int, int]:
     return row.n, row.rounds, int(row.options.get("cap", 0))
 
 
-def _by_task(rows: Rows) -> list[Column]:
-    found = sorted(grouped(rows, lambda row: (row.task, row.n)).items(), key=lambda i: i[0])
-    return [Column(task.replace("_", " ").capitalize(), f"N={n}", own) for (task, n), own in found]
+def _by_task(rows: Rows, setting: Name) -> list[Column]:
+    """Return a column for every task and population, and for every setting of its own."""
+    found = grouped(rows, lambda row: (row.task, row.n, setting(row)))
+    return [
+        Column(task.replace("_", " ").capitalize(), f"N={n}{text}", own)
+        for (task, n, text), own in sorted(found.items(), key=lambda item: item[0])
+    ]
 
 
 def _table(

@@ -16,7 +16,7 @@ from waggle.core.schema import (
 )
 
 CONTRACT = Contract(
-    "silo/III-26", "Answer together.", ("WAIT", "GO", "MATCH:@channel", "ANSWER"),
+    "silo/III-26", "Answer together.", ("WAIT", "GO", "MATCH:@channel", "TRACK:@claim", "ANSWER"),
     deposits=2, response="ANSWER",
 )  # fmt: skip
 VIEW = View(

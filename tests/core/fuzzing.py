@@ -52,8 +52,8 @@ def random_view(rng: random.Random) -> View:
         for _ in range(rng.randint(0, 5))
     )
     contract = Contract(
-        "beacon", "", ("WAIT", "GO", "MATCH:@channel", "ANSWER"), rng.randint(0, 4),
-        rng.random() < 0.5, rng.choice((None, "ANSWER")),
+        "beacon", "", ("WAIT", "GO", "MATCH:@channel", "TRACK:@claim", "ANSWER"),
+        rng.randint(0, 4), rng.random() < 0.5, rng.choice((None, "ANSWER")),
     )  # fmt: skip
     private = Private(
         {}, evidence, tuple(rng.sample(zs, rng.randint(0, 1))), rng.choice((None, 0, 2, 4)),

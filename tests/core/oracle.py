@@ -29,7 +29,7 @@ def legal(view: Shown, record_text: bytes | str) -> bool:
     handles = {row["channel"] for row in private["channels"]}
     if set(record) - {"execution_intent"} != {"task_action", "response", "deposits", "commit"}:
         return False
-    if not _act(record, contract, handles):
+    if not _act(record, contract, handles, {row["claim"] for row in private["claims"]}):
         return False
     waits = "WAIT" in (record["task_action"], record.get("execution_intent"))
     if waits and (record["deposits"] or record["commit"] or record["response"] is not None):
@@ -43,11 +43,13 @@ def legal(view: Shown, record_text: bytes | str) -> bool:
     return record["commit"] is None or _commit(record, view)
 
 
-def _act(record: Any, contract: Any, handles: set[str]) -> bool:
+def _act(record: Any, contract: Any, handles: set[str], claims: set[str]) -> bool:
     legal_actions = set()
     for action in contract["actions"]:
         if action.endswith(":@channel"):
             legal_actions |= {action.replace("@channel", h) for h in handles}
+        elif action.endswith(":@claim"):
+            legal_actions |= {action.replace("@claim", z) for z in claims}
         else:
             legal_actions.add(action)
     if record["task_action"] not in legal_actions:

@@ -26,7 +26,7 @@ from waggle.core.schema import (
 
 HANDLES = ("h1", "h2", "h3", "ha", "hb7", "hzz", "h10", "h0a9")
 CLAIMS = ("z1", "z2", "z3", "za", "zq9", "z0a9z")
-ACTIONS = ("WAIT", "UP", "DOWN", "MATCH:@channel", "ANSWER")
+ACTIONS = ("WAIT", "UP", "DOWN", "MATCH:@channel", "TRACK:@claim", "ANSWER")
 ENTROPY = st.integers(0, 2**64 - 1)
 
 contracts = st.builds(
@@ -119,6 +119,11 @@ def mutate(decision: Decision, rng: random.Random) -> Decision:
             "MATCH:h1",
             "MATCH:h99",
             "MATCH:@channel",
+            "MATCH:z1",
+            "TRACK:z1",
+            "TRACK:z99",
+            "TRACK:@claim",
+            "TRACK:h1",
             "",
         )
         return replace(decision, task_action=rng.choice(texts))

@@ -35,6 +35,7 @@ ADMISSIBLE: dict[str, tuple[View, Decision]] = {
     "wait": (VIEW, Decision(WAIT, None, (), None, "WAIT")),
     "wait by intent": (VIEW, replace(GO, execution_intent="WAIT")),
     "channel": (VIEW, replace(GO, task_action="MATCH:hb")),
+    "claim": (VIEW, replace(GO, task_action="TRACK:z1")),
     "answer": (VIEW, Decision("ANSWER", "42", (), None)),
     "fresh": (VIEW, _writing(FRESH)),
     "weaker fresh": (VIEW, _writing(replace(FRESH, novelty=0, support=1, ttl=1))),
@@ -49,9 +50,15 @@ ADMISSIBLE: dict[str, tuple[View, Decision]] = {
 }
 
 BROKEN: dict[str, list[tuple[View, Decision]]] = {
-    "action.unknown": [(VIEW, replace(GO, task_action=a)) for a in ("FLY", "", "GO:ha", "MATCH")],
+    "action.unknown": [
+        (VIEW, replace(GO, task_action=a)) for a in ("FLY", "", "GO:ha", "MATCH", "TRACK")
+    ],
     "action.channel": [
-        (VIEW, replace(GO, task_action=f"MATCH:{h}")) for h in ("hx", "@channel", "")
+        (VIEW, replace(GO, task_action=f"MATCH:{h}")) for h in ("hx", "z1", "@channel", "")
+    ],
+    "action.claim": [
+        # z2 is hearsay and z3 is held, but neither is in the claim table.
+        (VIEW, replace(GO, task_action=f"TRACK:{z}")) for z in ("z2", "z3", "ha", "@claim", "")
     ],
     "intent.unknown": [(VIEW, replace(GO, execution_intent="AUTO"))],
     "response.missing": [(VIEW, replace(GO, task_action="ANSWER"))],

@@ -149,6 +149,7 @@ UNBOUNDED = {
     "action length": _contract(actions=("WAIT", "ANSWER", "G" * 49)),
     "action argument": _contract(actions=("WAIT", "ANSWER", "GO:@node")),
     "action like a handle": _contract(actions=("WAIT", "ANSWER", "GO:h1")),
+    "action like a claim": _contract(actions=("WAIT", "ANSWER", "GO:z1")),
     "deposits": _contract(deposits=9),
     "answer": _contract(response="SAY"),
     "goal": _contract(goal="x" * 3000),

@@ -42,6 +42,8 @@ def test_arguments_of_actions_are_renamed() -> None:
     g = sample(VIEW, 5)
     target = g.renaming.handles["hb"]
     assert g.decision(Decision("MATCH:hb", None, (), None)).task_action == f"MATCH:{target}"
+    place = g.renaming.claims["z1"]
+    assert g.decision(Decision("TRACK:z1", None, (), None)).task_action == f"TRACK:{place}"
     assert g.decision(GO) == GO
 
 
@@ -59,7 +61,7 @@ def test_planted_inconsistency_is_caught() -> None:
         Renaming(good.renaming.handles, {**good.renaming.claims, "z3": good.renaming.claims["z1"]}),
         good.evidence, good.ready, good.channels, good.claims, good.traces,
     )  # fmt: skip
-    decision = Decision("MATCH:hb", None, (), None)
+    decision, tracking = (Decision(a, None, (), None) for a in ("MATCH:hb", "TRACK:z1"))
 
     class Forgetful(Orbit, frozen=True):
         def decision(self, decision: Decision) -> Decision:
@@ -70,6 +72,8 @@ def test_planted_inconsistency_is_caught() -> None:
     )
     assert consistent(VIEW, decision, good)
     assert not consistent(VIEW, decision, forgetful)
+    assert consistent(VIEW, tracking, good)
+    assert not consistent(VIEW, tracking, forgetful)
     writing = Decision("GO", None, (VIEW.traces[0].__class__("hb", "z1", 4, 3, 0, 8, "N"),), None)
     assert consistent(VIEW, writing, good)
     assert not consistent(VIEW, writing, merged)

@@ -32,6 +32,7 @@ def test_examples() -> None:
     assert relay == Rho(
         "channel", "FIELD", "Relay", "relay", "trace", "other", "3", "2", "0", "4", "null", "null"
     )  # fmt: skip
+    assert rho(VIEW, Decision("TRACK:z1", None, (), None)).task_action == "channel"
     replaced = rho(VIEW, Decision("GO", None, (CHALLENGE,), Commitment("z1", 4)))
     assert replaced.semantic_act == "Challenge" and replaced.commitment_action == "replace"
     assert rho(VIEW, Decision("GO", None, (CHALLENGE,), None)).commitment_action == "clear"

@@ -6,7 +6,12 @@ import pytest
 
 from tests.testing import walkers
 from waggle import plugins
-from waggle.core.protocols import Case
+from waggle.core.protocols import Case, Write
+from waggle.substrates.swarmbench.adapter import SwarmBench
+from waggle.substrates.swarmbench.agent.bearing import Bearing
+from waggle.substrates.swarmbench.sim.config import Cell
+from waggle.substrates.swarmbench.tasks.base import Report
+from waggle.substrates.swarmbench.tasks.sites import Sites
 from waggle.testing import channels, check_substrate
 from waggle.testing.episodes import short
 
@@ -63,3 +68,20 @@ def test_the_law_organises_every_substrate(name: str) -> None:
     case = Case(task.substrate, task.task, 8, 10_000)
     assert next(channels.unseen(substrate, case), None) is None
     assert next(channels.overridden(substrate, short(substrate, case)), None) is None
+
+
+def test_an_exact_cell_of_the_map_is_caught_in_swarmbench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: what travels is the cell of the map where the target was seen."""
+
+    def payload(self: Sites, write: Write) -> Report | None:
+        site = self._shown(self.scene.memories[write.sender]).get(write.claim)
+        cell = None if site is None else self.scene.to_map(write.sender, site.cell)
+        return None if cell is None else Report(Bearing(*cell), 0)
+
+    def place_of(self: Sites, write: Write, report: Report) -> Cell:
+        return self.scene.to_frame(write.receiver, report.place)
+
+    monkeypatch.setattr(Sites, "payload", payload)
+    monkeypatch.setattr(Sites, "place_of", place_of)
+    found = next(channels.unseen(SwarmBench(), Case("swarmbench", "pursuit", 8, 10_000)), None)
+    assert found is not None and "in its bins" in found

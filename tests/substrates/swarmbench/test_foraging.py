@@ -8,7 +8,7 @@ from tests.substrates.swarmbench.worlds import NOTHING
 from waggle.core.protocols import Act, Case
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
-from waggle.substrates.swarmbench.episode import SwarmEpisode
+from waggle.substrates.swarmbench.episode import FOLLOW, SwarmEpisode
 from waggle.substrates.swarmbench.sim.config import MOVES
 from waggle.substrates.swarmbench.sim.rules import Foraging
 from waggle.substrates.swarmbench.tasks.winding import (
@@ -46,9 +46,10 @@ def distances(terrain: list[str], symbol: str) -> dict[tuple[int, int], int]:
     return field
 
 
-def act(world: SwarmEpisode, intent: str) -> None:
-    action = world.sense(0, NOTHING).proposal.action
-    world.step({0: Act(action, None, None, intent, NOTHING)})
+def act(world: SwarmEpisode, claim: str | None = None) -> None:
+    """Do as proposed, or follow a claim."""
+    action = world.sense(0, NOTHING).proposal.action if claim is None else FOLLOW
+    world.step({0: Act(action, None, None, None, NOTHING, claim)})
 
 
 def carries(world: SwarmEpisode) -> bool:
@@ -136,29 +137,28 @@ def test_a_carrier_walks_to_the_other_end_nearly_without_detour(seed: int) -> No
     for _ in range(300):
         if carries(world):
             break
-        act(world, "PRIVATE")
+        act(world)
     shortest = distances(terrain, "N")[world.scene.cells[0]]
     for _ in range(shortest + 9):
         if not carries(world):
             break
-        act(world, "PRIVATE")
+        act(world)
     assert not carries(world), f"{shortest} steps would do"
     assert world.score()["score"] == 1
 
 
 @pytest.mark.parametrize("seed", range(10_500, 10_506))
 @pytest.mark.parametrize("kind", ["food", "nest"])
-def test_a_report_of_either_site_leads_to_the_food(seed: int, kind: str) -> None:
+def test_a_report_that_is_followed_leads_to_its_site(seed: int, kind: str) -> None:
     world = alone(seed)
     terrain = world.scene.world.terrain
-    symbol = kind[0].upper()
+    symbol, claim = kind[0].upper(), f"{kind}:0"
     site = next((i, row.index(symbol)) for i, row in enumerate(terrain) if symbol in row)
     memory = world.scene.memories[0]
-    memory.heard[f"{kind}:0"] = Site(world.scene.to_frame(0, site), 0, f"{kind}:0")
-    shortest = distances(terrain, "F")[world.scene.cells[0]]
-    detour = 12 if kind == "food" else 45
-    for _ in range(shortest + detour):
-        if carries(world):
+    memory.heard[claim] = Site(world.scene.to_frame(0, site), 0, claim)
+    shortest = distances(terrain, symbol)[world.scene.cells[0]]
+    for _ in range(shortest + 20):
+        if any(symbol in row for row in world.scene.windows[0]):
             break
-        act(world, "FIELD")
-    assert carries(world)
+        act(world, claim)
+    assert kind in memory.seen

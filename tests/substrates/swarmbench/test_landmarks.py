@@ -1,21 +1,19 @@
 """Flocking and Transport: what agents find out, what they tell, and what comes of it."""
 
 from functools import cache
-from typing import Any
 
 import pytest
 
-from tests.substrates.swarmbench.worlds import known
-from waggle.core.protocols import Act, Case, Local, Write
+from tests.substrates.swarmbench.worlds import NOTHING, known, support
+from waggle.core.protocols import Act, Case
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.agent.compass import octant, sub, walls
+from waggle.substrates.swarmbench.agent.bearing import Bearing
+from waggle.substrates.swarmbench.agent.compass import walls
 from waggle.substrates.swarmbench.episode import SwarmEpisode
 from waggle.substrates.swarmbench.sim.config import MOVE_NAMES
 from waggle.substrates.swarmbench.sim.rules import Flocking
 from waggle.substrates.swarmbench.tasks import flocking, transport
-from waggle.substrates.swarmbench.tasks.base import Landmark
-
-NOTHING = Local((), None)
+from waggle.substrates.swarmbench.tasks.base import Landmark, Report
 
 
 def opened(task: str, n: int, seed: int, **options: object) -> SwarmEpisode:
@@ -27,11 +25,6 @@ def play(world: SwarmEpisode, rounds: int) -> None:
         if not world.done():
             moves = {k: world.sense(k, NOTHING).proposal.action for k in world.active()}
             world.step({k: Act(move, None, None, "PRIVATE", NOTHING) for k, move in moves.items()})
-
-
-def landmark(world: SwarmEpisode) -> Any:
-    """The behaviour of a task with a landmark, whatever its marks are."""
-    return known(world.behaviour, Landmark)
 
 
 def true_walls(world: SwarmEpisode, node: int) -> dict[str, int]:
@@ -82,11 +75,14 @@ def test_the_outline_takes_every_side_as_it_contracts() -> None:
 def test_what_an_agent_finds_of_the_map_is_true(seed: int) -> None:
     world = opened("flocking", 8, seed)
     play(world, 30)
-    behaviour = landmark(world)
+    behaviour = known(world.behaviour, flocking.FlockingBehaviour)
     found = [node for node in range(8) if behaviour.found(node) is not None]
     assert found
     for node in found:
-        assert behaviour.found(node) == true_walls(world, node)
+        walls = true_walls(world, node)
+        assert flocking.complete(behaviour.walls[node]) == walls
+        middle = (walls["UP"] + walls["DOWN"]) // 2, (walls["LEFT"] + walls["RIGHT"]) // 2
+        assert behaviour.found(node) == middle
 
 
 @pytest.mark.parametrize(("n", "share"), [(8, 0.5), (16, 0.6), (32, 0.5)])
@@ -106,52 +102,71 @@ def test_eight_agents_get_the_box_out_of_every_exit(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", one_seed_per_scene())
-def test_an_exit_is_told_rightly_and_its_box_is_where_it_is_thought_to_be(seed: int) -> None:
+def test_an_exit_is_found_rightly_and_its_box_is_where_it_is_thought_to_be(seed: int) -> None:
     world = opened("transport", 8, seed)
-    told = 0
+    behaviour = known(world.behaviour, transport.TransportBehaviour)
+    found = 0
     for _ in range(60):
         physics = world.scene.world.physics
         box = {physics.cell(c) for c in physics.box}
         for node in world.active():
-            plug = landmark(world).found(node)
-            if plug is not None and "B" in "".join(world.scene.windows[node]):
-                told += 1
-                cells = {plug.exit.cell(place) for place in transport.BOX[plug.stage]}
+            notes = behaviour.notes[node]
+            if behaviour.found(node) is not None and "B" in "".join(world.scene.windows[node]):
+                found += 1
+                cells = {notes.exits[0].cell(place) for place in transport.BOX[notes.stage]}
                 assert {world.scene.to_map(node, cell) for cell in cells} == box
+                assert behaviour.found(node) == notes.exits[0].cell((2, 2))
         play(world, 1)
-    assert told > 10
+    assert found > 10
 
 
-@pytest.mark.parametrize(("task", "claim"), [("flocking", "middle"), ("transport", "exit")])
-def test_word_of_a_landmark_is_reprojected_and_leaves_the_private_move_alone(
-    task: str, claim: str
-) -> None:
+def finder_and_other(task: str) -> tuple[SwarmEpisode, Landmark, int, int]:
+    """Play until somebody found the landmark; return the finder and one who did not."""
     world = opened(task, 8, 10_023)
-    behaviour = landmark(world)
+    behaviour = known(world.behaviour, Landmark)
     while all(behaviour.found(node) is None for node in range(8)):
         play(world, 1)
     writer = next(node for node in range(8) if behaviour.found(node) is not None)
     reader = next(node for node in range(8) if behaviour.found(node) is None)
+    return world, behaviour, writer, reader
+
+
+@pytest.mark.parametrize(("task", "claim"), [("flocking", "middle"), ("transport", "exit")])
+def test_a_reported_landmark_is_shown_and_leaves_the_private_move_alone(
+    task: str, claim: str
+) -> None:
+    world, behaviour, writer, reader = finder_and_other(task)
     (row,) = world.sense(writer, NOTHING).evidence
     assert row.claim == claim
     assert world.sense(reader, NOTHING).evidence == ()
-    assert behaviour.follow(reader, NOTHING) is None
+    assert behaviour.walk(reader, claim) is None
     before = behaviour.look(reader)
-    write = Write(writer, reader, claim, 4, 4, 0, 8, row.direction, True)
-    delivered = behaviour.receive(write, behaviour.payload(write))
-    there = world.scene.to_map(writer, behaviour.centre(behaviour.found(writer)))
-    assert delivered.direction == octant(sub(there, world.scene.cells[reader]))
-    assert world.sense(reader, NOTHING).claims[claim]["source"] == "told"
-    assert world.sense(reader, NOTHING).evidence == ()
-    assert world.sense(reader, NOTHING).proposal.action == before.move
-    assert behaviour.follow(reader, NOTHING) is not None
+    write = support(writer, reader, claim)
+    behaviour.receive(write, behaviour.payload(write))
+    sensed = world.sense(reader, NOTHING)
+    assert sensed.claims[claim]["source"] == "told"
+    assert sensed.evidence == () and sensed.proposal.action == before.move
 
 
-def test_two_words_of_a_box_agree_whichever_comes_first() -> None:
-    behaviour = landmark(opened("transport", 8, 10_023))
-    exit = transport.Exit((0, 0), (0, 1), (1, 0))
-    early, late = (
-        transport.BoxedExit(exit, transport.SHUT),
-        transport.BoxedExit(exit, transport.SHIFTED),
-    )
-    assert behaviour.merged(early, late) == behaviour.merged(late, early) == late
+@pytest.mark.parametrize(("task", "claim"), [("flocking", "middle"), ("transport", "exit")])
+def test_the_nearest_report_is_kept_whichever_comes_first(task: str, claim: str) -> None:
+    world, behaviour, _, reader = finder_and_other(task)
+    near, far = Report(Bearing(3, -1), 0), Report(Bearing(5, 6), 0)
+    for order in ((near, far), (far, near)):
+        behaviour.heard[reader] = None
+        for report in order:
+            behaviour.receive(support(reader, reader, claim), report)
+        facts = world.sense(reader, NOTHING).claims[claim]
+        assert (facts["down"], facts["right"]) == near.place
+
+
+@pytest.mark.parametrize(("task", "claim"), [("flocking", "middle"), ("transport", "exit")])
+def test_one_who_follows_a_landmark_comes_near_and_then_is_on_its_own(
+    task: str, claim: str
+) -> None:
+    _, behaviour, _, reader = finder_and_other(task)
+    behaviour.receive(support(reader, reader, claim), Report(Bearing(3, 0), 0))
+    assert behaviour.walk(reader, claim) is not None
+    assert behaviour.walk(reader, "somewhere else") is None
+    behaviour.receive(support(reader, reader, claim), Report(Bearing(1, -1), 0))
+    assert behaviour.walk(reader, claim) is None

@@ -1,120 +1,144 @@
-"""Synchronization: flips run through a long crowd as waves unless a beat is reported."""
+"""Synchronization: flips run through a long crowd as waves unless all count down together."""
+
+from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
 
-from tests.substrates.swarmbench.worlds import known
+from tests.substrates.swarmbench.worlds import NOTHING, drawn, known, private_round, support, told
 from waggle import plugins
-from waggle.core.protocols import Act, Case, Local, Write
-from waggle.core.schema import MAX_BIN, MAX_TTL
-from waggle.runtime import sync
+from waggle.core.protocols import Act, Case, Held, Local
+from waggle.core.schema import WAIT
+from waggle.runtime.sync import Engine
 from waggle.substrates.swarmbench.adapter import SwarmBench
-from waggle.substrates.swarmbench.episode import SwarmEpisode
-from waggle.substrates.swarmbench.tasks.synchronization import (
-    BEAT,
-    PATIENCE,
-    Beat,
-    SynchronizationBehaviour,
-)
+from waggle.substrates.swarmbench.episode import CONTRACTS, SwarmEpisode
+from waggle.substrates.swarmbench.sim.rules import Synchronization
+from waggle.substrates.swarmbench.sim.world import GridWorld
+from waggle.substrates.swarmbench.tasks.synchronization import SynchronizationBehaviour, turn
 
-NOTHING = Local((), None)
 LONG = Case("swarmbench", "synchronization", 16, 10_005)
 """A case whose crowd is so long that private flips never end in unison."""
+ROOM = """
+    WWWWWWWW
+    W012345W
+    W6789abW
+    WWWWWWWW
+    WWWWWWWW
+    WWWWWWWW
+"""
+"""Two rows of six without room to move; nobody sees both ends."""
+HALVES = "AAAaaaAAAaaa"
 
 
-def opened(case: Case = LONG) -> tuple[SwarmEpisode, SynchronizationBehaviour]:
-    world = SwarmBench().open(case)
-    return world, known(world.behaviour, SynchronizationBehaviour)
+class Watched(SwarmEpisode):
+    """An episode that keeps the lights of every round, A for on and a for off."""
+
+    def __init__(self, case: Case, grid: GridWorld) -> None:
+        super().__init__(case, grid, range(grid.n))
+        self.rules = known(grid.rules, Synchronization)
+        self.seen = [self.lights()]
+
+    def lights(self) -> str:
+        return "".join("A" if light else "a" for light in self.rules.lights)
+
+    def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        native = super().step(acts)
+        self.seen.append(self.lights())
+        return native
 
 
-def step(world: SwarmEpisode, intent: str) -> list[str]:
-    moves = [world.sense(k, NOTHING).proposal.action for k in range(world.n)]
-    world.step({k: Act(move, None, None, intent, NOTHING) for k, move in enumerate(moves)})
-    return moves
+def crowd(lights: str = HALVES, picture: str = ROOM) -> Watched:
+    """Open a drawn room in which A is a light that is on and a one that is off."""
+    grid = drawn(picture, "Synchronization")
+    known(grid.rules, Synchronization).lights[:] = [light == "A" for light in lights]
+    return Watched(Case("swarmbench", "synchronization", grid.n, 1), grid)
 
 
-def word(sender: int, receiver: int) -> Write:
-    return Write(sender, receiver, BEAT, MAX_BIN, MAX_BIN, 0, MAX_TTL, None, True)
+def played(law: str, lights: str = HALVES) -> list[str]:
+    """Play an episode and return the lights before the first and after every round."""
+    world = crowd(lights)
+    Engine(world, plugins.get_law(law), Case("swarmbench", "synchronization", world.n, 1)).play()
+    return world.seen
 
 
-def test_a_beat_turns_the_lights_every_few_rounds() -> None:
-    beat = Beat(7, on=True)
-    lit = [beat.lit(round) for round in range(7, 7 + 3 * (PATIENCE + 1))]
-    assert lit == [on for on in (True, False, True) for _ in range(PATIENCE + 1)]
+def test_nothing_travels_with_a_write() -> None:
+    world = SwarmBench().open(LONG)
+    sent = 0
+    for _ in range(40):
+        for write in told(world):
+            sent += 1
+            assert world.payload(write) is None
+            assert world.receive(write, None) == write
+        private_round(world)
+    assert sent > 20
 
 
-@pytest.mark.parametrize(
-    ("own", "told", "source"),
-    [
-        (None, None, None),
-        (Beat(9, True), None, "seen"),
-        (None, Beat(9, True), "told"),
-        (Beat(9, True), Beat(4, False), "told"),
-        (Beat(4, True), Beat(9, False), "seen"),
-        (Beat(4, True), Beat(4, True), "told"),
-    ],
-)
-def test_the_older_beat_is_kept_to(own: Beat | None, told: Beat | None, source: str | None) -> None:
-    _, lights = opened()
-    lights.own[0], lights.heard[0] = own, told
-    assert lights.known(0) == {None: None, "seen": own, "told": told}[source]
-    assert lights.facts(0, NOTHING).get(BEAT, {}).get("source") == source
-    assert bool(lights.evidence(0, NOTHING)) == (own is not None)
+def test_no_action_of_the_contract_follows_a_claim() -> None:
+    actions = CONTRACTS["synchronization"].actions
+    assert not any("@" in action for action in actions) and {"SWITCH", WAIT} < set(actions)
 
 
-def test_word_goes_by_its_age() -> None:
-    world, lights = opened()
-    for _ in range(12):
-        step(world, "PRIVATE")
-    lights.own[0], lights.own[1] = Beat(5, True), None
-    payload = lights.payload(word(0, 1))
-    assert payload == Beat(5 - 12, True), "no round is named, only how long ago it was"
-    step(world, "PRIVATE")
-    lights.receive(word(0, 1), payload)
-    assert lights.heard[1] == Beat(5, True), "a message is one round under way"
-    lights.receive(word(2, 1), Beat(-2, False))
-    assert lights.heard[1] == Beat(5, True), "younger word changes nothing"
-    lights.receive(word(2, 1), None)
-    assert lights.heard[1] == Beat(5, True)
+@pytest.mark.parametrize("lights", ["AAAAAAAAAAAA", "aaaaaaaaaaaa", HALVES])
+def test_evidence_appears_only_where_everyone_in_sight_agrees(lights: str) -> None:
+    world = crowd(lights)
+    for _ in range(4):
+        on = world.rules.lights
+        for node in world.active():
+            near = {on[k] for k in (node, *world.neighbours(node))}
+            evidence = world.sense(node, NOTHING).evidence
+            assert [row.claim for row in evidence] == (
+                [turn(not on[node])] if len(near) == 1 else []
+            )
+        world.step({})
 
 
-def test_an_older_beat_is_news_and_the_same_is_not() -> None:
-    _, lights = opened()
-    lights.own[0] = Beat(9, True)
-    before = lights.content(word(0, 1))
-    assert lights.content(word(0, 1)) == before
-    lights.heard[0] = Beat(4, True)
-    assert lights.content(word(0, 1)) != before
+def test_one_who_is_alone_agrees_with_nobody() -> None:
+    world = crowd("a", ROOM.replace("W012345W", "W0WWWWWW").replace("W6789abW", "WWWWWWWW"))
+    world.step({})
+    assert world.sense(0, NOTHING).evidence == ()
 
 
-def test_the_private_proposal_does_not_depend_on_word() -> None:
-    silent, _ = opened()
-    told, lights = opened()
-    lights.heard = [Beat(0, True)] * told.n
+def test_a_view_shows_which_way_every_claim_turns_the_lights() -> None:
+    world = crowd("AAAAAAAAAAAA")
+    local = Local((Held(1, turn(True), 4, 4, 0, 3, None),), None)
+    assert world.sense(0, local).claims == {
+        turn(False): {"kind": "turn", "to": "off"},
+        turn(True): {"kind": "turn", "to": "on"},
+    }
+    assert world.sense(0, local).observation["light"] == "on"
+
+
+def test_word_does_not_change_the_private_proposal() -> None:
+    silent, loud = SwarmBench().open(LONG), SwarmBench().open(LONG)
+    behaviour = known(loud.behaviour, SynchronizationBehaviour)
     for _ in range(60):
-        assert step(silent, "PRIVATE") == step(told, "PRIVATE")
+        for node in loud.active():
+            behaviour.receive(support(node, node, turn(True)), None)
+        assert private_round(silent) == private_round(loud)
 
 
-def test_who_follows_gathers_first_and_then_keeps_to_the_beat() -> None:
-    world, lights = opened()
-    lights.heard = [Beat(0, True)] * world.n
-    walking = 0
-    for round in range(60):
-        gathering = {k for k in range(world.n) if lights.follow(k, NOTHING) is None}
-        moves = step(world, "FIELD")
-        assert {k for k, move in enumerate(moves) if move in ("UP", "LEFT")} == gathering
-        walking += bool(gathering)
-        assert all(
-            lights.light(k) == Beat(0, True).lit(round)
-            for k in range(world.n)
-            if k not in gathering
-        )
-    assert 0 < walking < 60
+def test_two_halves_in_opposite_phase_come_together_and_flip_in_one_round() -> None:
+    seen = played("expert")
+    unison = [i for i, lights in enumerate(seen) if len(set(lights)) == 1]
+    first = unison[0]
+    assert first <= 8
+    assert unison == list(range(first, len(seen))), "from then on all turn in one round"
+    flips = sum(a != b for a, b in pairwise(seen[first:]))
+    assert flips >= 15
+    alone = played("private-only")
+    assert sum(len(set(lights)) == 1 for lights in alone) < len(unison)
+
+
+def test_a_countdown_keeps_together_who_agrees() -> None:
+    seen = played("expert", "aaaaaaaaaaaa")
+    assert all(len(set(lights)) == 1 for lights in seen)
+    assert {lights[0] for lights in seen} == {"A", "a"}
 
 
 def test_a_long_crowd_needs_word_to_get_into_unison() -> None:
     scores = {}
     for law in ("private-only", "expert"):
-        world = plugins.get_substrate("swarmbench").open(LONG)
-        scores[law] = sync.play(world, plugins.get_law(law), LONG).scores["score"]
+        world = SwarmBench().open(LONG)
+        scores[law] = Engine(world, plugins.get_law(law), LONG).play().scores["score"]
     assert scores["private-only"] < 3
     assert scores["expert"] >= 12

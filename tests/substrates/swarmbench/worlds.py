@@ -5,7 +5,8 @@ from typing import TypeVar
 import msgspec
 
 from conformance.stored import Initial, StoredBodies, level_of_state
-from waggle.core.protocols import Act, Case, Local
+from waggle.core.protocols import Act, Case, Local, Write
+from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.episode import SwarmEpisode
 from waggle.substrates.swarmbench.sim.config import LETTERS, Task, WorldConfig
@@ -69,3 +70,19 @@ def seeing(world: SwarmEpisode, symbol: str) -> int:
                 return node
         private_round(world)
     raise AssertionError("nobody ever saw it")
+
+
+def support(writer: int, reader: int, claim: str) -> Write:
+    """Return a write of full support and lifetime."""
+    return Write(writer, reader, claim, MAX_BIN, MAX_BIN, 0, MAX_TTL, None, True)
+
+
+def told(world: SwarmEpisode) -> list[Write]:
+    """Return the writes in which everybody tells every contact all that it saw."""
+    return [
+        support(writer, reader, row.claim)
+        for writer in world.active()
+        for row in world.sense(writer, NOTHING).evidence
+        for reader in world.neighbours(writer)
+        if not row.conflict
+    ]

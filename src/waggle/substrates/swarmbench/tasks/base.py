@@ -159,13 +159,13 @@ class Landmark(Behaviour):
         return None if cell is None else self.report(write.sender, cell)
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Keep the nearest place reported, which has the finest bins, and point there."""
+        """Keep the nearest place reported, which has the finest bins; point where this one says."""
         if not isinstance(payload, Report):
             return write
         node, here = write.receiver, self.scene.memories[write.receiver].here
-        places = [cell for cell in (self.heard[node], self.place_of(write, payload)) if cell]
-        cell = min(places, key=lambda place: (chebyshev(place, here), place))
-        self.heard[node] = cell
+        cell, known = self.place_of(write, payload), self.heard[node]
+        places = [cell] if known is None else [cell, known]
+        self.heard[node] = min(places, key=lambda place: (chebyshev(place, here), place))
         return msgspec.structs.replace(write, direction=self._direction(node, cell))
 
     def walk(self, node: int, claim: str) -> str | None:

@@ -102,7 +102,7 @@ class Sites(Behaviour):
 
     def _forget_refuted(self, memory: Memory, window: list[str]) -> None:
         half = len(window) // 2
-        for site in memory.seen.values():
+        for site in list(memory.seen.values()):
             offset = sub(site.cell, memory.here)
             symbol = self.symbols[site.kind]
             if chebyshev(offset) <= half and self._missing(window, offset, symbol):
@@ -110,16 +110,16 @@ class Sites(Behaviour):
                 memory.unsure.discard(site.claim)
                 self.lost(memory, site)
                 memory.heard.pop(site.claim, None)
+                del memory.seen[site.kind]
         for site in list(memory.heard.values()):
             near = chebyshev(site.cell, memory.here) <= self.certain_within
             if near and not any(self.symbols[site.kind] in row for row in window):
-                memory.refuted[site.claim] = memory.clock
-                memory.unsure.add(site.claim)
                 del memory.heard[site.claim]
+                if site.claim not in {own.claim for own in memory.seen.values()}:
+                    memory.refuted[site.claim] = memory.clock
+                    memory.unsure.add(site.claim)
         for claim in [c for c, s in memory.heard.items() if self._is_stale(memory, s)]:
             del memory.heard[claim]
-        for kind in [k for k, s in memory.seen.items() if s.claim in memory.refuted]:
-            del memory.seen[kind]
 
     def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
         return at(window, offset) != symbol

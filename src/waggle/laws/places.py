@@ -17,12 +17,14 @@ REACH = 4
 """Bin of distance up to which a report of a prey is worth following."""
 NEAR = 4
 """Bin of distance from which on the way to an exit is worth walking; nearer it is searched."""
+ALONE = ("middle",)
+"""Kinds of places that a node makes out by itself sooner than it gets there."""
 
 
 def goal(view: View) -> str | None:
     """Return the reported claim to walk to, or None where the private move is better."""
-    kinds, wrong = wanted(view), refuted(view)
-    rows = [row for row in view.private.claims if row.facts.get("kind") in kinds]
+    wrong = refuted(view)
+    rows = [row for row in view.private.claims if _is_wanted(view, row)]
     if any(row.facts.get("source") == "seen" for row in rows):
         return None
     told = [row for row in rows if "down" in row.facts and row.claim not in wrong]
@@ -34,18 +36,19 @@ def goal(view: View) -> str | None:
     return None if best is None else best.claim
 
 
-def wanted(view: View) -> tuple[str, ...]:
-    """Return the kinds of places that the node needs now."""
-    carrying = view.private.observation.get("carrying")
+def _is_wanted(view: View, row: ClaimRow) -> bool:
+    """Whether the node needs a place of this kind now; one of an unknown task needs them all."""
+    kind, carrying = row.facts.get("kind"), view.private.observation.get("carrying")
     if carrying is None:
-        return ("prey", "exit")
-    return ("nest",) if carrying else ("food",)
+        return kind not in ALONE
+    return kind == ("nest" if carrying else "food")
 
 
 def _is_worth_it(row: ClaimRow) -> bool:
-    if row.facts["kind"] == "prey":
+    kind = row.facts.get("kind")
+    if kind == "prey":
         return _number(row, "age") <= FRESH and _distance(row) <= REACH
-    return row.facts["kind"] != "exit" or _distance(row) >= NEAR
+    return kind != "exit" or _distance(row) >= NEAR
 
 
 def _distance(row: ClaimRow) -> int:

@@ -12,7 +12,15 @@ from waggle.core import orbit
 from waggle.core.admit import violations
 from waggle.core.canon import check_view, encode_view
 from waggle.core.protocols import Case, Request
-from waggle.core.schema import WAIT, Decision, View
+from waggle.core.relations import refuted
+from waggle.core.schema import (
+    CLAIM_ARGUMENT,
+    Decision,
+    View,
+    action_argument,
+    is_wait,
+    takes_claim,
+)
 from waggle.corpus import harvest
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.views import disguised, graph_kinds, words
@@ -70,15 +78,30 @@ def test_the_teacher_reads_neither_names_nor_positions_of_made_up_views() -> Non
         assert decide(g.view(view)) == g.decision(decide(view))
 
 
-def test_disguised_views_state_the_intent_that_their_claims_call_for() -> None:
-    intents = Counter[str | None]()
+def test_disguised_views_follow_a_claim_with_a_place_where_nothing_is_seen() -> None:
+    followed = Counter[bool]()
     for view in disguised.bundles(7, 30):
-        sources = {row.facts.get("source") for row in view.private.claims}
-        wanted = "FIELD" if "told" in sources and "seen" not in sources else "PRIVATE"
-        intent = decide(view).execution_intent
-        assert intent == (None if view.proposal.action == WAIT else wanted)
-        intents[intent] += 1
-    assert min(intents["FIELD"], intents["PRIVATE"]) > 5
+        rows = {row.claim: row.facts for row in view.private.claims}
+        seen = any(facts.get("source") == "seen" for facts in rows.values())
+        open_to = [z for z, facts in rows.items() if "down" in facts and z not in refuted(view)]
+        decision = decide(view)
+        verb, claim = action_argument(decision.task_action)
+        if claim is None:
+            assert decision.task_action == view.proposal.action
+            lone = len(open_to) == 1 and not seen and not is_wait(decision)
+            assert not lone, "the only place that is known is worth the way"
+        else:
+            assert f"{verb}:{CLAIM_ARGUMENT}" in view.contract.actions
+            assert claim in open_to and not seen
+        followed[claim is not None] += 1
+    assert min(followed[True], followed[False]) > 20
+
+
+def test_every_disguise_says_which_action_follows_a_claim() -> None:
+    for number in range(100):
+        contract = disguised.make_disguise(Draw(2, "look", number)).contract
+        (verb,) = [action_argument(a)[0] for a in contract.actions if takes_claim(a)]
+        assert verb in contract.goal
 
 
 def test_a_disguise_keeps_what_is_compared_and_renames_what_is_read() -> None:
@@ -93,6 +116,6 @@ def test_a_disguise_keeps_what_is_compared_and_renames_what_is_read() -> None:
             (t.channel, t.claim, t.ttl) for t in view.traces
         ]
         assert shown.proposal.action in shown.contract.actions
-        assert shown.contract.broadcast and generic.explains_intents(shown.contract)
+        assert shown.contract.broadcast and generic.names_places(shown.contract)
         changed += shown.proposal.action != view.proposal.action
     assert changed > len(played) / 4

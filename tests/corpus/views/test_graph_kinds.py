@@ -137,5 +137,5 @@ def test_of_real_tasks_only_those_on_graphs_show_stances() -> None:
         job = harvest.Job(Case(task.substrate, task.task, 8, 0, 6), "expert", 1)
         views = [view for view, _ in harvest.gather(job, settings, "shuffled")]
         assert all(stances.find(view) is None for view in views)
-        explained = task.substrate == "swarmbench"
-        assert {generic.explains_intents(view.contract) for view in views} == {explained}
+        placed = task.substrate == "swarmbench"
+        assert {generic.names_places(view.contract) for view in views} == {placed}

@@ -2,10 +2,10 @@
 
 A law that knows two spatial tasks by heart must still act well in a third. So views of the training
 tasks, and situations in spatial frames, get another contract: another name and goal, renamed or
-further actions, other observation keys, symbols and kinds of claims. The contract explains the
-execution intents, so the expert plays it by its general rule for spatial tasks, and the label
-follows from the new view alone. Invariant: references, bins, lots and the proposal's position in
-the action list stay as they are; no word of a transfer task is used.
+further actions, other observation keys, symbols and kinds of claims. The contract has an action
+that follows a claim and says so, so the expert plays it by its general rule for spatial tasks, and
+the label follows from the new view alone. Invariant: references, bins, lots and the proposal's
+position in the action list stay as they are; no word of a transfer task is used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waggle.core.schema import (
+    CLAIM_ARGUMENT,
     DIRECTIONS,
     MAX_FACT,
     WAIT,
@@ -25,6 +26,9 @@ from waggle.core.schema import (
     Json,
     Port,
     View,
+    action_argument,
+    plain_actions,
+    takes_claim,
 )
 from waggle.corpus.views import situations, words
 from waggle.corpus.views.frames import Frame
@@ -32,7 +36,14 @@ from waggle.corpus.views.rng import Draw
 
 _MOVES = ("UP", "DOWN", "LEFT", "RIGHT", "STAY")
 """The actions of the spatial training tasks."""
-_SHARED = 3
+_FOLLOW = "FOLLOW"
+"""The verb of the spatial training tasks that takes a claim."""
+_LONGEST_VERB = 30
+_FARTHEST = 7
+"""The largest bin of cells down or right."""
+_OLDEST = 9
+"""The largest age that a view shows."""
+_SHARED = 4
 """Sentences at the end of a spatial training contract that do not state its goal."""
 _SYMBOLS = "CDEGHIJKLMOQRSTUVXZ#+%=o"
 
@@ -52,30 +63,32 @@ def make_disguise(draw: Draw, known: Contract | None = None) -> Disguise:
         known: a training task, whose moves are renamed or kept; so may be the part of its goal that
             spatial tasks share.
     """
-    moves = _MOVES if known is None else tuple(a for a in known.actions if a != WAIT)
+    moves = _MOVES if known is None else tuple(plain_actions(known))
     if known is None and draw.chance(30):
         moves = tuple(words.actions(draw, draw.between(1, 8)))
     kept = draw.chance(45)
     style = str.upper if kept else words.case(draw)
     names = list(moves) if kept else words.actions(draw, len(moves), style)
     further = words.actions(draw, draw.choice((0, 0, 1, 1, 2, 3)), style)
+    verb = _FOLLOW if kept else words.actions(draw, 1, style)[0][:_LONGEST_VERB]
     listed = list(names if kept or draw.chance(60) else draw.some(names, len(names)))
-    for action in (*(a for a in further if a not in names), WAIT):
+    for action in (*(a for a in further if a not in names), f"{verb}:{CLAIM_ARGUMENT}", WAIT):
         listed.insert(len(listed) if draw.chance(60) else draw.below(len(listed) + 1), action)
     task = words.task(draw)
     if draw.chance(40):
         task = f"swarmbench/{task.partition('/')[2]}"[:MAX_FACT]
-    goal = f"{words.goal(draw)} {_explanation(draw, known)}"
+    goal = f"{words.goal(draw)} {_explanation(draw, verb, known)}"
     contract = Contract(task, goal, tuple(listed), broadcast=True)
     return Disguise(contract, dict(zip(moves, names, strict=True)))
 
 
-def _explanation(draw: Draw, known: Contract | None) -> str:
-    """Say what the intents mean, as the training tasks do or in other words."""
+def _explanation(draw: Draw, verb: str, known: Contract | None) -> str:
+    """Say what following a claim means, as the training tasks do or in other words."""
     if known is None or draw.chance(40):
-        text = draw.choice(words.TEXTS["disguised"]["intents"])
+        text = draw.choice(words.TEXTS["disguised"]["follow"]).format(verb=verb)
         return text if draw.chance(60) else f"{text} {words.sentence(draw)}"
-    return ". ".join(known.goal.split(". ")[-_SHARED:])
+    old = next(action_argument(a)[0] for a in known.actions if takes_claim(a))
+    return ". ".join(known.goal.split(". ")[-_SHARED:]).replace(old, verb)
 
 
 def apply(view: View, disguise: Disguise, draw: Draw) -> View:
@@ -83,7 +96,7 @@ def apply(view: View, disguise: Disguise, draw: Draw) -> View:
     contract = disguise.contract
     action = disguise.renamed.get(view.proposal.action, WAIT)
     if action != WAIT and draw.chance(20):
-        action = draw.choice([a for a in contract.actions if a != WAIT])
+        action = draw.choice(plain_actions(contract))
     rows = _Rows(draw)
     private = msgspec.structs.replace(
         view.private,
@@ -132,8 +145,8 @@ class _Rows:
                 facts["kind"] = self._kinds.setdefault(value, words.name(self._draw)[:40])
             elif key == "age":
                 facts |= {self._aged: value} if self._aged else {}
-            elif key == "way":
-                facts |= {"way": value} if self._pointed else {}
+            elif key in ("down", "right"):
+                facts |= {key: value} if self._pointed else {}
             elif key != "source" or self._sourced:
                 facts[key] = value
         return ClaimRow(row.claim, dict(sorted(facts.items())))
@@ -176,7 +189,7 @@ def _value(draw: Draw) -> Json:
 def make_frame(draw: Draw, disguise: Disguise) -> Frame:
     """Make up a spatial frame under a disguise, for situations of every class."""
     contract = disguise.contract
-    free = [a for a in contract.actions if a != WAIT]
+    free = plain_actions(contract)
     pointed = draw.chance(65)
     kinds = [words.name(draw)[:40] for _ in range(draw.between(1, 3))]
     sourced = pointed and draw.chance(85)
@@ -199,13 +212,15 @@ def make_frame(draw: Draw, disguise: Disguise) -> Frame:
 
 
 def _facts(draw: Draw, kinds: list[str], pointed: bool, sourced: bool) -> dict[str, Fact]:
-    """Make up the facts of a claim: its kind, whether it was seen or told, and its direction."""
+    """Make up the facts of a claim: its kind, whether it was seen or told, where it is, its age."""
     facts: dict[str, Fact] = {"kind": draw.choice(kinds)}
     if sourced and not draw.chance(15):
         facts["source"] = draw.choice(("told", "seen"))
     if pointed and not draw.chance(15):
-        facts["way"] = draw.choice(DIRECTIONS)
-    return facts
+        facts["down"] = draw.between(-_FARTHEST, _FARTHEST)
+        facts["right"] = draw.between(-_FARTHEST, _FARTHEST)
+        facts |= {"age": draw.between(0, _OLDEST)} if draw.chance(60) else {}
+    return dict(sorted(facts.items()))
 
 
 def _made_up_window(draw: Draw) -> list[Json]:

@@ -23,21 +23,21 @@ TASKS = ("swarmbench/pursuit", "silo/I-05")
 COUNT = 100
 """Labelled views of each kind that are compared."""
 HARVEST = {
-    "native": "4442966afc3da2ec",
-    "synthetic": "6ad4b3a92b5d7596",
-    "disguised": "902618fcc02cbede",
-    "linked": "a42a33bc7a3d647f",
-    "close": "abd3eefd96cb2543",
+    "native": "020410a81c651b12",
+    "synthetic": "6e46c4717fec67b2",
+    "disguised": "fec8f435db5207f6",
+    "linked": "27c206036a101690",
+    "close": "5b12fc624d8d2088",
     "ports": "b9af10ee44eca97e",
-    "crowded": "d91b8bd958c05618",
+    "crowded": "244336af235ccfc3",
     "poised": "6ea1e2b49f727273",
     "eased": "3eafc37ed3cc8ce5",
     "relays": "af23a8bd78ee6612",
     "agreed": "cd7aaf1d45baa5dc",
 }
-CORPUS = "8b1ba6ab450d99ad"
-TRANSITIONS = "7d566e9cbbb81783"
-TOKENIZER_TEXTS = "ae59cb590cde90fb"
+CORPUS = "6d3bb30e6f6ea0a7"
+TRANSITIONS = "6029b4cececb75a7"
+TOKENIZER_TEXTS = "e8968175ea28f9de"
 
 
 def digest(parts: Iterable[bytes]) -> str:

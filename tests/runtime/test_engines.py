@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tests.runtime.swarms import SEEN, Toy, play
-from waggle.core.protocols import Case, Request
+from waggle.core.protocols import Case, Local, Request, Sensed
 from waggle.core.record import EpisodeRecord
-from waggle.core.schema import BROADCAST, Decision, Trace
+from waggle.core.schema import BROADCAST, WAIT, Contract, Decision, Trace
 from waggle.laws.heuristic import Heuristic
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Memory
@@ -124,6 +124,47 @@ def test_stale_call_ends_in_bottom_by_illegality(monkeypatch: pytest.MonkeyPatch
     world.handle_life = "contact"
     assert landing(world, join, monkeypatch) == "illegality"
     assert all(0 not in acts for acts in world.acts[:3]), "a pending node does not act"
+
+
+class Placed(Toy):
+    """A world in which evidence has a place and a law may follow its claim."""
+
+    contract = Contract("toy", "Agree.", ("GO", "TRACK:@claim", WAIT), broadcast=True)
+
+    def sense(self, node: int, local: Local) -> Sensed:
+        sensed = super().sense(node, local)
+        places = {row.claim: {"down": 1} for row in sensed.evidence}
+        return msgspec.structs.replace(sensed, claims=places)
+
+
+def track(request: Request) -> Decision:
+    rows = request.view.private.claims
+    return Decision(f"TRACK:{rows[0].claim}" if rows else "GO", None, (), None)
+
+
+@pytest.mark.parametrize("event", [False, True])
+def test_a_named_claim_reaches_the_compiler_in_the_words_of_the_world(event: bool) -> None:
+    world = Placed(evidence={(t, 0): [SEEN] for t in range(4)})
+    record = play(world, track, event=event)
+    assert [(acts[0].action, acts[0].claim) for acts in world.acts] == [("TRACK", "apple")] * 4
+    assert [(acts[1].action, acts[1].claim) for acts in world.acts] == [("GO", None)] * 4
+    assert all(u.stage == "first" for r in record.rounds for u in r.updates)
+
+
+def test_a_stale_call_that_names_a_claim_lands_while_it_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Placed(evidence={(t, 0): [SEEN] for t in range(4)})
+    assert landing(world, track, monkeypatch) is None
+    assert world.acts[2][0].claim == "apple"
+
+
+def test_a_stale_call_that_names_a_claim_ends_in_bottom_by_expiry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Placed(evidence={(0, 0): [SEEN]})
+    assert landing(world, track, monkeypatch) == "expiry"
+    assert all(acts[0].claim is None for acts in world.acts if 0 in acts)
 
 
 def test_churn_starts_at_injection_and_nodes_keep_their_commitment() -> None:

@@ -9,7 +9,9 @@ from waggle.runtime import sync
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.ceilings import (
     REACHES,
+    TASKS,
     WALKED,
+    counted,
     deliveries,
     play_sharing,
     walked,
@@ -21,7 +23,7 @@ def case(task: str = "pursuit", n: int = 16, seed: int = 10_000, rounds: int | N
     return Case("swarmbench", task, n, seed, rounds=rounds)
 
 
-@pytest.mark.parametrize("task", ["pursuit", "foraging"])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("seed", [10_000, 10_001])
 def test_the_reach_nobody_is_the_private_only_episode(task: str, seed: int) -> None:
     played = case(task, 8, seed)
@@ -124,6 +126,14 @@ def test_foraging_rows_end_with_what_the_paths_allow(few_reaches: list[str]) -> 
     assert rows[-1].score == sum(map(walked, cases)) / 2
 
 
+@pytest.mark.parametrize("n", [8, 32])
+def test_a_shared_clock_is_in_unison_in_every_round(n: int) -> None:
+    """The first round turns all lights on, and every round after it turns all of them."""
+    assert counted(case("synchronization", n, rounds=21)) == 21
+    with pytest.raises(ConfigError, match="use synchronization"):
+        counted(case("pursuit"))
+
+
 def test_other_tasks_have_no_paths_to_count() -> None:
     with pytest.raises(ConfigError, match="use foraging"):
         walked(case("pursuit"))
@@ -131,7 +141,7 @@ def test_other_tasks_have_no_paths_to_count() -> None:
 
 @pytest.mark.parametrize(
     ("task", "told", "hint"),
-    [("flocking", "contacts", "pursuit or foraging"), ("pursuit", "contact", "contacts")],
+    [("synchronization", "contacts", "flocking or transport"), ("pursuit", "contact", "contacts")],
 )
 def test_mistakes_name_the_choices(task: str, told: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint):

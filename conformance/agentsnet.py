@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw
 
+from conformance.report import Outcome, VectorReport, count, guarded, read_vector
 from waggle.substrates.agentsnet.graph_files import (
     graph_paths,
     load_graph,
@@ -28,7 +29,6 @@ from waggle.substrates.agentsnet.graph_files import (
 )
 from waggle.substrates.agentsnet.graphs import POOL, AgentGraph, GraphError
 from waggle.substrates.agentsnet.tasks import TASKS, soft_score
-from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
 MAX_REPLY = 32_768
 """Longest reply, in characters, that is parsed."""

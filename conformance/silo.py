@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from conformance.report import Outcome, VectorReport, count, guarded, read_vector
 from waggle.core.errors import ConfigError
 from waggle.substrates.silo.cases import (
     MAX_AGENTS,
@@ -24,7 +25,6 @@ from waggle.substrates.silo.cases import (
 )
 from waggle.substrates.silo.scoring import rate, score
 from waggle.substrates.silo.task import Setting
-from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
 DIGESTS = "UPSTREAM_DIGESTS.json"
 INDEX = "INDEX.json"

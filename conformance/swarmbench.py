@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from conformance.observations import Spoken, extra, token_rows, window
+from conformance.report import Outcome, VectorReport, count, guarded, read_vector
 from conformance.stored import (
     Episode,
     Seen,
@@ -30,7 +31,6 @@ from waggle.substrates.swarmbench.sim.config import (
     WorldConfig,
 )
 from waggle.substrates.swarmbench.sim.world import GridWorld
-from waggle.substrates.vectors import Outcome, VectorReport, count, guarded, read_vector
 
 TOLERANCE = 1e-9
 MAX_MESSAGE = 120

@@ -171,7 +171,7 @@ def test_nano_is_made_once_and_loads_the_same(cache: Path) -> None:
 def test_folders_and_adapters_are_checked(cache: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="adapter_config"):
         load.load("tiny-random", "cpu", "float32", adapter=str(tmp_path))
-    with pytest.raises(ConfigError, match="use float32, bfloat16 or auto"):
+    with pytest.raises(ConfigError, match="use auto, float32, bfloat16 or int8"):
         load.load("tiny-random", "cpu", "int3")
     for device in ("abacus", "cpus", "cpu:x"):
         with pytest.raises(ConfigError, match="use cpu, cuda or auto"):

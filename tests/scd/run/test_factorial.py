@@ -58,7 +58,7 @@ def test_four_arms_share_a_warm_start_and_are_measured(
     found = read_arms(tmp_path)
     assert [each.method for each in found] == [f"{arm}-4" for arm in ARMS]
     effect = structural(found, "scd", "probe all", "probe all", relative=True)
-    assert effect is not None and effect.cases
+    assert effect is not None
     assert "2 updates of 2 records and 2 transitions" in found[3].notes["trained by"]
     assert "2 updates of 2, rate" in found[0].notes["warm start"]
     for arm in ARMS:

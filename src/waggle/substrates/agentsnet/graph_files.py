@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from waggle.core.errors import RecordError
 from waggle.extras import install
 from waggle.substrates.agentsnet.graphs import (
     FAMILIES,
@@ -30,8 +29,8 @@ from waggle.substrates.agentsnet.graphs import (
     benchmark_graph,
     from_edges,
 )
-from waggle.substrates.vectors import read_vector
 
+_MAX_BYTES = 256 * 1024 * 1024
 _MAX_EDGES = 100_000
 _Name = Annotated[str, Meta(min_length=1, max_length=64)]
 _MEASURES = ("n", "num_nodes", "num_edges", "diameter", "max_degree")
@@ -75,11 +74,11 @@ def read_json(path: Path) -> Any:
         GraphError: for a missing, oversized or malformed file.
     """
     try:
-        return read_vector(path)
+        if path.stat().st_size > _MAX_BYTES:
+            raise GraphError(f"{path} is larger than {_MAX_BYTES} bytes; split it")
+        return msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise GraphError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except RecordError as error:
-        raise GraphError(f"{path} is {error}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise GraphError(f"{path} is not JSON ({error}); export it again") from None
 

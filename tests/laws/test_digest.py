@@ -162,7 +162,7 @@ def test_an_adapter_counts_with_what_it_is_put_on(tmp_path: Path, hub_cache: Pat
     adapter = folder_at(tmp_path / "adapter")
     (adapter / "config.json").rename(adapter / "adapter_config.json")
     bases = [folder_at(tmp_path / "a"), folder_at(tmp_path / "b", **{"model.safetensors": "other"})]
-    names = ["smollm2-135m-instruct", "nano", "some/model", *map(str, bases)]
+    names = ["smollm2-135m-instruct", "gemma-3-270m", "some/model", *map(str, bases)]
     found = [LocalLaw(name, adapter=str(adapter)).digest for name in names]
     assert len({*found, LocalLaw(str(bases[0])).digest}) == 6 and "" not in found
 

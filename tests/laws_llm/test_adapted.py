@@ -74,7 +74,7 @@ def test_a_trained_folder_speaks_before_peft_and_a_given_model_before_both(
     backbone: Path, tmp_path: Path
 ) -> None:
     said = {"backbone": str(backbone), "order": "canonical", "card": {"teacher": "expert"}}
-    place = str(adapter(tmp_path / "law", "qwen3-4b-instruct-2507", said))
+    place = str(adapter(tmp_path / "law", "gemma-3-270m", said))
     law = made("adapted", adapter=place)
     assert (law.backbone, law.order, law.teacher) == (str(backbone), "canonical", "expert")
     other = tmp_path / "other"

@@ -28,6 +28,7 @@ def test_models_are_listed(capsys: pytest.CaptureFixture[str], cache: Path) -> N
     ("argv", "message"),
     [
         (["models", "path", "smollm2-135m-instruct"], "waggle models fetch"),
+        (["models", "fetch", "gemma-3-270m"], "--accept-terms"),
         (["models", "fetch", "smolm2-135m-instruct"], "did you mean"),
         (["serve", "--law", "heuristic", "--host", "0.0.0.0"], "--public"),
         (["serve", "--law", "heuristic", "--port", "0"], "--port"),

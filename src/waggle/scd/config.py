@@ -27,8 +27,7 @@ Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 _FORMER: dict[str, dict[str, tuple[Any, ...]]] = {
-    "run": {"flat": (True, False), "checkpointing": (False,), "tracker": ("none",)},
-    "adaptation": {"rslora": (False,)},
+    "run": {"flat": (True, False)},
     "stage_one": {"augment": (True, False)},
     "corpus": {"scale": (1,)},
     "harvest": {"orders": ([], ["canonical", "shuffled"])},
@@ -51,6 +50,8 @@ class Adaptation(_Settings):
     """Rank of the adapter (for `dense`: of the shipped factorisation)."""
     alpha: Positive = 64
     """LoRA alpha."""
+    rslora: bool = False
+    """Scale by alpha over the square root of the rank."""
     dropout: Share = 0.05
     """LoRA dropout."""
     targets: tuple[str, ...] = MODULES
@@ -123,6 +124,8 @@ class Run(_Settings):
     """Arithmetic of the backbone; trained weights are always kept in float32."""
     tokens_per_pass: Positive = 12_288
     """Tokens that are run together; lower it if memory runs out."""
+    checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, a third more arithmetic."""
     compile: bool = False
     """Compile the layers of the backbone: up to a minute or two at the start, faster updates."""
     compile_arms: bool = False
@@ -142,6 +145,8 @@ class Run(_Settings):
     """On a GPU: updates whose shape was met before are replayed as one CUDA graph."""
     save_every: Positive = 72
     """Updates between two checkpoints."""
+    tracker: str = "none"
+    """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
 
 
 class Recipe(_Settings):
@@ -171,11 +176,11 @@ class Recipe(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _without_former_keys(cls, data: Any) -> Any:
-        """Drop the settings of earlier laws that change nothing any more."""
+        """Drop settings that laws trained earlier name and that no longer change anything."""
         if not isinstance(data, dict):
             return data
         parts = {
-            part: {k: v for k, v in data[part].items() if v not in former.get(k, ())}
+            part: {key: value for key, value in data[part].items() if key not in former}
             for part, former in _FORMER.items()
             if isinstance(data.get(part), dict)
         }

@@ -45,6 +45,9 @@ class Student:
         self.dtype = getattr(torch, recipe.run.dtype)
         base, self.tokenizer = _backbone(recipe, self.device)
         self.model = _adapted(base, recipe.adaptation, seed)
+        if recipe.run.checkpointing:
+            base.gradient_checkpointing_enable()
+            base.enable_input_require_grads()
         attention.install(base)
         fused.install(base)
         if recipe.run.compile:
@@ -130,6 +133,7 @@ def _with_lora(base: Any, adaptation: Adaptation, seed: int) -> Any:
         r=adaptation.rank,
         lora_alpha=adaptation.alpha,
         lora_dropout=adaptation.dropout,
+        use_rslora=adaptation.rslora,
         target_modules=list(adaptation.targets),
         bias="none",
         task_type="CAUSAL_LM",

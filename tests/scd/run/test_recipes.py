@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from waggle.cli.main import main
-from waggle.scd.config import Recipe
 
 ROOT = Path(__file__).parents[3]
 SMALL = """
@@ -118,13 +116,6 @@ def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is not TOML" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "none.toml")]) == 2
     assert "cannot read recipe" in capsys.readouterr().err
-
-
-def test_what_earlier_laws_say_is_dropped_only_where_it_changes_nothing() -> None:
-    former = {"run": {"flat": True, "tracker": "none"}, "adaptation": {"rslora": False}}
-    assert Recipe.model_validate(former) == Recipe()
-    with pytest.raises(ValidationError, match="tracker"):
-        Recipe.model_validate({"run": {"tracker": "wandb"}})
 
 
 def test_a_recipe_of_evaluation_is_sent_to_its_command(

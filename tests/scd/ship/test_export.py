@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from tests.scd.runs import changed
@@ -49,11 +50,13 @@ def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
     assert sum(float((before[name] - after[name]).norm()) for name in before) > 0
 
 
+@pytest.mark.parametrize("rslora", [True, False])
 def test_adapters_are_scaled_alike_in_training_and_decoding(
-    recipe: Recipe, corpus: Path, tmp_path: Path
+    recipe: Recipe, corpus: Path, tmp_path: Path, rslora: bool
 ) -> None:
-    chosen = changed(recipe, stage_one={"updates": 2, "rate": 0.05})
+    chosen = changed(recipe, adaptation={"rslora": rslora}, stage_one={"updates": 2, "rate": 0.05})
     law = Stages(chosen, corpus, tmp_path, 0).warm_start()
+    assert json.loads((law / "adapter_config.json").read_text())["use_rslora"] is rslora
     student = load_student(law)
     student.model.eval()
     ids = np.arange(10, 40)

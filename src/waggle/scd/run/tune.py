@@ -190,7 +190,10 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
         "corpus": [s.sha256 for some in store.splits("decisions").values() for s in some],
     }  # fmt: skip
     stage = recipe.stage_two.model_copy(update={"rate": candidate.rate})
-    plan = Plan(stage, recipe.run, derive(candidate.seed, "stage two"), identity)
+    plan = Plan(
+        stage, recipe.run, derive(candidate.seed, "stage two"), identity,
+        f"{recipe.name}, {candidate.name}",
+    )  # fmt: skip
     seen: dict[str, float] = {}
     trainer = Trainer(
         student, Objective(stage, mean=recipe.reduction == "mean"), batches, validation, plan,

@@ -9,7 +9,6 @@ Checkpoints are selected by the smallest validation decision loss alone.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import warnings
@@ -29,7 +28,7 @@ from waggle.scd.data.batches import Batch, Batches, none_of, passes
 from waggle.scd.files import TrainError
 from waggle.scd.forward.prefix_tree import sorted_by_tokens
 from waggle.scd.model import Student
-from waggle.scd.train import checkpoint
+from waggle.scd.train import checkpoint, trackers
 from waggle.scd.train.checkpoint import Checkpoints, Progress
 from waggle.scd.train.cuda_graph import GraphRunner, Scalars
 from waggle.scd.train.distributed import Processes
@@ -53,6 +52,7 @@ class Plan:
     seed: int
     identity: Mapping[str, Any]
     """Settings that a checkpoint must share to be resumed from."""
+    name: str = "run"
 
 
 class Trainer:
@@ -100,8 +100,7 @@ class Trainer:
         self._resume()
         last = min(self.plan.stage.updates, until or self.plan.stage.updates)
         self._logged = (self.progress.update - 1, time.perf_counter())
-        path = self.folder / "metrics.jsonl"
-        log = MetricsFile(path, self.progress.update) if self._processes.main else None
+        sinks = self._sinks()
         try:
             for update, values in self.steps(self.progress.update, last):
                 self._count(update + 1)
@@ -110,14 +109,15 @@ class Trainer:
                     values |= self._validate()
                 if final or self._due(self.plan.run.save_every):
                     self._save()
-                if values and log is not None:
-                    log.log(update, values)
+                if values:
+                    for sink in sinks:
+                        sink.log(update, values)
                 self._watch(update, self.plan.stage.updates, values)
                 if final:
                     break
         finally:
-            if log is not None:
-                log.close()
+            for sink in sinks:
+                sink.close()
             if self._graphs is not None:
                 self._graphs.clear()
                 self._optimizer.clear()
@@ -152,6 +152,12 @@ class Trainer:
         self._last = now
         seconds = self.progress.seconds + spent
         self.progress = self.progress._replace(update=done, seconds=seconds)
+
+    def _sinks(self) -> list[trackers.Tracker]:
+        if not self._processes.main:
+            return []
+        run = self.plan.run
+        return trackers.make(run.tracker, self.folder, self.plan.name, self.progress.update)
 
     def _passes(self, update: int) -> list[Pass]:
         """Cut this process's share of an update into passes on the device."""
@@ -270,31 +276,3 @@ class Trainer:
             self._heads.load_state_dict(found.heads)
         self._optimizer.resume(found.optimizer)
         self.progress = found.progress
-
-
-class MetricsFile:
-    """`metrics.jsonl`; lines of updates that a resumed run does again are dropped."""
-
-    def __init__(self, path: Path, start: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        old = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-        kept = [line for line in old if _update(line) < start]
-        path.write_text("".join(kept), encoding="utf-8")
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
-
-    def log(self, update: int, values: Mapping[str, float]) -> None:
-        """Append the metrics of one update, at once."""
-        self._file.write(json.dumps({"update": update, **values}) + "\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def _update(line: str) -> float:
-    """Return the update of a line; a cut line counts as never."""
-    try:
-        return int(json.loads(line)["update"])
-    except (ValueError, KeyError, TypeError):
-        return float("inf")

@@ -1,0 +1,109 @@
+"""Where metrics go: always `metrics.jsonl`, and one tracker more by name.
+
+A tracker is any object with `log(update, values)` and `close()`; there is no registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from waggle.core.errors import ConfigError, suggest
+
+NAMES = ("none", "tensorboard", "trackio", "wandb")
+
+
+class Tracker(Protocol):
+    """A sink of metrics."""
+
+    def log(self, update: int, values: Mapping[str, float]) -> None:
+        """Take the metrics of one update."""
+        ...
+
+    def close(self) -> None:
+        """Finish."""
+        ...
+
+
+class JsonLines:
+    """`metrics.jsonl`: one object per line; lines of updates that will be redone are dropped."""
+
+    def __init__(self, path: Path, start: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [line for line in _lines(path) if _update(line) < start]
+        path.write_text("".join(kept), encoding="utf-8")
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+
+    def log(self, update: int, values: Mapping[str, float]) -> None:
+        """Append one line, at once."""
+        self._file.write(json.dumps({"update": update, **values}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+
+
+def _update(line: str) -> float:
+    """Return the update of a line; a cut line counts as never."""
+    try:
+        return int(json.loads(line)["update"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+
+
+class _TensorBoard:
+    def __init__(self, folder: Path) -> None:
+        board: Any = _library("torch.utils.tensorboard", "tensorboard")
+        self._writer = board.SummaryWriter(str(folder))
+
+    def log(self, update: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, update)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Run:
+    """Trackio and W&B share one interface."""
+
+    def __init__(self, library: str, name: str) -> None:
+        self._library = _library(library, library)
+        self._library.init(project="waggle", name=name)
+
+    def log(self, update: int, values: Mapping[str, float]) -> None:
+        self._library.log({**values, "update": update})
+
+    def close(self) -> None:
+        self._library.finish()
+
+
+def _library(module: str, package: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ConfigError(
+            f"the tracker needs {package}; `pip install {package}` or set run.tracker = 'none'"
+        ) from None
+
+
+def make(name: str, folder: Path, run: str, start: int) -> list[Tracker]:
+    """Return the trackers of a run: `metrics.jsonl` and the named one."""
+    if name not in NAMES:
+        raise ConfigError(
+            f"no tracker {name!r}; there are {', '.join(NAMES)}{suggest(name, [*NAMES])}"
+        )
+    trackers: list[Tracker] = []
+    if name == "tensorboard":
+        trackers.append(_TensorBoard(folder / "tensorboard"))
+    elif name != "none":
+        trackers.append(_Run(name, run))
+    return [JsonLines(folder / "metrics.jsonl", start), *trackers]

@@ -25,7 +25,7 @@ COUNT = 100
 HARVEST = {
     "native": "020410a81c651b12",
     "synthetic": "6e46c4717fec67b2",
-    "disguised": "fec8f435db5207f6",
+    "disguised": "6fec7a25f6e67ea6",
     "linked": "27c206036a101690",
     "close": "5b12fc624d8d2088",
     "ports": "b9af10ee44eca97e",

@@ -16,7 +16,7 @@ PLACED = msgspec.structs.replace(CONTRACT, actions=("GO", "TRACK:@claim", WAIT),
 
 
 def row(claim: str, kind: str = "prey", **facts: Fact) -> ClaimRow:
-    told: dict[str, Fact] = {"kind": kind, "source": "told", "down": 2, "right": 0}
+    told: dict[str, Fact] = {"kind": kind, "source": "told", "down": 2, "right": 0, "age": 0}
     return ClaimRow(claim, told | facts)
 
 
@@ -53,13 +53,18 @@ def test_a_prey_is_worth_the_way_while_it_is_near_and_fresh(
     assert (places.goal(walker(row("za", age=age, right=right))) == "za") == followed
 
 
+def landmark(kind: str, down: int) -> ClaimRow:
+    return ClaimRow("za", {"kind": kind, "source": "told", "down": down, "right": 0})
+
+
 def test_an_exit_is_walked_to_until_it_is_near() -> None:
-    assert places.goal(walker(row("za", "exit", down=places.NEAR))) == "za"
-    assert places.goal(walker(row("za", "exit", down=places.NEAR - 1))) is None
+    assert places.goal(walker(landmark("exit", places.NEAR))) == "za"
+    assert places.goal(walker(landmark("exit", places.NEAR - 1))) is None
 
 
-def test_the_middle_of_the_map_is_not_walked_to() -> None:
-    assert places.goal(walker(row("za", "middle", down=5))) is None
+@pytest.mark.parametrize("kind", ["middle", "basket"])
+def test_other_landmarks_are_not_walked_to(kind: str) -> None:
+    assert places.goal(walker(landmark(kind, 5))) is None
 
 
 @pytest.mark.parametrize(("carrying", "wanted"), [(True, "zn"), (False, "zf")])

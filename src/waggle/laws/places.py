@@ -1,6 +1,8 @@
 """Where to walk: which reported claim is worth following, if any.
 
-Own observation comes first, so a node that sees what it needs follows nothing. Thresholds were
+Own observation comes first, so a node that sees what it needs follows nothing. Of a task that it
+does not know a law follows reports with an age, which somebody saw; a place without one is a
+landmark, and to walk there may undo the private plan, as in Flocking. Thresholds were
 chosen on development seeds (lab/LOG.md); expert and controls share them. Invariant: one view, one
 choice, exactly equivariant.
 """
@@ -17,8 +19,6 @@ REACH = 4
 """Bin of distance up to which a report of a prey is worth following."""
 NEAR = 4
 """Bin of distance from which on the way to an exit is worth walking; nearer it is searched."""
-ALONE = ("middle",)
-"""Kinds of places that a node makes out by itself sooner than it gets there."""
 
 
 def goal(view: View) -> str | None:
@@ -37,18 +37,16 @@ def goal(view: View) -> str | None:
 
 
 def _is_wanted(view: View, row: ClaimRow) -> bool:
-    """Whether the node needs a place of this kind now; one of an unknown task needs them all."""
-    kind, carrying = row.facts.get("kind"), view.private.observation.get("carrying")
-    if carrying is None:
-        return kind not in ALONE
-    return kind == ("nest" if carrying else "food")
+    """Whether the node needs a place of this kind now: any, unless it carries things."""
+    carrying = view.private.observation.get("carrying")
+    return carrying is None or row.facts.get("kind") == ("nest" if carrying else "food")
 
 
 def _is_worth_it(row: ClaimRow) -> bool:
     kind = row.facts.get("kind")
-    if kind == "prey":
-        return _number(row, "age") <= FRESH and _distance(row) <= REACH
-    return kind != "exit" or _distance(row) >= NEAR
+    if "age" not in row.facts:
+        return kind == "exit" and _distance(row) >= NEAR
+    return kind != "prey" or (_number(row, "age") <= FRESH and _distance(row) <= REACH)
 
 
 def _distance(row: ClaimRow) -> int:

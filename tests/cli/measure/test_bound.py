@@ -30,5 +30,5 @@ def test_bound_prints_what_free_communication_brings_on_swarmbench(waggle: Comma
     assert said.code == 0 and "flooding" in said.out and "1 seeds from 10000" in said.out
     rows = waggle(*words, "--json").data["rows"]
     assert [row["above_private"]["mean"] for row in rows if row["reach"] == "nobody"] == [0]
-    assert "pursuit or foraging" in refused(waggle("bound", "swarmbench", "flocking"))
+    assert "flocking" in refused(waggle("bound", "swarmbench", "flock"))
     assert "at least 1" in refused(waggle("bound", "swarmbench", "--seeds", 0))

@@ -78,18 +78,19 @@ def test_the_teacher_reads_neither_names_nor_positions_of_made_up_views() -> Non
         assert decide(g.view(view)) == g.decision(decide(view))
 
 
-def test_disguised_views_follow_a_claim_with_a_place_where_nothing_is_seen() -> None:
+def test_disguised_views_follow_a_dated_place_where_nothing_is_seen() -> None:
     followed = Counter[bool]()
     for view in disguised.bundles(7, 30):
         rows = {row.claim: row.facts for row in view.private.claims}
         seen = any(facts.get("source") == "seen" for facts in rows.values())
-        open_to = [z for z, facts in rows.items() if "down" in facts and z not in refuted(view)]
+        dated = [z for z, facts in rows.items() if {"down", "age"} <= set(facts)]
+        open_to = [z for z in dated if z not in refuted(view)]
         decision = decide(view)
         verb, claim = action_argument(decision.task_action)
         if claim is None:
             assert decision.task_action == view.proposal.action
             lone = len(open_to) == 1 and not seen and not is_wait(decision)
-            assert not lone, "the only place that is known is worth the way"
+            assert not lone, "the only place with an age is worth the way"
         else:
             assert f"{verb}:{CLAIM_ARGUMENT}" in view.contract.actions
             assert claim in open_to and not seen

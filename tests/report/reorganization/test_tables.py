@@ -58,8 +58,8 @@ def test_components_are_read_against_their_own_law(rows: list[Row], recipe: Reci
 
 def test_process_counts_a_source_that_never_recovers(rows: list[Row], recipe: Recipe) -> None:
     lines = {line[0]: line for line in tables.process(rows, recipe).rows}
-    assert lines["other"][1] == "0/8 (0.0 %)" and lines["other"][4:6] == ("—", "—")
-    assert lines["no decay"][5] == "3.00×"
+    assert lines["other"][1] == "0/8 (0.0 %)" and lines["other"][4:7] == ("—", "—", "—")
+    assert lines["no decay"][6] == "3.00×"
 
 
 def test_effects_name_their_contrast(rows: list[Row], recipe: Recipe) -> None:

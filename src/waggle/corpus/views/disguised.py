@@ -123,7 +123,7 @@ class _Rows:
         self._pointed = not draw.chance(30)
         self._sourced = self._pointed and not draw.chance(15)
         aged = draw.below(5)
-        self._aged = ("", "", "", "age")[aged] if aged < 4 else words.key(draw)
+        self._aged = ("age", "age", "age", "")[aged] if aged < 4 else words.key(draw)
         self._port_key = words.key(draw) if draw.chance(33) else ""
         self._kinds: dict[Fact, str] = {}
 

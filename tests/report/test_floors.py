@@ -75,13 +75,21 @@ def test_differences_are_of_the_teacher_and_of_the_best_law() -> None:
     found = table("floors-swarmbench", recipe(SWARM))
     assert line(found, "Expert minus Relay")[1] == "+0.25 [+0.25, +0.25]"
     assert line(found, "Expert minus FixedSwarm")[1] == "+0.12 [+0.12, +0.12]"
-    assert line(found, "Best law minus relay")[1] == "Expert +0.25 [+0.25, +0.25]"
+    assert line(found, "Best law minus the better floor")[1] == "Expert +0.25 [+0.25, +0.25]"
 
 
 def test_a_task_where_the_interval_holds_zero_is_marked() -> None:
     found = table("floors-swarmbench", recipe(SWARM))
     assert line(found, QUESTION) == (f"no: {NO_DIFFERENCE}", "yes")
     assert NO_DIFFERENCE in markdown(found)
+
+
+def test_where_relaying_harms_the_floor_is_to_stay_silent() -> None:
+    made = recipe(SWARM)
+    loud = sheets.played(made, lambda cell: {**SCORES, "quiet": 0.75}[cell.method])
+    found = table("floors-swarmbench", made, loud)
+    assert line(found, "Best law minus the better floor")[1] == "Expert +0.00 [+0.00, +0.00]"
+    assert line(found, QUESTION)[1] == f"no: {NO_DIFFERENCE}"
 
 
 def test_one_seed_cannot_tell_and_neither_can_a_run_without_relay() -> None:
@@ -96,9 +104,9 @@ def test_one_seed_cannot_tell_and_neither_can_a_run_without_relay() -> None:
 def test_a_law_that_played_fewer_cases_is_not_the_best() -> None:
     made = recipe(SWARM)
     cut = [row for row in rows(made) if row.method != "teacher" or row.seed == 20_000]
-    assert line(table("floors-swarmbench", made, cut), "Best law minus relay")[1].startswith(
-        "FixedSwarm +0.12"
-    )
+    assert line(table("floors-swarmbench", made, cut), "Best law minus the better floor")[
+        1
+    ].startswith("FixedSwarm +0.12")
 
 
 def test_silo_has_levels_and_its_ceiling_in_per_cent() -> None:

@@ -1,9 +1,9 @@
-"""Score and ceiling side by side, on the very cases of a run: Silo and SwarmBench Foraging.
+"""Score and ceiling side by side, on the very cases of a run: Silo, Foraging, Synchronization.
 
 Ideal schedules bound the Silo regime `directed`, except flooding, which bounds both regimes;
-shortest paths bound what agents bring home in Foraging. Ceilings depend on cases alone. Those of
-the archives in `results/` take a minute to compute and are frozen in a file beside this one; all
-others are computed when they are asked for. The file is written by
+shortest paths bound what agents bring home in Foraging, a shared clock bounds Synchronization.
+Ceilings depend on cases alone. Those of the archives in `results/` take minutes to compute and are
+frozen in a file beside this one; all others are computed when they are asked for. It is written by
 
     python -m waggle.report.ceilings results/*/
 """
@@ -79,7 +79,10 @@ def ceiling(rows: Rows) -> float | None:
     if rows[0].substrate == "silo":
         ports = rows[0].options.get("regime") == "ports"
         return schedule_success("flooding" if ports else "edge-coloured", rows)
-    return shortest_paths(rows) if {row.task for row in rows} == {"foraging"} else None
+    tasks = {row.task for row in rows}
+    if tasks == {"synchronization"}:
+        return shared_clock(rows)
+    return shortest_paths(rows) if tasks == {"foraging"} else None
 
 
 def _settings(rows: Rows) -> dict[tuple[int, int], list[Row]]:
@@ -106,14 +109,26 @@ def shortest_paths(rows: Rows) -> float:
     """Return what agents bring home on the Foraging cases of some rows if each walks alone."""
     from waggle.substrates.swarmbench.ceilings import walked
 
+    return _on_maps("foraging shortest paths", rows, walked)
+
+
+def shared_clock(rows: Rows) -> float:
+    """Return the score of the Synchronization cases of some rows if everyone counts rounds."""
+    from waggle.substrates.swarmbench.ceilings import counted
+
+    return _on_maps("synchronization shared clock", rows, counted)
+
+
+def _on_maps(name: str, rows: Rows, bound: Callable[[Case], float]) -> float:
+    """Return the mean of a bound over the SwarmBench cases of rows that share N and horizon."""
     cases = [
-        Case("swarmbench", "foraging", r.n, r.seed, r.rounds, options=r.options)
+        Case("swarmbench", r.task, r.n, r.seed, r.rounds, options=r.options)
         for r in {unit(row): row for row in rows}.values()
     ]
     return _frozen_or(
-        f"foraging shortest paths N={rows[0].n} T={rows[0].rounds}",
+        f"{name} N={rows[0].n} T={rows[0].rounds}",
         sorted(msgspec.json.encode(case, order="sorted").decode() for case in cases),
-        lambda: fmean(map(walked, cases)),
+        lambda: fmean(map(bound, cases)),
     )
 
 

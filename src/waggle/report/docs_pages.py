@@ -33,6 +33,7 @@ SHOWN: Mapping[str, str] = {
     "fixedswarm": "FixedSwarm, hand-written control",
     "nativemsg": "NativeMsg, plain messages",
     "heuristic": "heuristic, five fixed rules",
+    "relay": "relay, tells and follows without knowing the task: a floor",
     "nocomm": "NoComm, no messages",
     "random-legal": "random legal decisions, a floor",
 }

@@ -3,7 +3,8 @@
 One table per substrate, with a column for every task or level at every population. Floors are laws
 that know no task: random records, private proposals alone, the first port listed, and `relay`,
 which tells what it sees and passes on what it hears. A column in which the best law is not resolved
-above `relay` says nothing about laws: adapter and runtime do the work there. The table says so.
+above `relay`, or above private proposals where relaying harms, says nothing about laws: adapter and
+runtime do the work there. The table says so.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from waggle.report.rows import (
 )
 from waggle.report.tables import SPLIT, Group, Span, Table, bracketed, number
 
-RELAY = "relay"
-FLOORS = ("random-legal", "private-only", "nocomm", "first-listed", RELAY)
+RELAY, PRIVATE = "relay", "private-only"
+FLOORS = ("random-legal", PRIVATE, "nocomm", "first-listed", RELAY)
 """Laws that know no task, from the least to the most that they do."""
 NO_DIFFERENCE = "the law makes no difference here"
 CONTRASTS = (("expert", RELAY), ("expert", "fixedswarm"))
@@ -46,8 +47,9 @@ QUESTION = "Does the law make a difference?"
 _NOTES = (
     "mean score, tasks weighing the same; differences are paired over matched cases, with the 95 % "
     "interval of the bootstrap over seeds within tasks",
-    f"{NO_DIFFERENCE}: the interval of the best law minus {RELAY} does not exclude zero; the best "
-    "law is the one with the highest mean that has played all cases, floors left out",
+    f"{NO_DIFFERENCE}: the interval of the best law minus the better of {RELAY} and {PRIVATE} does "
+    "not exclude zero; the best law is the one with the highest mean that has played all cases, "
+    "floors left out",
 )
 
 
@@ -141,7 +143,7 @@ def _table(
             body.append(line(text, lambda own, a=one, b=two: gain(_gain(own, a, b))))  # type: ignore[misc]
     best = [best_gain(column.rows, recipe) for column in columns]
     named = (f"{label(recipe, name)} {gain(found)}" if name else gain(None) for name, found in best)
-    body.append(("Best law minus relay", *named))
+    body.append(("Best law minus the better floor", *named))
     body.append((QUESTION, *(verdict(column.rows, recipe) for column in columns)))
     return Table(
         title, ("method", *(column.text for column in columns)), tuple(body),
@@ -170,11 +172,18 @@ def _gain(rows: Rows, mine: str, theirs: str, value: Value | None = None) -> Int
 def best_gain(
     rows: Rows, recipe: Recipe, value: Value | None = None
 ) -> tuple[str, Interval | None]:
-    """Return the best law on these rows and its paired difference from `relay`."""
-    floor = plain(RELAY, rows, recipe)
+    """Return the best law on these rows and its paired difference from the better floor.
+
+    That is `relay` or, where relaying harms, `private-only`.
+    """
+    value = value or metric("score")
+    floor, silent = (plain(law, rows, recipe) for law in (RELAY, PRIVATE))
     if floor is None:
         return "", None
-    value = value or metric("score")
+    if silent is not None:
+        heard, alone = (macro(own, value) for own in matched(of(rows, floor), of(rows, silent)))
+        if heard is not None and alone is not None and alone > heard:
+            floor = silent
     fewer = short(rows)
     means: dict[str, float] = {}
     for name in methods_of(rows, recipe):
@@ -190,7 +199,7 @@ def best_gain(
 
 
 def verdict(rows: Rows, recipe: Recipe, value: Value | None = None) -> str:
-    """Say whether the best law is resolved above `relay`; a dash where one seed cannot tell."""
+    """Say whether the best law is resolved above the floors; a dash where one seed cannot tell."""
     _, found = best_gain(rows, recipe, value)
     if found is None or found.single:
         return number(None)
@@ -216,7 +225,7 @@ def judged(table: Table, recipe: Recipe, scopes: Sequence[Sequence[Rows]], value
     line = (QUESTION, *cells, "")
     return table._replace(
         rows=(*table.rows, line),
-        groups=(*table.groups, Group(len(table.rows), f"Best law against {RELAY}")),
+        groups=(*table.groups, Group(len(table.rows), "Best law against the floors")),
         unranked=table.unranked | {len(table.rows)},
         notes=(f"no: {_NOTES[1]}", *table.notes),
     )

@@ -76,7 +76,7 @@ COMMANDS = {
     "corpus tokenizer": Command("training.corpus:tokenizer", "Train the tokenizer of nano."),
     "corpus stats": Command("training.corpus:stats", "Print the datasheet of a corpus."),
     "train": Command("training.train:train", "Train a law by a recipe."),
-    "tune": Command("training.tune:tune", "Choose the learning rate and rank of a recipe."),
+    "tune": Command("training.tune:tune", "Choose the learning rate of a recipe."),
     "diagnose": Command("training.diagnose:diagnose", "Measure a law on held-out data."),
     "law ranks": Command("training.law:ranks", "Measure how large an adapter must be."),
     "law pack": Command("training.law:pack", "Make a trained law shippable."),

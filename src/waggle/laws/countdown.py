@@ -5,8 +5,7 @@ write see the same lifetime. Who sees another light than its own says so; who se
 turns its light on, waits, and passes on the youngest trace. When the last one runs out, which is in
 one round for everybody, all lights are on, and from then on all switch in every round. Who joins
 with another light stops everybody once more. Crowds wider than a trace lives stay out of step.
-Invariant: one view, one decision, exactly
-equivariant; nothing but lifetimes is read as time.
+Invariant: one view, one decision, exactly equivariant; nothing but lifetimes is read as time.
 """
 
 from __future__ import annotations

@@ -56,9 +56,10 @@ def test_a_declared_exception_is_shown() -> None:
 
 TASKS = [
     f"{name}/{task}"
-    for name in ("agentsnet", "beacon", "swarmbench")
+    for name in ("agentsnet", "beacon")
     for task in plugins.get_substrate(name).tasks
 ]
+"""Tasks of SwarmBench are checked whole, these two checks among others, by their own tests."""
 
 
 @pytest.mark.parametrize("name", [*TASKS, "silo/I-05", "silo/III-26"])

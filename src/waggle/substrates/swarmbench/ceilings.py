@@ -26,7 +26,7 @@ from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.substrates.swarmbench.adapter import SwarmBench
 from waggle.substrates.swarmbench.agent.compass import chebyshev
 from waggle.substrates.swarmbench.episode import FOLLOW, SwarmEpisode
-from waggle.substrates.swarmbench.sim.config import MOVES
+from waggle.substrates.swarmbench.sim.config import MOVES, Cell
 from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD, NEST
 from waggle.substrates.swarmbench.tasks.base import Landmark
 from waggle.substrates.swarmbench.tasks.sites import Sites
@@ -124,22 +124,29 @@ def _told(episode: SwarmEpisode, node: int) -> str | None:
 def _reports(
     episode: SwarmEpisode, audience: Audience, relayed: bool
 ) -> list[tuple[Write, object]]:
-    """Return what every node reports: what it saw, and what it heard where reports are relayed.
+    """Return what every node hears: the newest word of each claim, from the nearest who has it.
 
-    All reports are captured before the first is delivered, so the order of nodes decides nothing.
-    A report is not repeated to a hearer who has one at least as new: at most its path could become
-    a little shorter, and the table would take many times as long.
+    Nodes report what they saw, and what they heard where reports are relayed. All reports are
+    captured before the first is delivered, so the order of nodes decides nothing. Who has word at
+    least as new hears nothing.
     """
+    nodes, cells = episode.active(), episode.scene.cells
+    held = {node: _known(episode, node, heard=True) for node in nodes}
+    told: dict[tuple[int, str], tuple[int, int, Cell, int]] = {}
+    for node in nodes:
+        known = held[node] if relayed else _known(episode, node, heard=False)
+        for hearer in audience(episode, node) if known else ():
+            away = chebyshev(cells[node], cells[hearer])
+            for claim, round in known.items():
+                if held[hearer].get(claim, -1) < round:
+                    word = (-round, away, cells[node], node)
+                    told[hearer, claim] = min(word, told.get((hearer, claim), word))
     reports: list[tuple[Write, object]] = []
-    for node in episode.active():
-        known = _known(episode, node, relayed)
-        near = list(audience(episode, node)) if known else []
-        for claim, round in known.items():
-            hearers = [k for k in near if _known(episode, k, True).get(claim, -1) < round]
-            if hearers:
-                payload = episode.behaviour.payload(_write(node, hearers[0], claim))
-                if payload is not None:
-                    reports += [(_write(node, hearer, claim), payload) for hearer in hearers]
+    for (hearer, claim), (_, _, _, node) in told.items():
+        write = _write(node, hearer, claim)
+        payload = episode.behaviour.payload(write)
+        if payload is not None:
+            reports.append((write, payload))
     return reports
 
 

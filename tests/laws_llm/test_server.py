@@ -54,6 +54,23 @@ def test_the_openai_client_gets_the_laws_decision(
         assert done.choices[0].finish_reason == "stop"
 
 
+def test_anthropic_messages_get_the_same_decision(serve: Any, beacon_views: Any) -> None:
+    httpx = pytest.importorskip("httpx2")
+    law = plugins.get_law("heuristic")
+    url = serve(law)
+    for view in beacon_views[:4]:
+        system, *turns = prompt.messages(view)
+        body = {"model": "m", "max_tokens": 9, "system": system["content"], "messages": turns}
+        said = httpx.post(f"{url}/messages", json=body).json()
+        (block,) = said["content"]
+        assert (said["type"], block["type"], said["stop_reason"]) == ("message", "text", "end_turn")
+        assert to_decision(block["text"].encode()) == law.decide([Request(view)])[0].output
+        assert said["usage"].keys() == {"input_tokens", "output_tokens"}
+    refused = httpx.post(f"{url}/messages", json={"messages": []})
+    assert (refused.status_code, refused.json()["type"]) == (400, "error")
+    assert "view" in refused.json()["error"]["message"]
+
+
 def test_many_clients_share_batches(client: Any, serve: Any, beacon_views: Any) -> None:
     sizes: list[int] = []
 

@@ -1,1 +1,1 @@
-"""Servers for other programs: `openai_server` (the chat-completions API), `batcher` behind it."""
+"""Servers for other programs: `openai_server` (chats over HTTP) and `batcher` behind it."""

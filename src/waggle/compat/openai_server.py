@@ -1,10 +1,11 @@
-"""Any law as an OpenAI-compatible server, so that one machine's GPU can drive many runners.
+"""Any law as a chat server, so that one machine's GPU can drive many runners.
 
-The server understands the chats that `laws/chat` sends: it reads the view out of the user turn,
-so laws that are no language models can be served too. A law that reads canonical views gets them:
-the server orders and names each view itself and answers in the caller's names. Bodies, queue and
-batch are bounded; a full queue answers 429 with Retry-After. Invariants: a bad request is answered
-with one line, never a crash; no name of the canonical view reaches the caller.
+It speaks OpenAI's chat completions and Anthropic's messages, and understands the chats that
+`laws/chat` sends: it reads the view out of the user turn, so laws that are no language models can
+be served too. A law that reads canonical views gets them: the server orders and names each view
+itself and answers in the caller's names. Bodies, queue and batch are bounded; a full queue answers
+429 with Retry-After. Invariants: a bad request is answered with one line, never a crash; no name of
+the canonical view reaches the caller.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.applications import Starlette
@@ -36,6 +37,8 @@ MAX_BODY = 128 * 1024
 """Bytes of a request body."""
 _MARK = "\nView: "
 _BROKEN = "That record was not admitted. "
+_Shape: TypeAlias = Callable[[Decode, str], dict[str, Any]]
+"""Writes a decode of a named law as the answer of one protocol."""
 
 
 class BadChat(WaggleError):
@@ -142,11 +145,14 @@ def _renamed(text: str, naming: Renaming) -> str:
     return msgspec.json.encode(broken).decode()
 
 
-def completion(decode: Decode, model: str) -> dict[str, Any]:
-    """Return a decode in the shape of a chat completion."""
+def _text(decode: Decode) -> str:
     output = decode.output
-    text = output if isinstance(output, str) else encode_decision(output).decode()
-    usage = decode.usage
+    return output if isinstance(output, str) else encode_decision(output).decode()
+
+
+def completion(decode: Decode, model: str) -> dict[str, Any]:
+    """Return a decode in the shape of OpenAI's chat completion."""
+    text, usage = _text(decode), decode.usage
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion",
@@ -168,11 +174,29 @@ def completion(decode: Decode, model: str) -> dict[str, Any]:
     }
 
 
+def message(decode: Decode, model: str) -> dict[str, Any]:
+    """Return a decode in the shape of Anthropic's message."""
+    usage = decode.usage
+    return {
+        "id": f"msg_{uuid.uuid4().hex}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [{"type": "text", "text": _text(decode)}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+    }
+
+
 def _refuse(status: int, message: str, **headers: str) -> JSONResponse:
+    """Refuse with one body that clients of either protocol can read."""
     kind = "invalid_request_error" if status < 429 else "server_error"
     error = {"message": message, "type": kind, "param": None, "code": None}
     return JSONResponse(
-        {"error": error}, status, {k.replace("_", "-"): v for k, v in headers.items()}
+        {"type": "error", "error": error},
+        status,
+        {k.replace("_", "-"): v for k, v in headers.items()},
     )
 
 
@@ -186,7 +210,7 @@ async def _body(request: HttpRequest) -> bytes | None:
     return data
 
 
-async def _answer(law: Law, batcher: Batcher, data: bytes | None) -> Response:
+async def _answer(law: Law, batcher: Batcher, data: bytes | None, shape: _Shape) -> Response:
     """Let a law decide what a request's body asks, or say which mistake is whose."""
     if data is None:
         return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
@@ -199,7 +223,7 @@ async def _answer(law: Law, batcher: Batcher, data: bytes | None) -> Response:
         return _refuse(429, "too many requests wait already; try again", Retry_After="1")
     try:
         decode = await asyncio.wrap_future(future)
-        return JSONResponse(completion(answer_in(asked.naming, decode), law.name))
+        return JSONResponse(shape(answer_in(asked.naming, decode), law.name))
     except WaggleError as error:  # a prompt too long for the model, say: asking again is no use
         return _refuse(400, str(error).partition("\n")[0][:300])
     except Exception as error:
@@ -211,7 +235,10 @@ def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
     batcher = Batcher(law, max_queue, max_batch)
 
     async def chat(request: HttpRequest) -> Response:
-        return await _answer(law, batcher, await _body(request))
+        return await _answer(law, batcher, await _body(request), completion)
+
+    async def messages(request: HttpRequest) -> Response:
+        return await _answer(law, batcher, await _body(request), message)
 
     async def models(_: HttpRequest) -> Response:
         entry = {"id": law.name, "object": "model", "created": 0, "owned_by": "waggle"}
@@ -228,6 +255,7 @@ def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
     return Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/messages", messages, methods=["POST"]),
             Route("/v1/models", models),
             Route("/health", health),
         ],

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from waggle.core.errors import ConfigError
 from waggle.models import adapters
+from waggle.models.trial import compiled
 
 MAX_JSON = 64 << 20
 """Bytes of the largest JSON file that is read."""
@@ -34,6 +35,9 @@ _NEEDED = (
     "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "num_key_value_heads", "vocab_size", "rms_norm_eps", "max_position_embeddings",
 )  # fmt: skip
+
+_LONGEST = 1 << 20
+"""Elements of the longest bias or norm that is read."""
 
 
 def open_bare(
@@ -65,12 +69,14 @@ def open_bare(
         if not runs(config):
             return None
         tokenizer = BareTokenizer(folder)
-        weights = _weights(folder, device, dtype)
+        shapes = _shapes(config)
+        weights = _weights(folder, device, dtype, shapes)
         adapters.fitting(found, {name: tuple(weight.shape) for name, weight in weights.items()})
         weights |= {name: pair.onto(weights[name]) for name, pair in found.items()}
         if config.tie_word_embeddings:
             weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
-        _require_shapes(weights, config)
+        if not shapes.keys() <= weights.keys():
+            raise ValueError("weights are missing")
         model = _tree(weights, config.num_hidden_layers)
         model.generation_config = SimpleNamespace(eos_token_id=_end_tokens(folder, config))
     except ConfigError:
@@ -124,8 +130,11 @@ def _end_tokens(folder: Path, config: SimpleNamespace) -> Any:
     return getattr(config, "eos_token_id", None)
 
 
-def _weights(folder: Path, device: str, dtype: torch.dtype) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
+def _weights(
+    folder: Path, device: str, dtype: torch.dtype, shapes: dict[str, tuple[int, ...]]
+) -> dict[str, Tensor]:
+    """Read matrices of these shapes and the vectors beside them; nothing else is read."""
+    from safetensors import safe_open
 
     names = ["model.safetensors"]
     if not (folder / names[0]).is_file():
@@ -135,12 +144,18 @@ def _weights(folder: Path, device: str, dtype: torch.dtype) -> dict[str, Tensor]
         raise ValueError("weights outside the folder")
     found: dict[str, Tensor] = {}
     for name in names:
-        found |= {k: v.to(dtype).to(device) for k, v in load_file(folder / name).items()}
+        with safe_open(folder / name, "pt") as file:
+            for key in file.keys():  # noqa: SIM118 (a reader, not a dictionary)
+                shape = tuple(file.get_slice(key).get_shape())
+                if key in shapes and shape != shapes[key]:
+                    raise ValueError("weights of another shape")
+                if key in shapes or (len(shape) == 1 and shape[0] <= _LONGEST):
+                    found[key] = file.get_tensor(key).to(dtype).to(device)
     return found
 
 
-def _require_shapes(weights: dict[str, Tensor], config: SimpleNamespace) -> None:
-    """Refuse weights that are not those of the configuration, as transformers would."""
+def _shapes(config: SimpleNamespace) -> dict[str, tuple[int, ...]]:
+    """Return the weights that a model of this configuration has."""
     hidden, inner = config.hidden_size, config.intermediate_size
     width = config.head_dim or hidden // config.num_attention_heads
     heads, shared = config.num_attention_heads * width, config.num_key_value_heads * width
@@ -153,13 +168,12 @@ def _require_shapes(weights: dict[str, Tensor], config: SimpleNamespace) -> None
     }  # fmt: skip
     table = (config.vocab_size, hidden)
     whole = {"model.embed_tokens": table, "lm_head": table, "model.norm": (hidden,)}
-    wanted = whole | {
+    blocks = {
         f"model.layers.{layer}.{name}": shape
         for layer in range(config.num_hidden_layers)
         for name, shape in block.items()
     }
-    if any(weights[f"{name}.weight"].shape != shape for name, shape in wanted.items()):
-        raise ValueError("weights of another shape")
+    return {f"{name}.weight": shape for name, shape in (whole | blocks).items()}
 
 
 def _tree(weights: dict[str, Tensor], layers: int) -> SimpleNamespace:
@@ -204,7 +218,7 @@ class BareTokenizer:
             self.chat_template = template.read_text(encoding="utf-8")
         if any(word in (self.chat_template or "") for word in _TRANSFORMERS_ONLY):
             raise ValueError("this chat template asks for more than is offered here")
-        self._template = _compiled(self.chat_template) if self.chat_template else None
+        self._template = compiled(self.chat_template) if self.chat_template else None
 
     def _id(self, text: str | None) -> int | None:
         found: int | None = None if text is None else self.backend_tokenizer.token_to_id(text)
@@ -257,22 +271,3 @@ class BareTokenizer:
 
 def _content(token: Any) -> str:
     return str(token["content"]) if isinstance(token, dict) else str(token)
-
-
-def _compiled(template: str) -> Any:
-    """Compile a chat template in a sandbox, with the helpers that templates use."""
-    from jinja2.exceptions import TemplateError
-    from jinja2.ext import loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    def refuse(message: str) -> None:
-        raise TemplateError(message)
-
-    space = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    space.filters["tojson"] = lambda value, **options: json.dumps(
-        value, ensure_ascii=False, indent=options.get("indent")
-    )
-    space.globals["raise_exception"] = refuse
-    return space.from_string(template)

@@ -254,11 +254,12 @@ def _read_gguf(gguf: Path) -> tuple[Any, Any]:
     """Load a GGUF file dequantized, in the spelling of the installed transformers release."""
     torch: Any = import_module("torch")
     library: Any = import_module("transformers")
-    options: dict[str, Any] = {"gguf_file": gguf.name, "dtype": torch.bfloat16}
+    data: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
+    options = {**data, "dtype": torch.bfloat16}
     if hasattr(library, "GgufConfig"):  # releases that would otherwise keep the weights packed
         options["quantization_config"] = library.GgufConfig(dequantize=True)
     folder = str(gguf.parent)
-    tokenizer = library.AutoTokenizer.from_pretrained(folder, gguf_file=gguf.name)
+    tokenizer = library.AutoTokenizer.from_pretrained(folder, **data)
     return library.AutoModelForCausalLM.from_pretrained(folder, **options), tokenizer
 
 

@@ -15,9 +15,13 @@ from typing import Any
 from waggle.core.errors import ConfigError
 from waggle.models.adapters import adapt
 from waggle.models.fetch import path, quiet, require_llm
+from waggle.models.vet import require_sound
 
 PROCESSORS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Setting of the multi-process service that gives a process a part of the GPU's processors."""
+
+_DATA_ONLY = {"trust_remote_code": False, "local_files_only": True}
+"""A folder is data: its code is not run, nobody is asked whether to, nothing more is fetched."""
 
 
 def load(
@@ -45,7 +49,9 @@ def load(
         model, tokenizer = tiny_random()
         model = model.to(kind)
     else:
-        model, tokenizer = _read(path(name), kind)
+        folder = path(name)
+        require_sound(folder, None if adapter is None else Path(adapter).expanduser())
+        model, tokenizer = _read(folder, kind)
     if adapter is not None:
         model = adapt(model, adapter, merge)
     return model.to(where).eval(), tokenizer
@@ -56,9 +62,9 @@ def _read(folder: Path, dtype: Any) -> tuple[Any, Any]:
     library: Any = import_module("transformers")
     try:
         with quiet():
-            tokenizer = library.AutoTokenizer.from_pretrained(str(folder))
+            tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **_DATA_ONLY)
             model, report = library.AutoModelForCausalLM.from_pretrained(
-                str(folder), dtype=dtype, output_loading_info=True
+                str(folder), dtype=dtype, output_loading_info=True, **_DATA_ONLY
             )
     except Exception as error:  # every library underneath has its own for a damaged folder
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
@@ -90,8 +96,9 @@ def load_to_decode(
         from waggle.models.bare import open_bare
 
         where = pick_device(device)
-        folder = None if adapter is None else Path(adapter).expanduser()
-        found = open_bare(path(name), where, pick_dtype(dtype, where), runs, folder)
+        folder, put_on = path(name), None if adapter is None else Path(adapter).expanduser()
+        require_sound(folder, put_on)
+        found = open_bare(folder, where, pick_dtype(dtype, where), runs, put_on)
         if found is not None:
             return found
     return load(name, device, dtype, adapter, merge)
@@ -105,7 +112,9 @@ def load_tokenizer(name: str) -> Any:
 
         return byte_tokenizer()
     library: Any = import_module("transformers")
-    return library.AutoTokenizer.from_pretrained(str(path(name)))
+    folder = path(name)
+    require_sound(folder)
+    return library.AutoTokenizer.from_pretrained(str(folder), **_DATA_ONLY)
 
 
 def pick_device(device: str) -> str:

@@ -32,6 +32,8 @@ SOURCE = "packed from"
 FORMAT = 1
 MAX_LAW = 1 << 20
 """Bytes of a law.json."""
+LOADED = (".json", ".jinja", ".safetensors", ".txt", ".model", ".bin", ".pt", ".tiktoken")
+"""Endings of files that libraries load; each of a packed law must be listed."""
 MAX_FILE = 15 << 20
 """Bytes of one file of a shipped law."""
 MAX_WHOLE = {"full": 25_000_000, "dense": 90_000_000, "lora": 90_000_000}
@@ -143,9 +145,16 @@ def verify(place: Path) -> Manifest:
     The card is for people and may be edited; everything else must be what was shipped.
 
     Raises:
-        ConfigError: naming the first file that is missing or changed.
+        ConfigError: naming the first file that is missing, changed or not listed.
     """
     found = manifest(place)
+    listed = [name for name in found.files if name.endswith(".safetensors")]
+    if not listed:
+        raise ConfigError(f"{place / LAW} lists no weights; {_FIX}")
+    loaded = [path.name for path in place.iterdir() if path.suffix in LOADED]
+    unlisted = sorted({*loaded} - {*found.files, LAW})
+    if unlisted:
+        raise ConfigError(f"{place / unlisted[0]} is not listed in {LAW}; {_FIX}")
     for name, stamp in found.files.items():
         if name != CARD and stamp_of(place / name) != stamp:
             raise ConfigError(f"{place / name} is not the file that was shipped; {_FIX}")

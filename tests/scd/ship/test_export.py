@@ -12,13 +12,16 @@ import torch
 from tests.scd.runs import changed
 from waggle.core.protocols import Request
 from waggle.corpus.store import Store
+from waggle.laws.digest import digest, look
 from waggle.models.load import load
 from waggle.scd.config import Recipe
 from waggle.scd.data.records import labelled
 from waggle.scd.diagnose.law import law_of, load_student
 from waggle.scd.forward.ragged import lay_out
 from waggle.scd.forward.run import final_states, output_of
+from waggle.scd.model import Student
 from waggle.scd.run.stages import Stages
+from waggle.scd.ship.export import export
 
 
 def decodes(law: Path, corpus: Path) -> bool:
@@ -48,6 +51,19 @@ def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
     before, after = (load(str(folder), "cpu", "float32")[0].state_dict() for folder in (first, law))
     assert before.keys() == after.keys()
     assert sum(float((before[name] - after[name]).norm()) for name in before) > 0
+
+
+def test_equal_weights_ship_as_one_law(recipe: Recipe, tmp_path: Path) -> None:
+    """PEFT keeps its targets in a set, whose order differs from process to process."""
+    student = Student(recipe, 0)
+    told = student.model.peft_config["default"]
+    forward = sorted(told.target_modules)
+    digests = set()
+    for name, order in (("one", forward), ("two", forward[::-1])):
+        told.target_modules = order
+        law = export(student, tmp_path / name, {})
+        digests.add(digest(look(recipe.backbone, str(law))))
+    assert len(forward) > 1 and len(digests) == 1 and "" not in digests
 
 
 @pytest.mark.parametrize("rslora", [True, False])

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from waggle.laws.origin import origin
-from waggle.models import load
+from waggle.models import adapters, load
 from waggle.scd.config import Recipe
 from waggle.scd.files import ABOUT, new_folder
 from waggle.scd.forward import attention
@@ -38,6 +38,7 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
                 # PEFT looks for the backbone's vocabulary online; it was not changed.
                 warnings.simplefilter("ignore")
                 student.model.save_pretrained(str(folder), save_embedding_layers=False)
+            _fix_order(folder / adapters.CONFIG)
         elif recipe.adaptation.kind == "dense":
             _write_factors(student, folder)
         else:
@@ -50,6 +51,13 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
         (folder / ABOUT).write_text(text, encoding="utf-8")
         (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
     return target
+
+
+def _fix_order(path: Path) -> None:
+    """Sort the lists that PEFT writes from sets: equal laws have equal files, hence one digest."""
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    found = {k: sorted(v, key=str) if isinstance(v, list) else v for k, v in raw.items()}
+    path.write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,185 @@
+"""What is asked of a folder of foreign weights before a library opens any of it.
+
+Files are measured, counts of the configuration bounded, and what behaves like a program (tokenizer,
+chat template, patterns of an adapter) is tried in a process of its own with bounded time and memory
+(`waggle.models.trial`). Code of a folder is never run. Folders that this package made or ships are
+not asked. A folder is asked once per process while its files stay the same. Invariant: a folder
+that fails costs at most `MEMORY` bytes and `SECONDS` of processor time, and one line says why.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from waggle import shipped
+from waggle.core import prompt
+from waggle.core.errors import ConfigError
+from waggle.models import trial
+from waggle.models.fetch import cache_dir
+
+SECONDS = 20
+"""Processor time of a trial. A tokenizer of 256,000 tokens takes two."""
+MEMORY = 768 << 20
+"""Bytes of memory of a trial."""
+MAX_RANK = 1 << 14
+SMALL = 50_000_000
+"""So many weights may be missing: the library that loads the rest says so."""
+MAX_SETTINGS = 4 << 20
+"""Bytes of a file of settings."""
+MAX_TABLE = 64 << 20
+"""Bytes of a tokenizer or of an index of weights; the largest in use have half of it."""
+_TABLES = ("tokenizer.json", "vocab.json", "model.safetensors.index.json",
+           "adapter_model.safetensors.index.json")  # fmt: skip
+_READ = (".json", ".jinja", ".txt", ".model", ".tiktoken")
+"""Endings of files that libraries read whole."""
+_COUNTS = {
+    "vocab_size": trial.MAX_ID, "hidden_size": 1 << 17, "intermediate_size": 1 << 20,
+    "num_hidden_layers": 1 << 10, "num_attention_heads": 1 << 12, "num_key_value_heads": 1 << 12,
+    "head_dim": 1 << 12, "max_position_embeddings": 1 << 26, "num_experts": 1 << 14,
+    "num_local_experts": 1 << 14,
+}  # fmt: skip
+"""Largest plausible counts of a configuration, far above the largest models."""
+_PATTERNS = ("target_modules", "exclude_modules", "layers_pattern")
+
+
+def require_sound(folder: Path, adapter: Path | None = None) -> None:
+    """Refuse a folder of weights, or an adapter for it, that cannot be opened safely.
+
+    Raises:
+        ConfigError: one line that says why and what to do.
+    """
+    for place in (folder, adapter):
+        if place is not None:
+            _require_sizes(place)
+    own = folder.resolve()
+    made = own.is_relative_to(cache_dir().resolve()) or own.is_relative_to(shipped.ROOT.resolve())
+    patterns = () if adapter is None else _patterns(adapter)
+    if made and not patterns:
+        return
+    if not made:
+        _require_counts(folder)
+    reason = _tried(str(own), patterns, _stamps(own), SECONDS, MEMORY)
+    if reason:
+        raise _refusal(folder, reason)
+
+
+def _refusal(place: Path, reason: str) -> ConfigError:
+    return ConfigError(f"cannot load the model in {place} ({reason}); fetch or export it again")
+
+
+def _require_sizes(place: Path) -> None:
+    for path in [*place.glob("*"), *place.glob("additional_chat_templates/*")]:
+        table = path.name in _TABLES or path.suffix not in (".json", ".jinja")
+        most = MAX_TABLE if table else MAX_SETTINGS
+        if path.suffix in _READ and path.is_file() and (size := path.stat().st_size) > most:
+            raise _refusal(place, f"{path.name} has {size:,} bytes, more than {most:,}")
+
+
+def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return names, sizes and times of the files that a trial opens."""
+    found = [path for path in sorted(folder.glob("*")) if path.suffix in _READ]
+    return tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Return the object in a file of settings; whatever else it holds is left to its library."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _require_counts(folder: Path) -> None:
+    for name in ("config.json", "generation_config.json"):
+        for key, value in _numbers(_settings(folder / name)):
+            most = trial.MAX_ID if key.endswith("_token_id") else _COUNTS.get(key)
+            least = -1 if key.endswith("_token_id") else 1
+            if most is not None and not least <= value <= most:
+                raise _refusal(folder, f"{key} of {name} is {value!r}")
+    _require_weights(folder)
+
+
+def _require_weights(folder: Path) -> None:
+    """Refuse a configuration of far more weights than lie beside it: they would be made up."""
+    raw = _settings(folder / "config.json")
+    width, deep, words = (raw.get(k) for k in ("hidden_size", "num_hidden_layers", "vocab_size"))
+    if isinstance(width, int) and isinstance(deep, int) and isinstance(words, int):
+        least = width * words + deep * width**2
+        files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+        there = sum(path.stat().st_size for path in files)
+        if least > max(8 * there, SMALL):
+            raise _refusal(folder, f"{least:,} weights or more in {there:,} bytes")
+
+
+def _numbers(raw: Any) -> Iterator[tuple[str, float]]:
+    """Yield the numbers in a configuration and its parts, with their names."""
+    waiting: list[tuple[str, Any]] = [("", raw)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += ((key, part) for part in value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield key, value
+
+
+def _patterns(adapter: Path) -> tuple[str, ...]:
+    """Return the regular expressions of an adapter, after a look at its ranks.
+
+    Raises:
+        ConfigError: for a rank or a scale that no adapter has.
+    """
+    raw = _settings(adapter / "adapter_config.json")
+    by_name = {name: raw.get(name) or {} for name in ("rank_pattern", "alpha_pattern")}
+    if not all(isinstance(found, dict) for found in by_name.values()):
+        raise _refusal(adapter, "rank_pattern and alpha_pattern name no values")
+    for rank in [raw.get("r", 8), *by_name["rank_pattern"].values()]:
+        if not isinstance(rank, int) or not 1 <= rank <= MAX_RANK:
+            raise _refusal(adapter, f"its rank is {rank!r}, not from 1 to {MAX_RANK:,}")
+    for scale in [raw.get("lora_alpha", 8), *by_name["alpha_pattern"].values()]:
+        if not isinstance(scale, int | float) or not isfinite(scale) or abs(scale) > 1e6:
+            raise _refusal(adapter, f"its alpha is {scale!r}")
+    found = [raw[name] for name in _PATTERNS if isinstance(raw.get(name), str)]
+    return (*found, *by_name["rank_pattern"], *by_name["alpha_pattern"])
+
+
+@lru_cache(maxsize=64)
+def _tried(
+    folder: str, patterns: tuple[str, ...], _: tuple[tuple[str, int, int], ...],
+    seconds: int, memory: int,
+) -> str:  # fmt: skip
+    """Return what a trial of the folder found wrong; empty where it went well."""
+    user = {"role": "user", "content": f"Task actions: WAIT.\nView: {_SAMPLE}"}
+    start = [{"role": "system", "content": prompt.system()}, user]
+    again = [*start, {"role": "assistant", "content": "{"}, {"role": "user", "content": "Again."}]
+    wanted = {
+        "folder": folder, "chats": [start, again], "patterns": patterns,
+        "seconds": seconds, "memory": memory,
+    }  # fmt: skip
+    command = [sys.executable, "-P", str(trial.__file__)]
+    try:  # the machine may be busy: the wall clock has more patience than the processor's
+        done = subprocess.run(
+            command, input=json.dumps(wanted), capture_output=True, text=True, check=False,
+            timeout=3 * seconds,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return f"its tokenizer or chat template takes longer than {seconds} seconds"
+    if done.stdout or done.returncode == 0:
+        return done.stdout
+    return (
+        "its tokenizer, chat template or patterns take more than "
+        f"{seconds} seconds or {memory >> 20:,} MiB"
+    )
+
+
+_SAMPLE = '{"native":{"x":-3.5,"é":["h3x"," "]},"traces":[]}' + "a" * 400 + " " * 400 + "1" * 400
+"""Text like that of a prompt, with runs on which careless expressions take for ever."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -51,7 +53,13 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture
-def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what a test decorates."""
+def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what a test decorates, and the plug-in files it loads."""
     fresh = {kind: dict(known) for kind, known in plugins._decorated.items()}
     monkeypatch.setattr(plugins, "_decorated", fresh)
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setenv(plugins.FILES, "")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for module in plugins._loaded.values():
+        del sys.modules[module]

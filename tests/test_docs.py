@@ -27,7 +27,7 @@ import pytest
 import waggle
 from waggle import plugins
 from waggle.cli.main import COMMANDS, GROUPS, build, main
-from waggle.cli.options import spell_out
+from waggle.cli.options import load_plugins, spell_out
 from waggle.core import schema
 from waggle.evaluate import plan
 from waggle.scd.config import read_recipe
@@ -138,7 +138,8 @@ def _command(words: list[str]) -> bool:
     if " ".join(tokens).startswith(CHEAP) and law == "heuristic":
         assert main(tokens) == 0, tokens
         return True
-    build(tokens).parse_args(spell_out(tokens), exit_on_error=False, print_error=False)
+    tokens = spell_out(load_plugins(tokens))
+    build(tokens).parse_args(tokens, exit_on_error=False, print_error=False)
     return False
 
 
@@ -173,11 +174,12 @@ def test_a_wrong_shell_line_is_found(text: str, wrong: bool, place: Path) -> Non
 
 
 def options(command: str) -> set[str]:
-    """Return the options of a command as they are typed."""
+    """Return the options of a command as they are typed, with those that every command takes."""
     app = build(command.split())
     for word in command.split():
         app = app[word]
-    return {name for argument in app.assemble_argument_collection() for name in argument.names}
+    own = {name for argument in app.assemble_argument_collection() for name in argument.names}
+    return own | {"--plugin"}
 
 
 def typed(text: str) -> Iterator[tuple[str, str]]:

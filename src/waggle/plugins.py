@@ -3,18 +3,24 @@
 Names map to "module:attribute" strings, so that listing them imports nothing and a heavy law costs
 its import only when it is used. `waggle.built_in` lists the names of this package; another package
 declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`, and
-code that is imported anyway may use the decorators instead. Invariant: a name has one meaning; two
-objects under one name are an error that names both.
+code that is imported anyway may use the decorators instead. A single file without a package is
+loaded by `load_file`, here and in every process that this one starts. Invariant: a name has one
+meaning; two objects under one name are an error that names both.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from waggle.built_in import BUILT_IN, ELSEWHERE, Kind
@@ -25,6 +31,11 @@ _Class = TypeVar("_Class", bound=type)
 _Factory = TypeVar("_Factory", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
 _Compute: TypeAlias = Callable[[Any], float | None]
+
+FILES = "WAGGLE_PLUGINS"
+"""Environment variable that lists plug-in files, as PATH lists folders; processes inherit it."""
+FAULTS = (Exception, SystemExit)
+"""What code of others may raise: `sys.exit` in a plug-in is its fault and not the end of a run."""
 
 
 class PluginError(ConfigError):
@@ -38,7 +49,7 @@ class Entry(NamedTuple):
     target: str
     """`module:attribute`."""
     origin: str
-    """"waggle", "decorator", or the distribution that declares the entry point."""
+    """"waggle", the distribution that declares the entry point, a plug-in file, or "decorator"."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,8 @@ class Task(NamedTuple):
 
 
 _decorated: dict[Kind, dict[str, tuple[str, Any]]] = {"substrate": {}, "law": {}, "metric": {}}
+_loaded: dict[str, str] = {}
+"""Plug-in files that this process has run -> names of their modules."""
 
 
 def substrate(name: str) -> Callable[[_Class], _Class]:
@@ -91,6 +104,67 @@ def metric(
         return value
 
     return wrap
+
+
+def load_file(path: str | Path) -> None:
+    """Run a Python file that registers substrates, laws or metrics with the decorators.
+
+    Processes that are started later load it as well. A second call runs the file again, so that a
+    notebook sees what was changed.
+
+    Raises:
+        PluginError: if there is no such file, or it fails; the line names the place in it.
+    """
+    file = Path(path).expanduser().resolve()
+    spec = spec_from_file_location(file.stem.replace(".", "_"), file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise PluginError(f"{str(path)!r} is no plug-in; name a Python file that ends in .py")
+    _refuse_taken(spec.name, file)
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))  # a plug-in may import the files beside it
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    _loaded[str(file)] = spec.name
+    try:
+        spec.loader.exec_module(module)
+    except FAULTS as error:
+        reason = told(error)
+        del _loaded[str(file)], sys.modules[spec.name]
+        raise PluginError(f"plug-in {path} cannot be loaded: {reason}") from error
+    listed = [other for other in os.environ.get(FILES, "").split(os.pathsep) if other]
+    os.environ[FILES] = os.pathsep.join(dict.fromkeys([*listed, str(file)]))
+
+
+def _refuse_taken(name: str, file: Path) -> None:
+    """Refuse a file that would stand in the way of another module of its name."""
+    if name in sys.modules:
+        taken = getattr(sys.modules[name], "__file__", None)
+    else:
+        spec = find_spec(name)
+        taken = str(file) if spec is None else spec.origin
+    if taken is None or Path(taken).resolve() != file:
+        raise PluginError(f"{name!r} is another module already ({taken}); rename {file}")
+
+
+def told(error: BaseException) -> str:
+    """Say in one line what code of others raised, and where in that code."""
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        what = f"it called sys.exit({'' if error.code is None else repr(error.code)})"
+    place = place_of(error)
+    return " ".join(what.split()) + (f" ({place})" if place else "")
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line of the innermost plug-in code that an error passed through, or ""."""
+    modules = [e.target for kind in BUILT_IN for e in entries(kind) if e.origin != "waggle"]
+    owners = {module.partition(":")[0].partition(".")[0] for module in modules}
+    owners = (owners | set(_loaded.values())) - {"waggle"}
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in owners:
+            place = f"{Path(frame.f_code.co_filename).name}:{line}"
+    return place
 
 
 def entries(kind: Kind) -> list[Entry]:
@@ -213,8 +287,15 @@ def _installed(kind: Kind) -> tuple[Entry, ...]:
 
 def _index(kind: Kind) -> dict[str, list[Entry]]:
     """Return every name with its distinct targets; more than one is a conflict."""
+    for path in os.environ.get(FILES, "").split(os.pathsep):
+        if path and path not in _loaded:
+            load_file(path)
     in_tree = [Entry(name, target, "waggle") for name, target in BUILT_IN[kind].items()]
-    decorated = [Entry(name, made[0], "decorator") for name, made in _decorated[kind].items()]
+    files = {name: Path(path).name for path, name in _loaded.items()}
+    decorated = [
+        Entry(name, target, files.get(target.partition(":")[0], "decorator"))
+        for name, (target, _) in _decorated[kind].items()
+    ]
     index: dict[str, list[Entry]] = {}
     for entry in (*in_tree, *_installed(kind), *decorated):
         known = index.setdefault(entry.name, [])
@@ -235,9 +316,7 @@ def _load(kind: Kind, name: str) -> Any:
         both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])
         raise PluginError(f"{kind} {name!r} is registered twice, by {both}; rename one")
     entry = index[name][0]
-    if entry.origin == "decorator":
-        return _decorated[kind][name][1]
-    return _imported(kind, entry)
+    return _decorated[kind][name][1] if name in _decorated[kind] else _imported(kind, entry)
 
 
 def _imported(kind: Kind, entry: Entry) -> Any:
@@ -247,11 +326,10 @@ def _imported(kind: Kind, entry: Entry) -> Any:
         found: Any = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    except FAULTS as error:
         raise PluginError(
-            f"{kind} {entry.name!r} of {entry.origin} cannot be imported from {entry.target} "
-            f"({reason}); install what it needs or remove it"
+            f"{kind} {entry.name!r} of {entry.origin} cannot be imported from {entry.target}: "
+            f"{told(error)}; install what it needs or remove it"
         ) from error
     return found
 

@@ -10,6 +10,7 @@ import pytest
 import ray
 
 from tests.evaluate.plans import numbers, plan
+from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.evaluate.executors import Executor, Inline, make
 from waggle.evaluate.rows import read_rows
@@ -49,6 +50,16 @@ def test_ray_gives_the_rows_and_records_of_playing_here(
     assert done == (2, 0, 0) and len(list(Path("there/records").iterdir())) == 2
     run_plan(plan(seeds=2), Path("here"), Inline())
     assert numbers(read_rows(Path("there"))) == numbers(read_rows(Path("here")))
+
+
+def test_workers_of_a_running_cluster_know_plug_in_files(
+    executor: Executor, tmp_path: Path, clean_registry: None
+) -> None:
+    path = tmp_path / "ray_metric.py"
+    path.write_text("from waggle import metric\n\n@metric('buzz')\ndef buzz(e): return 1.0\n")
+    plugins.load_file(path)
+    assert list(executor.map(plugins.names, ["metric"])) == [plugins.names("metric")]
+    assert "buzz" in plugins.names("metric")
 
 
 def test_every_job_is_done_once_though_few_run_at_a_time(executor: Executor) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,10 +13,13 @@ import pytest
 from tests.evaluate.plans import plan
 from waggle import plugins
 from waggle.core.errors import RecordError
+from waggle.core.protocols import Decode, Request
 from waggle.evaluate import rows
+from waggle.evaluate.episodes import law_of
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.rows import FILE, finished_rows, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
+from waggle.laws.heuristic import Heuristic
 
 
 def lines_of(folder: Path) -> list[bytes]:
@@ -110,24 +115,45 @@ def test_a_number_of_any_kind_is_kept(
 
 @pytest.mark.parametrize("law", ["heuristic", "test-batched"])
 @pytest.mark.parametrize("value", ["much", [1.0], float("nan"), float("inf")])
-def test_what_is_no_number_is_a_failure_and_spoils_no_row_file(
+def test_what_is_no_number_is_a_fault_of_its_metric_and_spoils_no_row_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str, value: object
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(plugins, "get_metric", lambda name: lambda episode: value)
-        assert run_plan(plan(law, seeds=2), tmp_path, Inline()) == (0, 0, 2)
-    for row in read_rows(tmp_path):
-        assert "give a finite number" in row.error
+    monkeypatch.setattr(plugins, "get_metric", lambda name: lambda episode: value)
     assert run_plan(plan(law, seeds=2), tmp_path, Inline()) == (2, 0, 0)
+    for row in read_rows(tmp_path):
+        assert "give a finite number" in (row.faults or {})["score"]
+        assert row.metrics["score"] is None
 
 
 @pytest.mark.parametrize("law", ["heuristic", "test-batched"])
-def test_a_metric_that_breaks_loses_no_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug\nof two lines"), SystemExit(3)])
+def test_a_metric_that_breaks_loses_nothing_but_itself(
+    tmp_path: Path, clean_registry: None, law: str, error: BaseException
 ) -> None:
     def broken(episode: object) -> float:
-        raise ZeroDivisionError("a bug\nof two lines")
+        raise error
 
-    monkeypatch.setattr(plugins, "get_metric", lambda name: broken)
-    assert run_plan(plan(law, seeds=3), tmp_path, Inline()) == (0, 0, 3)
-    assert {row.error for row in read_rows(tmp_path)} == {"ZeroDivisionError: a bug of two lines"}
+    plugins.metric("broken")(broken)
+    assert run_plan(plan(law, seeds=3), tmp_path, Inline()) == (3, 0, 0)
+    for row in read_rows(tmp_path):
+        assert row.metrics["broken"] is None and row.metrics["score"] is not None
+        ((name, told),) = (row.faults or {}).items()
+        known = "ZeroDivisionError: a bug of two lines", "it called sys.exit(3)"
+        assert name == "broken" and told.startswith(known) and "(test_rows.py:" in told
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_law_that_leaves_the_program_is_a_failed_cell(
+    tmp_path: Path, clean_registry: None, batched: bool
+) -> None:
+    class Leaving(Heuristic):
+        name = "leaving"
+
+        def decide(self, requests: Sequence[Request]) -> list[Decode]:
+            sys.exit("bye")
+
+    Leaving.batched = batched  # type: ignore[attr-defined]
+    plugins.law("leaving")(Leaving)
+    assert run_plan(plan("leaving", seeds=2), tmp_path, Inline()) == (0, 0, 2)
+    assert {"it called sys.exit('bye')" in row.error for row in read_rows(tmp_path)} == {True}
+    law_of.cache_clear()

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from waggle import __version__
+from waggle import __version__, plugins
 from waggle.cli.errors import describe
-from waggle.cli.options import spell_out
+from waggle.cli.options import load_plugins, spell_out
 from waggle.core.errors import ConfigError, WaggleError, suggest
 from waggle.extras import extra_of
 
@@ -28,7 +28,11 @@ HELP = """Run, evaluate and train anonymous local laws that organise swarms of L
 Start with `waggle demo`; `waggle list` shows what can be run. Every command has `--help`.
 No command uses the network unless its help says so."""
 
-EPILOGUE = "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not possible as asked."
+EPILOGUE = (
+    "Every command takes `--plugin FILE.py`, a file with substrates, laws or metrics of your own; "
+    "it may be repeated. "
+    "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not possible as asked."
+)
 
 
 class Command(NamedTuple):
@@ -145,6 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Model threads that spin while they wait stall one another on a machine that others use too.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
+        tokens = load_plugins(tokens)
         _known(tokens)
         result = build(tokens)(spell_out(tokens), exit_on_error=False, print_error=False)
         sys.stdout.flush()
@@ -153,14 +158,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _hang_up()
         sys.stderr.write(f"waggle: {describe(error)}\n")
         return 2
-    except ModuleNotFoundError as error:
-        if extra_of(error.name) is None:
-            raise
-        sys.stderr.write(f"waggle: {describe(error)}\n")
-        return 2
     except KeyboardInterrupt:
         sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
         return 130
+    except plugins.FAULTS as error:
+        missing = isinstance(error, ModuleNotFoundError) and extra_of(error.name)
+        if not missing and not plugins.place_of(error):
+            raise  # a bug of ours
+        what = describe(error) if missing else f"a plug-in failed: {plugins.told(error)}"
+        sys.stderr.write(f"waggle: {what}\n")
+        return 2
     return result if isinstance(result, int) else 0
 
 

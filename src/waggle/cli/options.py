@@ -69,6 +69,24 @@ def at_least_one(**values: int) -> None:
         raise ConfigError(f"{listed} must be at least 1")
 
 
+def load_plugins(tokens: Sequence[str]) -> list[str]:
+    """Load the files of `--plugin FILE`, which every command takes; return the other tokens.
+
+    They are loaded before a command line is read, since they may define what it says.
+    """
+    others: list[str] = []
+    rest = list(tokens)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name != "--plugin":
+            others.append(name + equals + value)
+        elif equals or rest:
+            plugins.load_file(value if equals else rest.pop(0))
+        else:
+            raise ConfigError("--plugin needs a value, the path of a Python file")
+    return others
+
+
 # Dotted groups of substrates and of the runtime.
 
 

@@ -35,6 +35,7 @@ from waggle.evaluate.episodes import (
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
 from waggle.evaluate.selection import cost
+from waggle.plugins import FAULTS
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 
@@ -80,7 +81,7 @@ def load_law(name: str, options: str) -> Law:
     if load is not None:
         try:
             load()
-        except Exception as error:  # whatever a loader raises, the law cannot be played
+        except FAULTS as error:  # whatever a loader raises, the law cannot be played
             raise LawUnavailable(reason_of(error)) from error
     return made
 
@@ -98,7 +99,7 @@ def play_batched(
                 cell, memory = playing.pop(id(engine))
                 yield _measured(cell, law, memory, records)
             finished = True
-        except Exception:  # a bug in one episode or in the law: the open ones are played alone
+        except FAULTS:  # a bug in one episode or in the law: the open ones are played alone
             for cell, _ in playing.values():
                 yield play_alone(cell, law, records)
         yield from unopened
@@ -108,7 +109,7 @@ def _measured(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None
     """Measure an episode; a failure is its own and not that of the others in the batch."""
     try:
         return measured(cell, law, memory.record(), records)
-    except Exception as error:  # a broken metric must not lose the cell
+    except FAULTS as error:  # a broken metric must not lose the cell
         return failed_row(cell, reason_of(error))
 
 
@@ -120,7 +121,7 @@ def _opened(
         memory = Memory()
         try:
             engine = open_engine(cell, law, memory)
-        except Exception as error:  # the others go on
+        except FAULTS as error:  # the others go on
             unopened.append(failed_row(cell, reason_of(error)))
             continue
         playing[id(engine)] = (cell, memory)

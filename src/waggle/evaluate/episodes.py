@@ -117,14 +117,14 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, reason_of(error))
-        except Exception as error:  # a broken plug-in must not lose the other cells
+        except plugins.FAULTS as error:  # a broken plug-in must not lose the other cells
             reason = reason_of(error)
     return failed_row(cell, reason)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Say in one line why a cell failed."""
-    text = str(error) if isinstance(error, WaggleError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, WaggleError) else plugins.told(error)
     return " ".join(text.split())[:MAX_REASON]
 
 

@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+from waggle import plugins
 from waggle.core.errors import ConfigError, suggest
 from waggle.crew import crew
 
@@ -97,7 +98,9 @@ class Ray:
         Raises:
             ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
         """
-        remote, left = self._ray.remote(work), iter(jobs)
+        # Workers of a cluster do not inherit the environment; plug-in files lie at the same path.
+        listed = {"env_vars": {plugins.FILES: os.environ.get(plugins.FILES, "")}}
+        remote, left = self._ray.remote(runtime_env=listed)(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]
         while running:
             ready, running = self._ray.wait(running)

@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
 import msgspec
 
 from waggle import plugins
-from waggle.core.errors import ContractError, RecordError
+from waggle.core.errors import ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.reorganization import Course, course, sound
@@ -53,6 +53,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Why the cell failed; its numbers are then empty."""
     weights: Digest | msgspec.UnsetType = msgspec.UNSET
     """Digest of the weights that played it; absent for rules and in rows of early runs."""
+    faults: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
+    """Metrics that failed, and why; they are None in `metrics`, and the rest of the row counts."""
 
     @property
     def key(self) -> Key:
@@ -68,14 +70,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
     """Measure one episode with every registered metric."""
     scores = episode.footer.scores
+    faults: dict[str, str] = {}
+    metrics = {name: _measure(name, episode, faults) for name in plugins.names("metric")}
     return Row(
         **_case(cell),
         rounds=episode.header.rounds,
         scores={name: _number(f"score {name!r}", value) for name, value in scores.items()},
-        metrics={name: _measure(name, episode) for name in plugins.names("metric")},
+        metrics=metrics,
         counters=episode.footer.counters,
         course=course(episode),
         weights=weights or msgspec.UNSET,
+        faults=faults or msgspec.UNSET,
     )
 
 
@@ -92,9 +97,14 @@ def _case(cell: Cell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _measure(name: str, episode: EpisodeRecord) -> float | None:
-    value = plugins.get_metric(name)(episode)
-    return None if value is None else _number(f"metric {name!r}", value)
+def _measure(name: str, episode: EpisodeRecord, faults: dict[str, str]) -> float | None:
+    """Compute one metric; a broken one is noted and loses nothing but itself."""
+    try:
+        value = plugins.get_metric(name)(episode)
+        return None if value is None else _number(f"metric {name!r}", value)
+    except plugins.FAULTS as error:
+        faults[name] = str(error) if isinstance(error, WaggleError) else plugins.told(error)
+        return None
 
 
 def _number(name: str, value: object) -> float:

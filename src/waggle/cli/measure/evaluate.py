@@ -91,7 +91,8 @@ def evaluate(
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
     failures: list[Row] = []
-    with _progress(chosen.title, len(cells), failures, quiet=json) as progress:
+    faults: dict[str, str] = {}
+    with _progress(chosen.title, len(cells), failures, faults, quiet=json) as progress:
         outcome = (play_again if again else run_plan)(
             cells,
             folder,
@@ -105,14 +106,20 @@ def evaluate(
         )
     for row in failures[:SHOWN_FAILURES]:
         console.note(f"failed: {row.method} {row.task} N={row.n} seed {row.seed}: {row.error}")
+    for name, reason in faults.items():
+        console.note(
+            f"metric {name!r} failed: {reason}; correct it and measure again, with `waggle report "
+            f"{folder} --records` where records were kept, else with --again"
+        )
     if json:
-        console.dump({**outcome._asdict(), "cells": len(cells), "folder": str(folder)})
+        told = {"cells": len(cells), "folder": str(folder), "metrics_failed": faults}
+        console.dump({**outcome._asdict(), **told})
     else:
         console.say(
             f"{outcome.played} episodes played, {outcome.known} known, {outcome.failed} failed"
         )
         console.say(f"rows: {folder / 'rows.jsonl'}; tables: waggle report {folder}")
-    return 1 if outcome.failed else 0
+    return 1 if outcome.failed or faults else 0
 
 
 def _folder(folder: Path, recipe: Recipe) -> Path:
@@ -175,9 +182,12 @@ def _sizes(text: str) -> list[int]:
 
 @contextmanager
 def _progress(
-    title: str, total: int, failures: list[Row], *, quiet: bool
+    title: str, total: int, failures: list[Row], faults: dict[str, str], *, quiet: bool
 ) -> Iterator[Callable[[Row], None]]:
-    """Show a bar on a terminal, elsewhere a line for every tenth of the plan; collect failures."""
+    """Show a bar on a terminal, elsewhere a line for every tenth of the plan; collect failures.
+
+    Of a metric that fails, the first reason is kept.
+    """
     done = 0
     with console.bars(TimeElapsedColumn(), quiet=quiet) as bar:
         job = bar.add_task(title, total=total)
@@ -187,6 +197,8 @@ def _progress(
             done += 1
             if row.error:
                 failures.append(row)
+            for name, reason in (row.faults or {}).items():
+                faults.setdefault(name, reason)
             bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
             if bar.disable and not quiet and 10 * done // total > 10 * (done - 1) // total:
                 console.note(f"{done:,} of {total:,} cells ({row.method})")

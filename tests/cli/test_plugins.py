@@ -1,0 +1,113 @@
+"""`--plugin FILE`: every command knows what the file defines, and its faults are one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, refused
+from waggle.evaluate.episodes import law_of
+from waggle.evaluate.rows import read_rows
+
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+PLUGIN = """
+import sys
+from waggle import law, metric, substrate
+from waggle.laws.heuristic import Heuristic
+from waggle.substrates.beacon import Beacon
+
+
+@law("moody")
+class Moody(Heuristic):
+    name = "moody"
+
+    def __init__(self, mood: str = "fair") -> None:
+        super().__init__()
+        self.mood = mood
+
+    def decide(self, requests):
+        if self.mood == "foul":
+            raise ValueError("not\\ntoday")
+        if self.mood == "gone":
+            sys.exit(4)
+        return super().decide(requests)
+
+
+@metric("peak")
+def peak(episode):
+    return max(entry.score["score"] for entry in episode.rounds)
+
+
+@metric("broken")
+def broken(episode):
+    return episode.nothing
+
+
+@substrate("lamp")
+class Lamp(Beacon):
+    name, tasks = "lamp", ("lamp",)
+"""
+RECIPE = """
+title = "Own parts"
+[methods.mine]
+law = "moody"
+[[blocks]]
+methods = ["mine"]
+tasks = ["beacon"]
+n = [4]
+seeds = { start = 10000, count = 2 }
+rounds = [3]
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    path = tmp_path / "own_parts.py"
+    path.write_text(PLUGIN, encoding="utf-8")
+    return path
+
+
+def test_a_law_and_a_world_of_a_file_are_played(
+    waggle: Command, plugin: Path, tmp_path: Path
+) -> None:
+    words = ("run", "lamp", "-n", 4, "--rounds", 3, "--law", "moody", "--lamp.scouts", 0.5)
+    said = waggle(*words, f"--plugin={plugin}", "--out", tmp_path, "--json")
+    assert said.code == 0 and said.data["law"] == "moody", said.err
+    assert waggle("replay", said.data["record"], "--plugin", plugin).code == 0
+    said = waggle("list", "laws", "--plugin", plugin, "--json")
+    (mine,) = (row for row in said.data["laws"] if row["name"] == "moody")
+    assert mine["from"] == "own_parts.py" and mine["options"] == ["--law.mood"]
+
+
+@pytest.mark.parametrize(
+    ("mood", "told"), [("foul", "ValueError: not today"), ("gone", "it called sys.exit(4)")]
+)
+def test_a_law_that_fails_is_one_line_with_its_place(
+    waggle: Command, plugin: Path, tmp_path: Path, mood: str, told: str
+) -> None:
+    words = ("run", "beacon", "--law", "moody", "--law.mood", mood, "--out", tmp_path / "runs")
+    line = refused(waggle(*words, "--plugin", plugin))
+    assert told in line and "(own_parts.py:" in line
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_plugin_without_a_file_is_refused(waggle: Command) -> None:
+    assert "--plugin needs a value" in refused(waggle("list", "--plugin"))
+    assert "'nowhere.py' is no plug-in" in refused(waggle("list", "--plugin", "nowhere.py"))
+
+
+def test_worker_processes_play_the_law_and_a_broken_metric_is_told(
+    waggle: Command, plugin: Path, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    words = ("eval", recipe, "--out", tmp_path / "run", "--workers", 1, "--plugin", plugin)
+    said = waggle(*words, "--json")
+    assert said.code == 1 and (said.data["played"], said.data["failed"]) == (2, 0), said.err
+    assert "(own_parts.py:" in said.data["metrics_failed"]["broken"]
+    assert "metric 'broken' failed: AttributeError" in said.err
+    for row in read_rows(tmp_path / "run"):
+        assert row.metrics["peak"] is not None and row.metrics["broken"] is None
+    law_of.cache_clear()

@@ -22,7 +22,7 @@ def failed(report: Report) -> set[str]:
 
 def test_beacon_conforms() -> None:
     report = check_substrate("beacon").require()
-    assert len(report.checks) == 8
+    assert len(report.checks) == 9
 
 
 @pytest.mark.parametrize("name", [n for n in plugins.names("substrate") if n != "beacon"])

@@ -48,6 +48,9 @@ ChosenSizes: TypeAlias = Annotated[str, Parameter(name=("-n", "--n"), show_defau
 LawOptions: TypeAlias = Annotated[dict[str, str] | None, Parameter(name="--law", show=False)]
 """The law's own options, as `--law.KEY VALUE`."""
 
+WorkerOptions: TypeAlias = Annotated[dict[str, str] | None, Parameter(name="--worker", show=False)]
+"""Schedule, cache and own options of a private worker, as `--worker.KEY VALUE`."""
+
 SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": Switches}
 """Dotted option groups of the runtime itself."""
 _WORDS = {
@@ -185,20 +188,44 @@ def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
     """
     folder = _folder(name)
     wanted = _folder_options() if folder else plugins.law_options(name)
-    values: dict[str, Any] = {}
-    for key, text in (options or {}).items():
-        parameter = key.replace("-", "_")
-        if parameter not in wanted:
-            known = [f"--law.{k.replace('_', '-')}" for k in wanted]
-            takes = f"it takes {', '.join(known)}" if known else "it takes no options"
-            hint = suggest(f"--law.{key}", known)
-            raise ConfigError(f"law {name!r} has no option --law.{key}; {takes}{hint}")
-        values[parameter] = _convert(f"--law.{key}", text, wanted[parameter])
+    values = _converted("law", name, options or {}, wanted)
     if folder:
         from waggle.laws.shipped import of_folder
 
         return of_folder(folder, **values)
     return plugins.get_law(name, **values)
+
+
+def _converted(
+    kind: str,
+    name: str,
+    options: Mapping[str, str],
+    wanted: Mapping[str, inspect.Parameter],
+) -> dict[str, Any]:
+    """Read `--law.KEY VALUE` or `--worker.KEY VALUE` as what a factory asks for."""
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        parameter = key.replace("-", "_")
+        if parameter not in wanted:
+            known = [f"--{kind}.{k.replace('_', '-')}" for k in wanted]
+            takes = f"it takes {', '.join(known)}" if known else "it takes no options"
+            hint = suggest(f"--{kind}.{key}", known)
+            raise ConfigError(f"{kind} {name!r} has no option --{kind}.{key}; {takes}{hint}")
+        values[parameter] = _convert(f"--{kind}.{key}", text, wanted[parameter])
+    return values
+
+
+def read_worker(name: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a worker's name and options as `waggle.workers.hire` takes them; {} for no worker."""
+    if not name:
+        if options:
+            raise ConfigError("--worker.* belongs to a worker; name one with --worker")
+        return {}
+    from waggle.workers.hire import hire, worker_options
+
+    common = inspect.signature(hire, eval_str=True).parameters
+    wanted = {key: common[key] for key in ("schedule", "cache")} | dict(worker_options(name))
+    return {"name": name, **_converted("worker", name, options or {}, wanted)}
 
 
 def _folder(name: str) -> Path | None:

@@ -79,7 +79,7 @@ def check_bounds(view: View) -> None:
     """
     _check_contract(view.contract)
     private = view.private
-    _check_json(private.observation, 0)
+    check_json(private.observation, 0)
     handles = _check_ports(private.channels)
     _check_claim_rows(private.claims)
     _check_private(private)
@@ -129,7 +129,12 @@ def _check_contract(contract: Contract) -> None:
         raise ContractError(f"answering action {answer!r} must be a plain contract action")
 
 
-def _check_json(value: Json, depth: int) -> None:
+def check_json(value: Json, depth: int = 0) -> None:
+    """Reject task content with a forbidden key at any depth, or that is no finite JSON.
+
+    Raises:
+        ContractError: naming what is wrong and the fix.
+    """
     kind = type(value)
     if kind is int:
         if not -MAX_INTEGER <= value <= MAX_INTEGER:  # type: ignore[operator]
@@ -140,13 +145,13 @@ def _check_json(value: Json, depth: int) -> None:
         _check_keys(value, "observation", depth)  # type: ignore[arg-type]
         for item in value.values():  # type: ignore[union-attr]
             if type(item) is not str:
-                _check_json(item, depth + 1)
+                check_json(item, depth + 1)
     elif isinstance(value, list | tuple):
         if depth >= MAX_DEPTH:
             raise ContractError(f"observation is nested deeper than {MAX_DEPTH}; flatten it")
         for item in value:
             if type(item) is not str:
-                _check_json(item, depth + 1)
+                check_json(item, depth + 1)
     elif not (isinstance(value, float) and isfinite(value)):
         raise ContractError(f"observation holds {value!r:.40}; put finite JSON values only")
 

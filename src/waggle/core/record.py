@@ -23,7 +23,7 @@ Cause: TypeAlias = str
 """Why transport suppressed a write; a substrate's context safeguards add their own names."""
 
 
-class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_field="kind"):
     """What was run."""
 
     format: int
@@ -39,6 +39,8 @@ class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
     """Names the episode's opaque aliases; another salt gives other names for the same episode."""
     switches: Mapping[str, Any]
     perturbation: Mapping[str, Any]
+    worker: Mapping[str, Any] = {}
+    """Name, schedule and options of the private workers; empty where none were hired."""
 
 
 class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -52,6 +54,15 @@ class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Why it was suppressed; None if it was executed."""
     refresh: bool = False
     """Executed again after the refresh interval."""
+
+
+class WorkRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the private worker of a node was asked for at one update."""
+
+    answer: Any
+    """The proposal that the node adopted; None where the worker gave none that it could."""
+    usage: Usage = Usage()
+    """Logical cost of the call, whether it was answered from a cache or not."""
 
 
 class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -79,6 +90,8 @@ class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     bottom: str | None = None
     """Event-driven engine: why the completed call was cancelled (departure, expiry, illegality)."""
     usage: Usage = Usage()
+    work: WorkRecord | None = None
+    """The call of the node's private worker; None where there is none or it was not its turn."""
 
 
 class FieldMass(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -26,6 +26,7 @@ from waggle.runtime.recorder import Memory
 from waggle.runtime.records import SUFFIX, RecordFile
 from waggle.runtime.replay import UNSEEN
 from waggle.runtime.sync import Engine, native_switches
+from waggle.workers.hire import hire
 
 RECORDS = "records"
 """Folder of the record files of a run, where they are kept."""
@@ -98,6 +99,7 @@ def open_engine(cell: Cell, law: Law, memory: Memory) -> Engine:
         switches=msgspec.structs.replace(native_switches(law, world), **cell.switches),
         perturbation=msgspec.convert(cell.perturbation, Perturbation),
         sinks=[memory],
+        staff=hire(**cell.worker) if cell.worker else None,
     )
 
 

@@ -71,6 +71,8 @@ class MethodSpec(BaseModel):
     """Ablations of the runtime."""
     perturbation: dict[str, Any] = {}
     """Execution perturbations."""
+    worker: dict[str, Any] = {}
+    """Name, schedule, cache and options of the private workers; none are hired if empty."""
     teacher: Line = "none"
     """Who taught the law, by default as the law says; printed with every table."""
     backbone: Line = "none"
@@ -153,6 +155,7 @@ class Cell(msgspec.Struct, frozen=True):
     engine: str
     switches: Mapping[str, Any]
     perturbation: Mapping[str, Any]
+    worker: Mapping[str, Any] = {}
 
     @property
     def key(self) -> Key:
@@ -163,6 +166,10 @@ class Cell(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """Sixteen hex digits that name everything that determines the episode."""
         parts = {k: v for k, v in msgspec.to_builtins(self).items() if k != "method"}
+        if not parts["worker"]:  # ids of episodes without workers are older than workers
+            del parts["worker"]
+        else:  # where answers are kept does not change them
+            parts["worker"] = {k: v for k, v in parts["worker"].items() if k != "cache"}
         return f"{derive(0, 'cell', msgspec.json.encode(parts, order='sorted').decode()):016x}"
 
 
@@ -187,6 +194,21 @@ def load(path: Path) -> Recipe:
         _method(recipe, name)
     settled = {name: _settled(spec) for name, spec in recipe.methods.items()}
     return recipe.model_copy(update={"methods": settled, "source": recipe.source or str(path)})
+
+
+def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
+    """Return a recipe in which another worker is hired, under the schedules that it has."""
+    if not any(spec.worker for spec in recipe.methods.values()):
+        raise ConfigError("--worker: no method of the recipe has private workers; leave it out")
+    methods = {
+        name: spec.model_copy(
+            update={"worker": {"schedule": spec.worker.get("schedule", "full"), **hired}}
+        )
+        if spec.worker
+        else spec
+        for name, spec in recipe.methods.items()
+    }
+    return recipe.model_copy(update={"methods": methods})
 
 
 def load_run(folder: Path) -> Recipe:
@@ -303,5 +325,5 @@ def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
         raise ConfigError(f"method {name!r}: {error}") from None
     return Cell(
         name, spec.law, spec.options, case, spec.order, spec.engine, spec.switches,
-        spec.perturbation,
+        spec.perturbation, spec.worker,
     )  # fmt: skip

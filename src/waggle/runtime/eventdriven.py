@@ -148,8 +148,9 @@ class EventEngine(Engine):
         self.away ^= set(nodes)
 
     def _on_start(self, time: int, nodes: list[Any]) -> None:
-        for node in sorted(nodes):
-            self.pending[node] = Pending(show(self.swarm, node, time, self.order), time)
+        nodes.sort()
+        for node, shown in zip(nodes, self._show(nodes, time), strict=True):
+            self.pending[node] = Pending(shown, time)
             due = time + self.schedule.call_rounds(node, time)
             self.queue.post(due, Phase.COMPLETE, node)
 

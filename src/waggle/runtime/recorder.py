@@ -17,6 +17,7 @@ from waggle.core.record import (
     Header,
     RoundRecord,
     UpdateRecord,
+    WorkRecord,
     WriteRecord,
 )
 from waggle.runtime.admission import Admission
@@ -73,9 +74,12 @@ class Recorder:
         self._sinks = sinks
         self._strip = len(contract_head(swarm.world.contract))
         self.counters: Counter[str] = Counter()
+        self.staffed = False
+        """Whether private workers are counted."""
 
     def header(self, header: Header) -> None:
         """Start the record."""
+        self.staffed = bool(header.worker)
         for sink in self._sinks:
             sink.header(header)
 
@@ -93,6 +97,8 @@ class Recorder:
         state = self._swarm.nodes[node]
         kind = mode(shown.view, admission.decision)
         self._count(admission, writes, reopened, bottom, kind)
+        if self.staffed:
+            self._count_work(shown.work)
         return UpdateRecord(
             node,
             msgspec.Raw(b"{" + shown.data[self._strip :]),
@@ -109,6 +115,7 @@ class Recorder:
             reopened,
             bottom,
             admission.usage,
+            shown.work,
         )
 
     def _count(
@@ -143,6 +150,16 @@ class Recorder:
             counters["model_steps"] += usage.model_steps
         if usage.failures:
             counters["failures"] += usage.failures
+
+    def _count_work(self, work: WorkRecord | None) -> None:
+        counters = self.counters
+        if work is None:
+            counters["worker.reused"] += 1
+            return
+        counters["worker.calls"] += work.usage.calls
+        counters["worker.tokens.input"] += work.usage.input_tokens
+        counters["worker.tokens.output"] += work.usage.output_tokens
+        counters["worker.failures"] += work.usage.failures
 
     def round(
         self,

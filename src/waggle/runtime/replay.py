@@ -21,6 +21,7 @@ from waggle.runtime.admission import MAX_RAW, UNWRITTEN
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
+from waggle.runtime.staff import RecordedStaff
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine
 
@@ -33,7 +34,7 @@ _LIKE: dict[str, Any] = {
     "shape.type": None,
 }
 """By code, another decode that no record can hold and that is refused with it."""
-_HEADER = ("case", "contract", "rounds", "keys", "order", "engine")
+_HEADER = ("case", "contract", "rounds", "keys", "order", "engine", "worker")
 
 
 class Replay(NamedTuple):
@@ -103,6 +104,7 @@ def replay(record: EpisodeRecord, world: World) -> Replay:
         sinks=[memory],
         salt=header.salt,
         watch=stop,
+        staff=RecordedStaff(record) if header.worker else None,
     )
     try:
         engine.play()

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 import msgspec
 
 from waggle.core.protocols import Case, Held, Local, World, Write
+from waggle.core.record import WorkRecord
 from waggle.core.schema import View
 from waggle.core.seeds import derive
 from waggle.runtime.names import Aliases
@@ -93,7 +94,7 @@ class Node:
 class Shown:
     """A view as one node's law sees it, with the way back from its names to the world."""
 
-    __slots__ = ("claims", "data", "entropy", "handles", "held", "refuted", "view")
+    __slots__ = ("claims", "data", "entropy", "handles", "held", "refuted", "view", "work")
 
     def __init__(
         self,
@@ -117,6 +118,8 @@ class Shown:
         """World claims that the node's own evidence contradicts."""
         self.entropy = entropy
         """The node's own draw for this update, for laws that sample."""
+        self.work: WorkRecord | None = None
+        """What the node's private worker did for this update."""
 
 
 class Swarm:

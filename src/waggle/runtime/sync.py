@@ -22,6 +22,7 @@ from waggle.runtime import commitment
 from waggle.runtime.admission import Admission, Deciding, ask, decide
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Recorder, Sink
+from waggle.runtime.staff import Staff
 from waggle.runtime.state import Shown, Swarm
 from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Transport
@@ -63,6 +64,7 @@ class Engine:
         sinks: Sequence[Sink] = (),
         salt: int = 0,
         watch: Watcher | None = None,
+        staff: Staff | None = None,
     ) -> None:
         self.world = world
         self.law = law
@@ -77,6 +79,9 @@ class Engine:
         self._watch = watch
         self._shocked = not case.shock
         self._native: Mapping[int, str] = {}
+        self._staff = staff
+        if staff is not None:
+            staff.open(world)
 
     def play(self) -> Footer:
         """Play the episode to its end and return the record's footer."""
@@ -106,12 +111,13 @@ class Engine:
             self._salt,
             msgspec.to_builtins(self.swarm.switches),
             msgspec.to_builtins(self.perturbation),
+            {} if self._staff is None else self._staff.about,
         )
 
     def _play_round(self, round: int) -> Generator[Sequence[Request], Sequence[Decode], None]:
         shock = self._inject(round)
         nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
-        shown = [show(self.swarm, i, round, self.order) for i in nodes]
+        shown = self._show(nodes, round)
         admissions = yield from self._decide(shown)
         done = [
             self._commit(i, s, a, round) for i, s, a in zip(nodes, shown, admissions, strict=True)
@@ -120,6 +126,16 @@ class Engine:
         expired = self._age()
         delivered = self.transport.deliver(round)
         self._close(round, done, delivered, expired, shock)
+
+    def _show(self, nodes: Sequence[int], round: int) -> list[Shown]:
+        """Refresh private proposals, then form the views of some nodes."""
+        done = {} if self._staff is None else self._staff.refresh(self.swarm, nodes, round)
+        found = []
+        for node in nodes:
+            shown = show(self.swarm, node, round, self.order)
+            shown.work = done.get(node)
+            found.append(shown)
+        return found
 
     def _inject(self, round: int) -> Shock | None:
         """Ask the world for counterevidence until it has come."""

@@ -49,8 +49,12 @@ def show(swarm: Swarm, node: int, round: int, order: Order) -> Shown:
         budget_bin(world.rounds - 1 - round, world.rounds),
     )
     back = {name: j for j, name in handles.items()}
-    entropy = mix(state.seed, (1 << 32) + round)
-    return _ordered(swarm, view, back, local.traces, refuted, entropy, order)
+    return _ordered(swarm, view, back, local.traces, refuted, draw_of(state, round), order)
+
+
+def draw_of(state: Node, round: int) -> int:
+    """Return the node's own draw for an update, which names the update in the record."""
+    return mix(state.seed, (1 << 32) + round)
 
 
 def budget_bin(remaining: int, total: int) -> int:

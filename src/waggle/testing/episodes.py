@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ from waggle.core.record import EpisodeRecord
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
+from waggle.runtime.staff import Staff
 from waggle.runtime.sync import Engine
 
 EngineName: TypeAlias = Literal["sync", "event"]
@@ -73,12 +74,14 @@ def play(
     perturbation: Perturbation | None = None,
     keys: Sequence[int] | None = None,
     salt: int = 0,
+    staff: Staff | None = None,
 ) -> EpisodeRecord:
     """Play one episode and return its record."""
     memory = Memory()
     make = Engine if engine == "sync" else EventEngine
     world = substrate.open(case, keys)
-    make(world, law, case, order=order, perturbation=perturbation, salt=salt, sinks=[memory]).play()
+    settings: dict[str, Any] = {"order": order, "perturbation": perturbation, "salt": salt}
+    make(world, law, case, sinks=[memory], staff=staff, **settings).play()
     return memory.record()
 
 

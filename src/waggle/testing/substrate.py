@@ -19,11 +19,13 @@ from waggle.core.admit import violations
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Case, Law, Local, Sensed, Substrate, World
 from waggle.core.schema import WAIT, Json, private_decision
+from waggle.core.worker import Workplace
 from waggle.runtime.replay import view_of
 from waggle.testing import channels
-from waggle.testing.episodes import play, short
+from waggle.testing.episodes import permutation, play, short
 from waggle.testing.propositions import first_difference, relabelling
 from waggle.testing.report import Report
+from waggle.workers.hire import hire
 
 LAWS = ("heuristic", "random-legal")
 """Laws that a substrate is played with: one that makes sense and one that tries everything."""
@@ -145,6 +147,30 @@ def _batch_order(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
         yield "what a node senses depends on who was sensed before it"
 
 
+def _private_work(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """What workers are asked is pure and names nobody, and so are the proposals they make."""
+    keys = permutation(case.n, case.seed)
+    here, there = substrate.open(case), substrate.open(case, keys)
+    if not isinstance(here, Workplace) or not isinstance(there, Workplace):
+        return
+    place = {body: node for node, body in enumerate(keys)}
+    nothing = Local((), None)
+    for node in here.active():
+        work = here.work(node, nothing)
+        asked = work.question()
+        if here.work(node, nothing).question() != asked:
+            yield "work() asks something else when called again; it must not change state"
+        if there.work(place[node], nothing).question() != asked:
+            yield "work() asks something else of a relabelled swarm; it must not name nodes"
+    if work.native is None:
+        return
+    one = play(substrate, law, case, staff=hire("native"))
+    two = play(substrate, law, case, staff=hire("native"), keys=keys, salt=1)
+    found = first_difference(one, two)
+    if found is not None:
+        yield f"with workers, relabelling the swarm changes more than labels: {found}"
+
+
 def _relabelling(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
     """Propositions 1 and 2 over engines and regimes."""
     found = relabelling(substrate, law, case)
@@ -168,5 +194,6 @@ _CHECKS: tuple[tuple[str, str, _Check], ...] = (
     ("pure sensing", "sensing changes nothing", _pure),
     ("seeding", "a seed fixes the episode and seeds differ", _seeding),
     ("batch order", "the order of nodes does not matter", _batch_order),
+    ("private work", "what workers are asked names nobody, if any can be hired", _private_work),
     ("relabelling", "relabelled swarms give the relabelled trajectory", _relabelling),
 )

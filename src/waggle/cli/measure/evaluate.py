@@ -11,7 +11,16 @@ from typing import Literal
 from rich.progress import TimeElapsedColumn
 
 from waggle.cli import console
-from waggle.cli.options import AsJson, Chosen, ChosenSizes, Flag, at_least_one, words
+from waggle.cli.options import (
+    AsJson,
+    Chosen,
+    ChosenSizes,
+    Flag,
+    WorkerOptions,
+    at_least_one,
+    read_worker,
+    words,
+)
 from waggle.core.errors import ConfigError
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
@@ -45,6 +54,8 @@ def evaluate(
     again: Flag = False,
     merge: list[Path] | None = None,
     dry_run: Flag = False,
+    worker: str = "",
+    worker_options: WorkerOptions = None,
     json: AsJson = False,
 ) -> int:
     """Run every unfinished cell of a recipe, or of a part of it.
@@ -77,9 +88,13 @@ def evaluate(
         merge: Play nothing; take finished rows of the recipe from this run directory or archive.
             With --again they replace rows that differ or have other weights. May be repeated.
         dry_run: Play nothing; print cells and decisions of each method, finished and left.
+        worker: Hire this worker instead for the methods that have private workers. Its options
+            follow as `--worker.KEY VALUE`; schedules stay as the recipe has them.
     """
     at_least_one(processes=processes, width=1 if width is None else width)
     chosen = plan.load(recipe)
+    if hired := read_worker(worker, worker_options):
+        chosen = plan.with_worker(chosen, hired)
     catalog.check(chosen)  # now, not when everything has been played
     cells = whole = plan.cells(chosen)
     place = out or Path("runs") / recipe.stem

@@ -17,7 +17,11 @@ from waggle.runtime.sync import Watcher
 
 _SHOWN = 3
 """Claims named in one line of a watched round."""
-_COSTS = ("calls", "tokens.input", "tokens.output", "model_steps", "failures")
+_COSTS = (
+    "calls", "tokens.input", "tokens.output", "model_steps", "failures",
+    "worker.calls", "worker.reused", "worker.tokens.input", "worker.tokens.output",
+    "worker.failures",
+)  # fmt: skip
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from cyclopts import Group, Parameter
 
 from waggle import plugins
 from waggle.cli import console, options
-from waggle.cli.options import AsJson, Flag, LawOptions, Size
+from waggle.cli.options import AsJson, Flag, LawOptions, Size, WorkerOptions
 from waggle.cli.play.episode import Summary, watching
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
@@ -36,6 +36,8 @@ def run(
     seed: int = 0,
     law: str = "heuristic",
     law_options: LawOptions = None,
+    worker: str = "",
+    worker_options: WorkerOptions = None,
     rounds: int | None = None,
     engine: Literal["sync", "event"] = "sync",
     order: Literal["shuffled", "canonical"] | None = None,
@@ -64,6 +66,9 @@ def run(
             for development, 40,000 and up for evaluation.
         law: A name of `waggle list laws` or a law's folder. Its own options follow as
             `--law.KEY VALUE`.
+        worker: Who makes the private proposals, instead of the task's own rule: native, slips,
+            or `FILE.py:callable`. Its options follow as `--worker.KEY VALUE`:
+            schedule (full or reuse), cache (a file), and the worker's own.
         rounds: Local updates per agent; the task's own horizon if unset.
         engine: sync forms all views of a round from one state; event runs calls, deliveries and
             timers in virtual time.
@@ -89,12 +94,19 @@ def run(
         "switches": msgspec.structs.replace(native, **options.given(groups.get("switch"))),
         "perturbation": Perturbation(**options.given(groups.get("perturb"))).on(engine),
     }
-    path = _place(out, case, law, (engine, law_options, settings))
+    hired = options.read_worker(worker, worker_options)
+    kept = (engine, law_options, settings, hired) if hired else (engine, law_options, settings)
+    path = _place(out, case, law, kept)
+    if hired:
+        from waggle.workers.hire import hire
+
+        settings["staff"] = hire(**hired)
     kind = Engine if engine == "sync" else EventEngine
     start = time.perf_counter()
     with watching(world, watch=watch, quiet=json) as watcher, RecordFile(path) as sink:
         footer = kind(world, source, case, sinks=[sink], watch=watcher, **settings).play()
     what = {"task": chosen.name, "n": n, "seed": seed, "law": law, "engine": engine, "order": order}
+    what |= {"worker": worker} if worker else {}
     summary = Summary(what, footer, time.perf_counter() - start, path)
     if json:
         console.dump(summary.plain())

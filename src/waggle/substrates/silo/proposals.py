@@ -12,10 +12,16 @@ from typing import Any
 
 import msgspec
 
-from waggle.core.schema import MAX_BIN
+from waggle.core.schema import MAX_BIN, Contract, Json
+from waggle.core.worker import Work
 from waggle.substrates.silo.cases import Case
-from waggle.substrates.silo.scoring import Credit, Score, rate, score
+from waggle.substrates.silo.scoring import Credit, Score, normalise, rate, score
 
+PIECES = (
+    " The input is cut into pieces. A piece is [its place in the whole, its content]. Answer for "
+    "the pieces that you hold as if they were all."
+)
+"""What the question of a private worker says after the task's own."""
 MAX_TEXT = 32
 """Characters up to which an answer is shown as it is; longer ones are shown as a digest."""
 
@@ -30,6 +36,11 @@ def show_answer(answer: Any) -> str:
     return "#" + blake2b(text, digest_size=8).hexdigest()
 
 
+def _bits(known: int) -> list[int]:
+    """Return the shards of a bitmask in ascending order: first versions, then second ones."""
+    return [index for index, bit in enumerate(bin(known)[:1:-1]) if bit == "1"]
+
+
 class Proposer:
     """The proposals of one episode, and what they earn."""
 
@@ -39,6 +50,7 @@ class Proposer:
         self._n = case.setting.n
         self._shards: dict[int, Any] = dict(enumerate(case.shards))
         self._parts: dict[int, Any] = {}
+        self._texts: dict[int, str] = {}
         self._claims: dict[tuple[int, int], str] = {}
         self._settled: dict[int, bool] = {}
         """Knowledge -> whether it settles the answer although something is missing."""
@@ -63,14 +75,48 @@ class Proposer:
             self._answers[claim] = answer
         return claim
 
+    def answer(self, known: int, position: int) -> Any:
+        """Return the gold of what is known, which is the substrate's own proposal."""
+        return self._answers[self.claim(known, position)]
+
+    def adopt(self, answer: Any) -> str | None:
+        """Return the claim that an answer of a private worker makes; None if it makes none."""
+        try:
+            value = normalise(answer)
+            claim = show_answer(value)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        self._answers.setdefault(claim, value)
+        return claim or None
+
+    def work(self, known: int, position: int, contract: Contract) -> Work:
+        """Return what the private worker of a position is asked: its piece, and those delivered.
+
+        A piece is its place in the whole and its content as JSON text. Public parameters that are
+        whole numbers are left out: they tell the size of the swarm.
+        """
+        newest = {index % self._n: index for index in _bits(known)}
+        own = newest.pop(position)
+        public = self._setting.public.items()
+        state = {
+            "piece": [position, self._text(own)],
+            **{name: value for name, value in public if not isinstance(value, int)},
+        }
+        pieces: list[Json] = [[place, self._text(newest[place])] for place in sorted(newest)]
+        return Work(
+            contract.task, self._task.asks + PIECES, state, {"pieces": pieces},
+            version=own // self._n, native=lambda: self.answer(known, position),
+        )  # fmt: skip
+
+    def _text(self, index: int) -> str:
+        text = self._texts.get(index)
+        if text is None:
+            text = self._texts[index] = msgspec.json.encode(self._shards[index]).decode()
+        return text
+
     def _known_parts(self, known: int) -> dict[int, Any]:
-        bits = bin(known)[:1:-1]
-        n = self._n
-        parts = {p: self._part(p) for p, bit in enumerate(bits[:n]) if bit == "1"}
-        for origin, bit in enumerate(bits[n:]):
-            if bit == "1":
-                parts[origin] = self._part(n + origin)
-        return parts if len(bits) <= n else dict(sorted(parts.items()))
+        newest = {index % self._n: index for index in _bits(known)}
+        return {origin: self._part(newest[origin]) for origin in sorted(newest)}
 
     def _part(self, index: int) -> Any:
         part = self._parts.get(index)

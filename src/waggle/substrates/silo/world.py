@@ -18,8 +18,9 @@ from typing import NamedTuple
 import msgspec
 
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
-from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence, Fact
+from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence, Fact, Json
 from waggle.core.seeds import derive
+from waggle.core.worker import Work
 from waggle.core.world import WorldBase
 from waggle.substrates.silo.cases import DEGREE, episode_graph, independent_case
 from waggle.substrates.silo.proposals import Proposer, show_answer
@@ -132,6 +133,7 @@ class SiloWorld(WorldBase):
             deposits=1 if cap is None else DEGREE, response=ANSWER,
         )  # fmt: skip
         self._round = 0
+        self._hired: list[tuple[str | None, int]] | None = None
         self._known = [1 << key for key in self.keys]
         self._before = list(self._known)
         self._memory = [{j: PortMemory() for j in own} for own in self._ports]
@@ -152,13 +154,36 @@ class SiloWorld(WorldBase):
         """Return the three contacts of a node."""
         return self._ports[node]
 
-    def _claim(self, node: int) -> str:
-        """Return the claim that a node can make now."""
-        return self._proposer.claim(self._known[node], self.keys[node])
+    def _claim(self, node: int) -> str | None:
+        """Return the claim that a node can make now; None before its worker's first answer."""
+        return self._private(node)[0]
+
+    def _private(self, node: int) -> tuple[str | None, int]:
+        """Return the claim of a node's private proposal, and the knowledge that it rests on."""
+        if self._hired is not None:
+            return self._hired[node]
+        return self._proposer.claim(self._known[node], self.keys[node]), self._known[node]
+
+    def staff(self) -> None:
+        """Take proposals from private workers; a node gathers until its first answer."""
+        self._hired = [(None, 0)] * self.n
+
+    def work(self, node: int, local: Local) -> Work:
+        """Ask for the answer that the pieces a node holds give."""
+        return self._proposer.work(self._known[node], self.keys[node], self.contract)
+
+    def adopt(self, node: int, answer: Json) -> bool:
+        """Take an answer as the node's claim, resting on what the node knows now."""
+        claim = self._proposer.adopt(answer)
+        if claim is None or self._hired is None:
+            return False
+        self._hired[node] = claim, self._known[node]
+        return True
 
     def _intent(self, node: int) -> str:
         """Return what private evidence suggests: answer when it suffices or time is up."""
-        return ANSWER if self._is_last() or self._ready(node) else GATHER
+        able = self._is_last() or self._ready(node)
+        return ANSWER if able and self._claim(node) is not None else GATHER
 
     def _is_last(self) -> bool:
         return self._round >= self._end - 1
@@ -175,7 +200,7 @@ class SiloWorld(WorldBase):
         known, claim = self._known[node], self._claim(node)
         ready = self._ready(node)
         coverage = MAX_BIN if ready else self._proposer.coverage(known, self.keys[node])
-        own = Evidence(claim, MAX_BIN, coverage, 0)
+        own = () if claim is None else (Evidence(claim, MAX_BIN, coverage, 0),)
         bound = self._bound[node]
         held, before = known.bit_count(), self._before[node].bit_count()
         return Sensed(
@@ -184,16 +209,14 @@ class SiloWorld(WorldBase):
                 "gained": -(-MAX_BIN * (held - before) // held),  # came in with the last round
                 "answered": "no" if bound is None else "so" if bound == claim else "otherwise",
             },
-            proposal=Suggestion(
-                ANSWER if ready or self._is_last() else GATHER, response=claim, claim=claim
-            ),
-            evidence=(own, *self._refutations(node, claim, local)),
-            ready=(claim,) if ready else (),
+            proposal=Suggestion(self._intent(node), response=claim, claim=claim),
+            evidence=(*own, *self._refutations(node, claim, local)),
+            ready=(claim,) if ready and claim is not None else (),
             coverage=coverage,
             ports={j: port.facts(known, self._round) for j, port in self._memory[node].items()},
         )
 
-    def _refutations(self, node: int, claim: str, local: Local) -> list[Evidence]:
+    def _refutations(self, node: int, claim: str | None, local: Local) -> list[Evidence]:
         """Return verified conflict: claims held or received that the knowledge contradicts."""
         held = local.commitment
         refuted: set[str] = set()
@@ -239,7 +262,8 @@ class SiloWorld(WorldBase):
         port.shared |= snapshot
         port.sent = self._round
         self._emitted.add((node, self._round))
-        basis = known if write.claim == self._claim(node) else 0
+        claim, own = self._private(node)
+        basis = own if write.claim == claim else 0
         return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
 
     def _weight(self, write: Write, frame: Frame) -> int:
@@ -271,7 +295,9 @@ class SiloWorld(WorldBase):
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
         """Bind the answers of this update and close the round."""
         for node in range(self.n):
-            self._bases[node][self._claim(node)] = self._known[node]
+            claim, basis = self._private(node)
+            if claim is not None:
+                self._bases[node][claim] = basis
         native = {node: self._bind(node, act) for node, act in acts.items()}
         self._before = list(self._known)
         self._round += 1

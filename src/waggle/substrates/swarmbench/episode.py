@@ -12,7 +12,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
-from waggle.core.schema import CLAIM_ARGUMENT, WAIT, Contract, Json
+from waggle.core.schema import CLAIM_ARGUMENT, WAIT, Contract, Json, plain_actions
+from waggle.core.worker import Work
 from waggle.core.world import WorldBase
 from waggle.substrates.swarmbench.agent.compass import chebyshev
 from waggle.substrates.swarmbench.scene import Scene
@@ -68,8 +69,11 @@ class SwarmEpisode(WorldBase):
         self.scene = Scene(grid, self.keys, case.seed)
         self.behaviour = BEHAVIOURS[case.task](self.scene)
         self.contract = CONTRACTS[case.task]
+        self._legal = tuple(plain_actions(self.contract))
         self.refresh = self.behaviour.refresh
         self._plans: list[Plan] = []
+        self._moves: list[str] | None = None
+        """The moves of private workers, where any are hired."""
         self._plan()
 
     def _plan(self) -> None:
@@ -89,13 +93,37 @@ class SwarmEpisode(WorldBase):
     def sense(self, node: int, local: Local) -> Sensed:
         """Show the window, the private move, own evidence and what is known of each claim."""
         window: list[Json] = list(self.scene.windows[node])
+        move = self._plans[node].move if self._moves is None else self._moves[node]
         return Sensed(
             observation={"window": window, **self.behaviour.observation(node)},
-            proposal=Suggestion(self._plans[node].move),
+            proposal=Suggestion(move),
             evidence=self.behaviour.evidence(node, local),
             ports=self.behaviour.ports(node),
             claims=self.behaviour.facts(node, local),
         )
+
+    def staff(self) -> None:
+        """Take private moves from workers; a node waits until its first answer."""
+        self._moves = [WAIT] * self.n
+
+    def work(self, node: int, local: Local) -> Work:
+        """Ask for a move: what the node sees and knows itself, and the places it was told of."""
+        rows = sorted(map(dict, self.behaviour.facts(node, local).values()), key=repr)
+        told: list[Json] = [row for row in rows if row.get("source") == "told"]
+        own: list[Json] = [row for row in rows if row.get("source") == "seen"]
+        window: list[Json] = list(self.scene.windows[node])
+        return Work(
+            self.contract.task, self.behaviour.goal + _GOAL,
+            {"window": window, "seen": own, **self.behaviour.observation(node)}, {"told": told},
+            actions=self._legal, native=lambda: self._plans[node].move,
+        )  # fmt: skip
+
+    def adopt(self, node: int, answer: Json) -> bool:
+        """Take a move of the contract as the node's private one."""
+        if self._moves is None or answer not in self._legal:
+            return False
+        self._moves[node] = str(answer)
+        return True
 
     def withhold(self, write: Write) -> str | None:
         """Suppress relays of a forager that follows a route of its own (route protection)."""

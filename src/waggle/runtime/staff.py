@@ -1,0 +1,104 @@
+"""The staff of an episode: private workers are asked before views are formed.
+
+All nodes of an update are asked at once. The schedule decides who is: under `reuse` a node whose
+worker would see nothing new that others brought keeps its latest proposal. A worker that fails or
+answers nonsense costs its node the refresh only: the node keeps its latest proposal, or waits
+where it has none, and the failure is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Usage, World
+from waggle.core.record import EpisodeRecord, WorkRecord
+from waggle.core.schema import Json
+from waggle.core.seeds import mix
+from waggle.core.worker import Desk, Schedule, Work, Workplace
+from waggle.runtime.state import Swarm
+from waggle.runtime.views import draw_of
+
+_STREAM = 1 << 33
+"""Keeps a worker's draws apart from those of the law."""
+
+
+class Staff:
+    """Workers of one episode, and what the last refresh of every node did."""
+
+    def __init__(self, desk: Desk, schedule: Schedule = "full") -> None:
+        self._desk = desk
+        self._schedule = schedule
+        self._solved: dict[int, Work] = {}
+        """Node -> what its latest proposal is the answer to."""
+        self.about: Mapping[str, Json] = {**desk.about, "schedule": schedule}
+        """What the header of the record says of it."""
+
+    def open(self, world: World) -> None:
+        """Hire the workers of a world."""
+        if not isinstance(world, Workplace):
+            raise ConfigError(
+                f"{world.contract.task} has no private workers; give its world staff(), work() and "
+                "adopt(), or leave --worker out"
+            )
+        world.staff()
+
+    def refresh(self, swarm: Swarm, nodes: Sequence[int], round: int) -> dict[int, WorkRecord]:
+        """Ask the workers whose turn it is; return what was done for each of their nodes."""
+        asked = self._due(swarm, nodes, round)
+        answers = self._desk.answer([work for _, work in asked]) if asked else ()
+        done = {}
+        for (node, work), answer in zip(asked, answers, strict=True):
+            done[node] = _adopted(swarm.world, node, answer.value, answer.usage)
+            if done[node].answer is not None:  # else it is asked again at its next update
+                self._solved[node] = work
+        return done
+
+    def _due(self, swarm: Swarm, nodes: Sequence[int], round: int) -> list[tuple[int, Work]]:
+        world: Any = swarm.world
+        due = []
+        for node in nodes:
+            work = world.work(node, swarm.local(node))
+            if self._schedule == "reuse" and _same(work, self._solved.get(node)):
+                continue
+            if self._desk.sampled:
+                draw = mix(swarm.nodes[node].seed, _STREAM + round)
+                work = msgspec.structs.replace(work, entropy=draw)
+            due.append((node, work))
+        return due
+
+
+def _same(work: Work, before: Work | None) -> bool:
+    """Whether deliveries and own evidence are those of the latest solve."""
+    return (
+        before is not None and work.version == before.version and work.delivered == before.delivered
+    )
+
+
+def _adopted(world: Any, node: int, value: Json, usage: Usage) -> WorkRecord:
+    """Hand an answer to the world; one that it refuses is a failure."""
+    if value is None or world.adopt(node, value):
+        return WorkRecord(value, usage)
+    return WorkRecord(None, msgspec.structs.replace(usage, failures=usage.failures + 1))
+
+
+class RecordedStaff(Staff):
+    """Returns what recorded workers had answered; the node's own draw names the update."""
+
+    def __init__(self, record: EpisodeRecord) -> None:
+        self.about = record.header.worker
+        self._done = {
+            u.entropy: u.work for r in record.rounds for u in r.updates if u.work is not None
+        }
+
+    def refresh(self, swarm: Swarm, nodes: Sequence[int], round: int) -> dict[int, WorkRecord]:
+        """Adopt the recorded answers."""
+        found = {}
+        for node in nodes:
+            done = self._done.get(draw_of(swarm.nodes[node], round))
+            if done is not None:
+                found[node] = _adopted(swarm.world, node, done.answer, done.usage)
+        return found

@@ -1,0 +1,150 @@
+"""The desk: asks one worker many questions, in turn, in threads or in one event loop.
+
+Answers may be kept on disk by content: the worker, its options and the question name an answer, so
+a question is asked once, whoever asks it. A cached answer counts as the call that it saves, so a
+record does not depend on what lay in the cache. Invariant: `answer` never raises for what a worker
+did; a fault is an answer without a value and with one failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from waggle.core.protocols import Usage
+from waggle.core.schema import Json
+from waggle.core.worker import MAX_ANSWER, Answer, Work, Worker, tokens
+from waggle.laws.endpoint import Reply, ReplyCache
+
+_LOG = logging.getLogger(__name__)
+
+
+class WorkerDesk:
+    """Where the nodes of a swarm ask their workers.
+
+    Args:
+        worker: the callable; async ones are awaited together.
+        about: name and options, as records keep them.
+        identity: what tells its answers from those of another worker in the cache.
+        cache: SQLite file of answers; empty for none.
+    """
+
+    def __init__(
+        self, worker: Worker, about: Mapping[str, Json], identity: str = "", cache: str = ""
+    ) -> None:
+        self.about = about
+        self.sampled = bool(getattr(worker, "sampled", False))
+        self._worker = worker
+        self._identity = identity
+        self._cache = ReplyCache(cache) if cache else None
+        self._threads = int(getattr(worker, "concurrency", 1))
+        call = worker if inspect.isroutine(worker) else getattr(worker, "__call__", None)  # noqa: B004
+        self._waits = inspect.iscoroutinefunction(call)
+        self._warned = False
+
+    def answer(self, works: Sequence[Work]) -> list[Answer]:
+        """Answer every question; a fault is an answer without a value."""
+        questions = [work.question() for work in works]
+        keys = [self._key(work, text) for work, text in zip(works, questions, strict=True)]
+        found = [self._find(key) for key in keys]
+        # A question that several nodes ask at once is asked once where answers are kept.
+        todo: dict[str, int] = {}
+        for place, answer in enumerate(found):
+            if answer is None:
+                todo.setdefault(keys[place] or str(place), place)
+        raw = self._ask([works[place] for place in todo.values()])
+        fresh = {
+            name: self._checked(value, questions[place])
+            for (name, place), value in zip(todo.items(), raw, strict=True)
+        }
+        for name, answer in fresh.items():
+            self._keep(keys[todo[name]], answer)
+        return [
+            fresh[keys[place] or str(place)] if answer is None else answer
+            for place, answer in enumerate(found)
+        ]
+
+    def _ask(self, works: Sequence[Work]) -> list[Any]:
+        """Return what the worker returned for each, or the exception that it raised."""
+        if not works:
+            return []
+        if self._waits:
+            # In a thread of its own: the caller may be a notebook, which has a loop already.
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(asyncio.run, self._gather(works)).result()
+        if self._threads > 1:
+            with ThreadPoolExecutor(min(self._threads, len(works))) as pool:
+                return list(pool.map(self._one, works))
+        return [self._one(work) for work in works]
+
+    def _one(self, work: Work) -> Any:
+        try:
+            return self._worker(work)
+        except Exception as error:  # a broken worker is data
+            return error
+
+    async def _gather(self, works: Sequence[Work]) -> list[Any]:
+        limit = asyncio.Semaphore(self._threads if self._threads > 1 else len(works))
+
+        async def one(work: Work) -> Any:
+            async with limit:
+                call: Any = self._worker
+                return await call(work)
+
+        return await asyncio.gather(*map(one, works), return_exceptions=True)
+
+    def _checked(self, value: Any, question: bytes) -> Answer:
+        """Return an answer with its cost; what is no bounded JSON is a fault."""
+        cost = Usage(calls=1, input_tokens=tokens(question))
+        if isinstance(value, Answer):
+            cost, value = value.usage, value.value
+        try:
+            if isinstance(value, Exception):
+                raise value
+            text = msgspec.json.encode(value)
+            value = msgspec.json.decode(text)  # what a record or the cache will say that it was
+            if value is None or len(text) > MAX_ANSWER:
+                raise ValueError(f"no answer of at most {MAX_ANSWER} bytes")
+        except Exception as error:  # whatever a worker raised or its answer cannot be written as
+            self._warn(error)
+            return Answer(None, msgspec.structs.replace(cost, calls=1, failures=1))
+        if not cost.output_tokens:
+            cost = msgspec.structs.replace(cost, output_tokens=tokens(text))
+        return Answer(value, cost)
+
+    def _warn(self, error: Exception) -> None:
+        """Log the first fault: a worker that is wrong is wrong every time."""
+        if not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "worker %s failed (%s: %s); its nodes keep their latest proposal",
+                self.about.get("name"), type(error).__name__, " ".join(str(error).split())[:200],
+            )  # fmt: skip
+
+    def _key(self, work: Work, question: bytes) -> str:
+        if self._cache is None:
+            return ""
+        named = {"worker": self._identity, "question": question.decode(), "draw": work.entropy}
+        return ReplyCache.key(named)
+
+    def _find(self, key: str) -> Answer | None:
+        reply = self._cache.find(key) if self._cache is not None else None
+        if reply is None:
+            return None
+        try:
+            value = msgspec.json.decode(reply.text)
+        except msgspec.MsgspecError:
+            return None
+        return Answer(value, Usage(1, reply.input_tokens, reply.output_tokens))
+
+    def _keep(self, key: str, answer: Answer) -> None:
+        if self._cache is not None and answer.value is not None:
+            text = msgspec.json.encode(answer.value).decode()
+            usage = answer.usage
+            self._cache.keep(key, Reply(text, usage.input_tokens, usage.output_tokens))

@@ -1,0 +1,118 @@
+"""From a name to a staff: `native`, `slips`, `chat`, or a callable of a Python file.
+
+    staff = hire("extract.py:extract", schedule="reuse", cache="answers.sqlite")
+    play(world, law, case, staff=staff)
+
+A class is made with its options and then called; a function is the worker itself. Invariant: a
+desk is made once per process for each name and options, so that what it learns about an endpoint
+is shared by episodes, and a staff is made for every episode.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.worker import Schedule
+from waggle.runtime.staff import Staff
+from waggle.workers.desk import WorkerDesk
+
+BUILT_IN: Mapping[str, str] = {
+    "native": "waggle.workers.rules:native",
+    "slips": "waggle.workers.rules:Slips",
+}
+"""Workers of this package by name."""
+
+
+class Found(NamedTuple):
+    """A worker's target and what its code is."""
+
+    target: Callable[..., Any]
+    code: str
+    """Changes when the code of a file changes, so that its cached answers are not used then."""
+
+
+def hire(name: str, *, schedule: str = "full", cache: str = "", **options: Any) -> Staff:
+    """Return the staff of one episode.
+
+    Args:
+        name: a worker of this package, `FILE.py:callable`, or `package.module:callable`.
+        schedule: `full` asks at every update; `reuse` asks first, and when a delivery or new
+            evidence of the node's own conditions the update.
+        cache: SQLite file of answers by content; empty for none.
+        options: the worker's own.
+    """
+    if schedule not in get_args(Schedule):
+        raise ConfigError(f"schedule {schedule!r} is unknown; use full or reuse")
+    text = msgspec.json.encode(options, order="sorted").decode()
+    return Staff(_desk(name, cache, text), schedule)  # type: ignore[arg-type]
+
+
+def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
+    """Return the options a worker takes, by name; a function takes none."""
+    target = find(name).target
+    if not inspect.isclass(target):
+        return {}
+    return inspect.signature(target, eval_str=True).parameters
+
+
+@cache
+def _desk(name: str, cache: str, options: str) -> WorkerDesk:
+    given: dict[str, Any] = msgspec.json.decode(options)
+    found, known = find(name), worker_options(name)
+    for option in given:
+        if option not in known:
+            takes = ", ".join(["schedule", "cache", *known])
+            raise ConfigError(f"worker {name!r} has no option {option!r}; it takes {takes}")
+    worker = found.target(**given) if inspect.isclass(found.target) else found.target
+    if not callable(worker):
+        raise ConfigError(f"worker {name!r} is not callable; give a function or __call__")
+    identity = f"{name} {found.code} {options}"
+    return WorkerDesk(worker, {"name": name, **given}, identity, cache)
+
+
+def find(name: str) -> Found:
+    """Return what a worker's name stands for.
+
+    Raises:
+        ConfigError: for an unknown name, or code that cannot be used.
+    """
+    place, colon, attribute = BUILT_IN.get(name, name).rpartition(":")
+    if not colon:
+        hint = suggest(name, list(BUILT_IN))
+        raise ConfigError(
+            f"worker {name!r} is unknown; use {', '.join(BUILT_IN)} or FILE.py:callable{hint}"
+        )
+    try:
+        code, module = _loaded(place)
+        target = getattr(module, attribute)
+    except Exception as error:  # whatever code of others raises
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(f"worker {name!r} cannot be loaded ({reason}); mend it") from error
+    if not callable(target):
+        raise ConfigError(f"worker {name!r} is not callable; name a function or a class")
+    return Found(target, code)
+
+
+@cache
+def _loaded(place: str) -> tuple[str, Any]:
+    """Return the digest and the module of a file, or a module by its name."""
+    if not place.endswith(".py"):
+        return "", import_module(place)
+    path = Path(place).expanduser().resolve()
+    spec = spec_from_file_location(f"waggle_worker_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{place} is no Python file")
+    code = sha256(path.read_bytes()).hexdigest()
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return code, module

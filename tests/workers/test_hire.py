@@ -1,0 +1,75 @@
+"""Workers by name and by file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.core.schema import Json
+from waggle.core.worker import Work
+from waggle.workers.hire import find, hire, worker_options
+from waggle.workers.rules import Slips, native
+
+FILE = """
+def answer(work):
+    return "from the file"
+
+class Made:
+    def __init__(self, word: str = "x", times: int = 2):
+        self.text = word * times
+
+    def __call__(self, work):
+        return self.text
+
+thing = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "mine.py"
+    path.write_text(FILE, encoding="utf-8")
+    return str(path)
+
+
+def test_a_function_is_the_worker_and_a_class_makes_one(file: str) -> None:
+    work = Work("t", "g", {})
+    assert find(f"{file}:answer").target(work) == "from the file"
+    staff = hire(f"{file}:Made", word="ab", schedule="reuse")
+    assert staff.about == {"name": f"{file}:Made", "word": "ab", "schedule": "reuse"}
+    assert list(worker_options(f"{file}:Made")) == ["word", "times"]
+    assert staff._desk.answer([work])[0].value == "abab"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("nativ", {}, "did you mean 'native'"),
+        ("native", {"rate": 1}, "no option 'rate'"),
+        ("native", {"schedule": "often"}, "use full or reuse"),
+        ("slips", {"rate": 2.0}, "from 0 to 1"),
+        ("nowhere.py:answer", {}, "cannot be loaded"),
+        ("no.such.module:answer", {}, "cannot be loaded"),
+        ("{file}:missing", {}, "cannot be loaded"),
+        ("{file}:thing", {}, "not callable"),
+    ],
+)
+def test_a_wrong_worker_is_one_line(
+    name: str, options: dict[str, object], says: str, file: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        hire(name.format(file=file), **options)  # type: ignore[arg-type]
+
+
+def test_slips_are_drawn_and_wrong() -> None:
+    def work(draw: int, *actions: str) -> Work:
+        right: Json = actions[0] if actions else {"a": [1, 2]}
+        return Work("t", "g", {}, actions=actions, native=lambda: right, entropy=draw)
+
+    assert Slips(1.0)(work(5, "UP", "DOWN")) == "DOWN"
+    assert Slips(1.0)(work(5)) == {"a": [1, 3]}
+    assert Slips(0.0)(work(5)) == native(work(5))
+    slipped = sum(Slips(0.3)(work(k)) != {"a": [1, 2]} for k in range(10_000))
+    assert slipped == 3_000

@@ -27,7 +27,7 @@ import pytest
 import waggle
 from waggle import plugins
 from waggle.cli.main import COMMANDS, GROUPS, build, main
-from waggle.cli.options import load_plugins, spell_out
+from waggle.cli.options import COMMON, spell_out, take_common
 from waggle.core import schema
 from waggle.evaluate import plan
 from waggle.scd.config import read_recipe
@@ -138,7 +138,7 @@ def _command(words: list[str]) -> bool:
     if " ".join(tokens).startswith(CHEAP) and law == "heuristic":
         assert main(tokens) == 0, tokens
         return True
-    tokens = spell_out(load_plugins(tokens))
+    tokens = spell_out(take_common(tokens))
     build(tokens).parse_args(tokens, exit_on_error=False, print_error=False)
     return False
 
@@ -179,7 +179,7 @@ def options(command: str) -> set[str]:
     for word in command.split():
         app = app[word]
     own = {name for argument in app.assemble_argument_collection() for name in argument.names}
-    return own | {"--plugin"}
+    return own | COMMON.keys()
 
 
 def typed(text: str) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,13 @@ import pytest
 from tests.cli.conftest import Command, refused
 from waggle.evaluate.episodes import law_of
 from waggle.evaluate.rows import read_rows
+from waggle.runtime import watchdog
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
 PLUGIN = """
 import sys
+import time
 from waggle import law, metric, substrate
 from waggle.laws.heuristic import Heuristic
 from waggle.substrates.beacon import Beacon
@@ -32,6 +34,8 @@ class Moody(Heuristic):
             raise ValueError("not\\ntoday")
         if self.mood == "gone":
             sys.exit(4)
+        while self.mood == "slow":
+            time.sleep(1)
         return super().decide(requests)
 
 
@@ -82,13 +86,20 @@ def test_a_law_and_a_world_of_a_file_are_played(
 
 
 @pytest.mark.parametrize(
-    ("mood", "told"), [("foul", "ValueError: not today"), ("gone", "it called sys.exit(4)")]
+    ("mood", "told"),
+    [
+        ("foul", "ValueError: not today"),
+        ("gone", "it called sys.exit(4)"),
+        ("slow", "law 'moody' took over 0.1 s for 16 requests"),
+    ],
 )
 def test_a_law_that_fails_is_one_line_with_its_place(
-    waggle: Command, plugin: Path, tmp_path: Path, mood: str, told: str
-) -> None:
+    waggle: Command, plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mood: str,
+    told: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv(watchdog.SECONDS, "")
     words = ("run", "beacon", "--law", "moody", "--law.mood", mood, "--out", tmp_path / "runs")
-    line = refused(waggle(*words, "--plugin", plugin))
+    line = refused(waggle(*words, "--plugin", plugin, "--watchdog", 0.1))
     assert told in line and "(own_parts.py:" in line
     assert not list(tmp_path.glob("runs/*"))
 

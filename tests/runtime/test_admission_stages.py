@@ -102,3 +102,17 @@ def test_a_law_that_returns_bare_texts_is_told_so() -> None:
 
     with pytest.raises(ContractError, match="wrap each text"):
         play(Toy(), Bare())
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {"calls": 1}, Usage(-1), Usage(calls=True), Usage(1, 10**30), Usage(*[0.5])]
+)
+def test_a_usage_that_cannot_be_counted_is_told_so(usage: Usage) -> None:
+    class Careless:
+        name = "careless"
+
+        def decide(self, requests: list[Request]) -> list[Decode]:
+            return [Decode(GO, usage) for _ in requests]
+
+    with pytest.raises(ContractError, match=r"law 'careless' returned .* as the usage"):
+        play(Toy(rounds=1), Careless())

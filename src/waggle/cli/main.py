@@ -19,7 +19,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from waggle import __version__, plugins
 from waggle.cli.errors import describe
-from waggle.cli.options import load_plugins, spell_out
+from waggle.cli.options import spell_out, take_common
 from waggle.core.errors import ConfigError, WaggleError, suggest
 from waggle.extras import extra_of
 
@@ -29,8 +29,8 @@ Start with `waggle demo`; `waggle list` shows what can be run. Every command has
 No command uses the network unless its help says so."""
 
 EPILOGUE = (
-    "Every command takes `--plugin FILE.py`, a file with substrates, laws or metrics of your own; "
-    "it may be repeated. "
+    "Every command takes `--plugin FILE.py`, a file with substrates, laws or metrics of your own, "
+    "and `--watchdog SECONDS`, the longest that a law may take for one batch (no limit if unset). "
     "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not possible as asked."
 )
 
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Model threads that spin while they wait stall one another on a machine that others use too.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        tokens = load_plugins(tokens)
+        tokens = take_common(tokens)
         _known(tokens)
         result = build(tokens)(spell_out(tokens), exit_on_error=False, print_error=False)
         sys.stdout.flush()

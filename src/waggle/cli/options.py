@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from waggle import plugins
 from waggle.cli.errors import invalid
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Law
+from waggle.runtime import watchdog
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.switches import Switches
 
@@ -72,22 +74,31 @@ def at_least_one(**values: int) -> None:
         raise ConfigError(f"{listed} must be at least 1")
 
 
-def load_plugins(tokens: Sequence[str]) -> list[str]:
-    """Load the files of `--plugin FILE`, which every command takes; return the other tokens.
+def take_common(tokens: Sequence[str]) -> list[str]:
+    """Do what the options ask for that every command takes; return the other tokens.
 
-    They are loaded before a command line is read, since they may define what it says.
+    They are read before the rest of a command line, since a plug-in may define what it says.
     """
     others: list[str] = []
     rest = list(tokens)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
-        if name != "--plugin":
+        if name not in COMMON:
             others.append(name + equals + value)
         elif equals or rest:
-            plugins.load_file(value if equals else rest.pop(0))
+            COMMON[name](value if equals else rest.pop(0))
         else:
-            raise ConfigError("--plugin needs a value, the path of a Python file")
+            raise ConfigError(f"{name} needs a value; see `waggle --help`")
     return others
+
+
+def _watch(seconds: str) -> None:
+    watchdog.limit(seconds)
+    os.environ[watchdog.SECONDS] = seconds
+
+
+COMMON: dict[str, Callable[[str], None]] = {"--plugin": plugins.load_file, "--watchdog": _watch}
+"""Options that every command takes; processes that it starts inherit them by the environment."""
 
 
 # Dotted groups of substrates and of the runtime.

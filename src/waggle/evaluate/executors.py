@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from waggle import plugins
 from waggle.core.errors import ConfigError, suggest
 from waggle.crew import crew
+from waggle.runtime import watchdog
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -99,8 +100,8 @@ class Ray:
             ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
         """
         # Workers of a cluster do not inherit the environment; plug-in files lie at the same path.
-        listed = {"env_vars": {plugins.FILES: os.environ.get(plugins.FILES, "")}}
-        remote, left = self._ray.remote(runtime_env=listed)(work), iter(jobs)
+        known = {name: os.environ.get(name, "") for name in (plugins.FILES, watchdog.SECONDS)}
+        remote, left = self._ray.remote(runtime_env={"env_vars": known})(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]
         while running:
             ready, running = self._ray.wait(running)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from msgspec.structs import astuple
+
 from waggle.core.admit import fallback, is_typed, project, violations
 from waggle.core.canon import encode_decision, to_decision
 from waggle.core.decode import MAX_TEXT, parse
@@ -18,13 +20,18 @@ from waggle.core.errors import ContractError
 from waggle.core.protocols import Decode, Law, Request, Usage
 from waggle.core.record import Stage
 from waggle.core.schema import Decision, View
+from waggle.runtime.watchdog import watched
 
 MAX_RAW = MAX_TEXT + 1
 """Characters of a raw decode that the record keeps: as long as it is read, and one for too long."""
 MAX_QUOTED = 4_096
 """Characters of a failed decode that the feedback quotes."""
+MAX_COUNT = 10**12
+"""Largest count of a usage; sums of an episode stay within what a record can hold."""
 UNWRITTEN = ""
 """Stands for a decode that no record can hold; its code says why."""
+_FREE = Decode("").usage
+"""The usage of laws that name none; it needs no check."""
 
 
 class Admission(NamedTuple):
@@ -65,8 +72,8 @@ def decide(requests: Sequence[Request]) -> Deciding:
 
 
 def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law answer a batch, and hold it to one decode per request."""
-    decodes = law.decide(requests)
+    """Let a law answer a batch, and hold it to one decode per request, each at a countable cost."""
+    decodes = watched(law, requests)
     if len(decodes) != len(requests):
         raise ContractError(
             f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "
@@ -77,7 +84,20 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
             f"law {law.name!r} returned something else than decodes; wrap each text or decision "
             "in a Decode"
         )
+    for decode in decodes:
+        if decode.usage is not _FREE and not _countable(decode.usage):
+            raise ContractError(
+                f"law {law.name!r} returned {repr(decode.usage)[:120]} as the usage of a decode; "
+                "give a Usage of whole numbers, none below 0"
+            )
     return decodes
+
+
+def _countable(usage: object) -> bool:
+    """Whether a usage can be added up and written down."""
+    if not isinstance(usage, Usage):
+        return False
+    return all(type(count) is int and 0 <= count <= MAX_COUNT for count in astuple(usage))
 
 
 def _with_feedback(request: Request, checked: _Checked) -> Request:

@@ -1,0 +1,79 @@
+"""A watchdog over calls of a law: one that hangs is an error of its episode, not of the program.
+
+    WAGGLE_WATCHDOG=60 waggle eval recipe.toml      # or --watchdog 60
+
+Off unless the variable is set; processes inherit it. It is an alarm signal, so it works in the main
+thread of a process on Linux and macOS, and interrupts Python code at once, a call into C when it
+returns.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from math import isfinite
+from typing import NoReturn
+
+from waggle import plugins
+from waggle.core.errors import ConfigError, ContractError
+from waggle.core.protocols import Decode, Law, Request
+
+SECONDS = "WAGGLE_WATCHDOG"
+"""Environment variable: the seconds that a law may take for one batch of requests."""
+
+
+class _Rang(BaseException):
+    """The alarm; no `Exception`, so that a law which catches those does not catch it."""
+
+
+def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
+    """Let a law decide, for as long as the watchdog allows.
+
+    Raises:
+        ContractError: if it takes longer; the line names the place where it was.
+    """
+    seconds = limit()
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        return law.decide(requests)
+    try:
+        before = signal.signal(signal.SIGALRM, _ring)
+        try:
+            # It rings every second from then on, should the law swallow the first.
+            signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+            return law.decide(requests)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+    except _Rang as rang:
+        place = plugins.place_of(rang)
+        raise ContractError(
+            f"law {law.name!r} took over {seconds:g} s for {len(requests)} requests"
+            + (f" ({place})" if place else "")
+            + "; correct it, or allow more with --watchdog"
+        ) from None
+
+
+def limit(text: str | None = None) -> float:
+    """Return the seconds that a text, or the environment, allows for one batch; 0 is no limit.
+
+    Raises:
+        ConfigError: if it is no number of seconds, or this system has no alarm.
+    """
+    text = os.environ.get(SECONDS, "") if text is None else text
+    if not text:
+        return 0.0
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not (seconds >= 0 and isfinite(seconds)):
+        raise ConfigError(f"--watchdog takes seconds, 0 for no limit, not {text!r}")
+    if seconds and not hasattr(signal, "setitimer"):
+        raise ConfigError("this system has no alarm signal; leave --watchdog out")
+    return seconds
+
+
+def _ring(number: int, frame: object) -> NoReturn:
+    raise _Rang

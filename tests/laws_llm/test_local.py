@@ -1,5 +1,6 @@
 """laws/local: every view's constrained answer is admissible at once; free answers are greedy."""
 
+import copy
 from itertools import pairwise
 from typing import Any
 
@@ -147,7 +148,55 @@ def test_the_grammar_speaks_for_its_view_only(beacon_views: Any) -> None:
     assert crossed > 0
 
 
+@pytest.mark.parametrize("mode", ["free", "constrained"])
+def test_at_a_temperature_every_request_is_sampled_by_its_own_entropy(
+    tiny: Any, beacon_views: Any, mode: Any
+) -> None:
+    """Equal prompts differ, whatever shares the batch; a second attempt has noise of its own."""
+    law = LocalLaw.over(*tiny, mode=mode, temperature=1.5, max_new_tokens=12)
+    requests = [Request(view, entropy) for view in beacon_views[3:5] for entropy in range(6)]
+    samples = law.sample(requests)
+    outputs = [sample.decode.output for sample in samples]
+    assert len(set(outputs[:6])) > 1 and len(set(outputs[6:])) > 1
+    assert [decode.output for decode in law.decide(requests[::-1])] == outputs[::-1]
+    assert [law.decide([request])[0].output for request in requests[:3]] == outputs[:3]
+    for request, sample in zip(requests, samples, strict=True):
+        shared, own = Dialogue(tiny[1]).tokens([request])[0]
+        assert sample.prompt_tokens == (*shared, *own)
+        assert sample.completion.text == sample.decode.output
+        assert sample.completion.choices and sample.decode.usage.model_steps > 0
+        if mode == "constrained":
+            assert view_grammar(request.view).accepts(sample.completion.text)
+    retry = law._sampling(Request(beacon_views[0], 5, ("json.syntax",), "{"))
+    assert retry != law._sampling(Request(beacon_views[0], 5))
+
+
+def test_a_greedy_sample_is_the_decision_and_no_choice(tiny: Any, beacon_views: Any) -> None:
+    law = LocalLaw.over(*tiny, mode="constrained")
+    requests = [Request(view, entropy) for entropy, view in enumerate(beacon_views[:3])]
+    samples = law.sample(requests)
+    decided = [decode.output for decode in law.decide(requests)]
+    assert [sample.decode.output for sample in samples] == decided
+    assert not any(sample.completion.choices for sample in samples)
+
+
+def test_a_refreshed_law_decides_with_the_weights_of_now(tiny: Any, beacon_views: Any) -> None:
+    model = copy.deepcopy(tiny[0])
+    law = LocalLaw.over(model, tiny[1], max_new_tokens=6)
+    requests = [Request(view) for view in beacon_views[:3]]
+    before = [decode.output for decode in law.decide(requests)]
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.flip(0))
+    law.refresh(model)
+    fresh = LocalLaw.over(model, tiny[1], max_new_tokens=6)
+    after = [decode.output for decode in law.decide(requests)]
+    assert after == [decode.output for decode in fresh.decide(requests)] != before
+
+
 def test_bad_options_say_the_fix() -> None:
+    with pytest.raises(ConfigError, match="greedy"):
+        LocalLaw(temperature=-1.0)
     with pytest.raises(ConfigError, match="free or constrained"):
         LocalLaw(mode="loose")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="max_rows"):

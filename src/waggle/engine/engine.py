@@ -1,9 +1,10 @@
-"""The decoding engine: many prompts in, greedy answers out.
+"""The decoding engine: many prompts in, answers out, greedy or sampled.
 
 Sequences enter free KV slots as others leave (continuous batching), so small swarms and parallel
 episodes fill one machine; callers in several threads share the same batches. Each prompt is decoded
 freely or constrained by a grammar. Invariant: in float32 the answer to a prompt is that of plain
-greedy decoding, masked by its grammar if it has one, whatever shares its batch.
+greedy decoding, masked by its grammar if it has one, whatever shares its batch; that to a prompt
+which is sampled depends on its own key besides.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from waggle.engine.constraint.vocabulary import Vocabulary, eos_tokens
 from waggle.engine.memory import collect_sometimes, collector_paused, is_out_of_memory
 from waggle.engine.model.config import supports
 from waggle.engine.request import Completion, Prompt
+from waggle.engine.sampling import DrawFuture, Drawn, own_columns
 from waggle.engine.scheduler import Scheduler
 from waggle.engine.sequence import ConstrainedSequence, FreeSequence, TokenSequence
 from waggle.engine.speculation import NGramProposer, RecentAnswers
@@ -37,11 +39,11 @@ class _Asked(NamedTuple):
     """Sequences of one pass whose next tokens were asked for in one way."""
 
     sequences: list[TokenSequence]
-    future: TokenFuture
+    future: TokenFuture | DrawFuture
 
 
 class Engine:
-    """Greedy decoding of prompts that share prefixes.
+    """Decoding of prompts that share prefixes.
 
     Args:
         model: a transformers causal language model in evaluation mode.
@@ -95,6 +97,21 @@ class Engine:
         self._shared_states = SharedStates()
         self._answers = RecentAnswers()
 
+    def refresh(self, model: Any) -> None:
+        """Decode with the weights that a model has now, after an optimizer's step for instance.
+
+        It is the model that the engine was made for, or one of the same shape in any dtype and on
+        any device. Weights are copied in place and captured steps stay; what is known of grammars
+        and recent answers stays, too: drafts never change an answer.
+
+        Raises:
+            ConfigError: while prompts are decoded, and for weights that cannot be taken over.
+        """
+        with self._driver:
+            if not self._scheduler.idle:
+                raise ConfigError("prompts are being decoded; refresh the engine between two calls")
+            self.backend.refresh(model)
+
     def matcher(self, grammar: Grammar | Make) -> Matcher:
         """Bind a grammar, or the function that makes it when needed, to this engine's tokenizer."""
         return Matcher(grammar, self.vocabulary, min(self.eos, default=-1), self._shared_states)
@@ -115,14 +132,18 @@ class Engine:
         return submission.result()
 
     def _sequence(self, prompt: Prompt) -> TokenSequence:
-        """Return a new sequence; free ones are drafted here unless the device does it."""
+        """Return a new sequence; free ones are drafted here unless the device does it.
+
+        A device drafts for greedy ones only.
+        """
         prompt = prompt if self.reuse_prefix else prompt.unsplit()
         prompt.check(self.context)
         speculate = self.speculate and self.backend.verifies
         proposer = NGramProposer(self._answers) if speculate else None
         if prompt.grammar is not None:
             return ConstrainedSequence(prompt, self.eos, proposer)
-        return FreeSequence(prompt, self.eos, None if self.backend.multi_step else proposer)
+        on_device = self.backend.multi_step and prompt.sampling is None
+        return FreeSequence(prompt, self.eos, None if on_device else proposer)
 
     def _step(self) -> None:
         """Admit waiting sequences, launch those on the host, read the oldest pass.
@@ -162,7 +183,7 @@ class Engine:
 
     def _run(self, sequences: list[TokenSequence]) -> list[_Asked]:
         """Run the pending tokens of sequences, and ask for the next tokens kind by kind."""
-        sequences.sort(key=lambda sequence: sequence.kind)
+        sequences.sort(key=_way)
         hidden = self.backend.run(
             [RowInput(s.slot, s.pending, s.cached, s.asked, s.prompt.prefix) for s in sequences]
         )
@@ -170,28 +191,34 @@ class Engine:
         for sequence in sequences:
             sequence.launched()
         asked, first = [], 0
-        for kind, alike in groupby(sequences, key=lambda sequence: sequence.kind):
+        for _, alike in groupby(sequences, key=_way):
             group = list(alike)
             last = first + sum(len(sequence.asked) for sequence in group)
-            asked.append(_Asked(group, self._ask(kind, hidden[first:last], group)))
+            asked.append(_Asked(group, self._ask(hidden[first:last], group)))
             first = last
         return asked
 
-    def _ask(self, kind: str, hidden: Any, sequences: list[TokenSequence]) -> TokenFuture:
-        """Ask the LM head for the next tokens of one kind of sequences."""
-        if kind == "choice":
-            masks = [m for s in sequences if isinstance(s, ConstrainedSequence) for m in s.masks]
-            return self.backend.choose(hidden, masks)
-        return self.backend.argmax(hidden, sorted(self.eos) if kind == "forced" else [])
+    def _ask(self, hidden: Any, sequences: list[TokenSequence]) -> TokenFuture | DrawFuture:
+        """Ask the LM head for the next tokens of sequences that are asked for in one way."""
+        kind, sampled = _way(sequences[0])
+        masks = [m for s in sequences if isinstance(s, ConstrainedSequence) for m in s.masks]
+        banned = sorted(self.eos) if kind == "forced" else []
+        if sampled:
+            samplings = [s.prompt.sampling for s in sequences if s.prompt.sampling is not None]
+            own = own_columns(samplings, [sequence.positions for sequence in sequences])
+            return self.backend.sample(hidden, own, masks or None, banned)
+        return self.backend.choose(hidden, masks) if masks else self.backend.argmax(hidden, banned)
 
     def _read(self, batch: list[_Asked]) -> None:
         """Hand each sequence of a pass the model's choices, waiting for them if need be."""
         for asked in batch:
-            tokens, first = _checked(asked.future()), 0
+            found, first = asked.future(), 0
+            tokens, logprobs = found if isinstance(found, Drawn) else (found, [])
+            _checked(tokens)
             for sequence in asked.sequences:
                 last = first + len(sequence.asked)
                 sequence.in_flight = False
-                sequence.read(tokens[first:last])
+                sequence.read(tokens[first:last], logprobs[first:last])
                 first = last
 
     def _decode(self, sequences: list[TokenSequence]) -> None:
@@ -244,6 +271,11 @@ class Engine:
         fresh = self._sequence(sequence.prompt)
         fresh.prefix_group = sequence.prefix_group
         return fresh
+
+
+def _way(sequence: TokenSequence) -> tuple[str, bool]:
+    """Return how the next tokens of a sequence are asked for."""
+    return sequence.kind, sequence.sampled
 
 
 def _checked(tokens: list[int]) -> list[int]:

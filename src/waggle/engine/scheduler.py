@@ -83,6 +83,11 @@ class Scheduler:
         """The number of free slots."""
         return len(self._free)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no sequence runs or waits."""
+        return not (self._running or self._waiting)
+
     def submit(self, sequences: Sequence[TokenSequence]) -> Submission:
         """Queue the sequences of one caller."""
         _number_prefixes(sequences)

@@ -8,12 +8,13 @@ the earliest one whose keys are not in the KV cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import TypeAlias
 
 from waggle.engine.backends.base import MultiStepOutput
 from waggle.engine.constraint.grammar import State
-from waggle.engine.request import Completion, Prompt, Tokens, Usage
+from waggle.engine.request import Choice, Completion, Prompt, Tokens, Usage
 from waggle.engine.speculation import MAX_DRAFT, MIN_DRAFT, NGramProposer, packed
 
 
@@ -41,6 +42,8 @@ class TokenSequence:
         self.in_flight = False
         """Whether a pass with it has been launched and not been read."""
         self.answer: list[int] = []
+        self.choices: list[Choice] = []
+        """The tokens that were sampled."""
         self.finish = ""
         self.steps = self.drafted = self.accepted = 0
         self._eos = eos
@@ -52,6 +55,17 @@ class TokenSequence:
         """Whether every next token is the model's argmax and nothing is drafted."""
         return False
 
+    @property
+    def sampled(self) -> bool:
+        """Whether its tokens are sampled."""
+        return self.prompt.sampling is not None
+
+    @property
+    def positions(self) -> list[int]:
+        """Where in the answer the tokens behind the asked offsets will be."""
+        first = len(self.answer) - self.asked[0]
+        return [first + offset for offset in self.asked]
+
     def prepare(self) -> None:
         """Lay out the first pass."""
         raise NotImplementedError
@@ -62,8 +76,11 @@ class TokenSequence:
         self.steps += 1
         self.in_flight = True
 
-    def read(self, tokens: list[int]) -> None:
-        """Use the model's choice behind each asked offset, and lay out the next pass."""
+    def read(self, tokens: list[int], logprobs: list[float]) -> None:
+        """Use the model's choice behind each asked offset, and lay out the next pass.
+
+        Log-probabilities come with sampled tokens alone.
+        """
         raise NotImplementedError
 
     def decoded(self, result: MultiStepOutput) -> None:
@@ -89,6 +106,13 @@ class TokenSequence:
         if self._proposer is not None:
             self._text += packed(tokens)
 
+    def _note(
+        self, count: int, masks: Iterable[tuple[int, ...] | None], logprobs: list[float]
+    ) -> None:
+        """Note the choices of a pass that are kept, before their tokens are decided."""
+        if logprobs:
+            self.choices += map(Choice, self.positions[:count], masks, logprobs)
+
     def _verified(self, drafted: int, accepted: int) -> None:
         """Note how many draft tokens of the last pass were right; the others leave the cache."""
         self.drafted += drafted
@@ -106,11 +130,14 @@ class TokenSequence:
             drafted_tokens=self.drafted,
             accepted_tokens=self.accepted,
         )
-        return Completion(text, tuple(self.answer), self.finish, usage)
+        # A confirmed draft may go on behind the end of the answer; of a choice there, EOS counts.
+        end = len(self.answer) + (self.finish == "stop")
+        choices = tuple(choice for choice in self.choices if choice.offset < end)
+        return Completion(text, tuple(self.answer), self.finish, usage, choices)
 
 
 class FreeSequence(TokenSequence):
-    """Plain greedy decoding with verified drafts."""
+    """Plain decoding, greedy or sampled, with verified drafts."""
 
     def __init__(
         self, prompt: Prompt, eos: frozenset[int], proposer: NGramProposer | None = None
@@ -121,18 +148,19 @@ class FreeSequence(TokenSequence):
 
     @property
     def undrafted(self) -> bool:
-        """Whether nothing is drafted for it."""
-        return self._proposer is None
+        """Whether it is greedy and nothing is drafted for it."""
+        return self._proposer is None and not self.sampled
 
     def prepare(self) -> None:
         """Run a draft behind the prompt."""
         self._plan(self.prompt.tail)
 
-    def read(self, tokens: list[int]) -> None:
+    def read(self, tokens: list[int], logprobs: list[float]) -> None:
         """Keep the draft tokens that the model confirms, and its choice behind them."""
         draft = self.pending[self.asked[0] + 1 :]
         pairs = enumerate(zip(draft, tokens, strict=False))
         accepted = next((i for i, (guess, token) in pairs if guess != token), len(draft))
+        self._note(accepted + 1, repeat(None), logprobs)
         self._append(tokens[: accepted + 1])
         self._verified(len(draft), accepted)
         if accepted < len(draft):
@@ -158,7 +186,7 @@ A plain tuple, since an answer has a dozen of them."""
 
 
 class ConstrainedSequence(TokenSequence):
-    """Greedy decoding masked by a grammar.
+    """Decoding masked by a grammar, greedy or sampled.
 
     Forced tokens are appended without the model (jump-forward). A draft guesses choices and goes on
     behind them, so that one pass answers several; from the first wrong guess on nothing is kept.
@@ -182,7 +210,7 @@ class ConstrainedSequence(TokenSequence):
         self._append(forced)
         self._continue(state, [*self.prompt.tail, *forced])
 
-    def read(self, tokens: list[int]) -> None:
+    def read(self, tokens: list[int], logprobs: list[float]) -> None:
         """Keep what was guessed right, take the first other choice, and go on from there."""
         kept: list[int] = []
         choices, last = self._choices, len(self._choices) - 1
@@ -195,6 +223,7 @@ class ConstrainedSequence(TokenSequence):
         first = self.asked[0]
         self._verified(len(self.pending) - 1 - first, self.asked[index] - first)
         state, forced = self._matcher.accept(state, token)
+        self._note(index + 1, self.masks, logprobs)
         self._append([*kept, *forced])
         self._continue(state, [token, *forced])
 

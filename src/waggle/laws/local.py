@@ -2,8 +2,9 @@
 
 The backbone reads the anonymous prompt of its view and answers with one record (paper section
 "Controller"). All nodes of a round are one batch of the decoding engine; nothing is kept between
-calls but weights, the KV cache of shared prefixes and recent answers as drafts. Invariant: greedy,
-so the same view gets the same answer, whatever shares its batch.
+calls but weights, the KV cache of shared prefixes and recent answers as drafts. Invariant: the same
+view gets the same answer, whatever shares its batch; at a temperature, the same view with the same
+entropy does.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import gc
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.core.grammar import longest
 from waggle.core.protocols import Decode, Request, Usage
+from waggle.core.seeds import derive
 from waggle.laws.digest import Seen, digest, look
 from waggle.laws.origin import UNNAMED, backbone_of, origin
 
 if TYPE_CHECKING:
     from waggle.engine.engine import Engine
-    from waggle.engine.request import Completion, Prompt
+    from waggle.engine.request import Completion, Prompt, Sampling
     from waggle.laws.dialogue import Dialogue
 
 DEFAULT = "smollm2-135m-instruct"
@@ -32,6 +34,15 @@ ROWS = {"cpu": 64, "cuda": 512}
 """Largest batch by kind of device: a GPU runs a step of many rows in the time of one."""
 MAX_RECORD_TOKENS = 1024
 """Longest constrained answer; the grammar of every view is far shorter."""
+
+
+class Sample(NamedTuple):
+    """A decision with what a learner needs of it."""
+
+    prompt_tokens: tuple[int, ...]
+    completion: Completion
+    """Its tokens, and the log-probabilities of those that were sampled."""
+    decode: Decode
 
 
 class LocalLaw:
@@ -50,6 +61,7 @@ class LocalLaw:
         max_new_tokens: longest free answer.
         max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
         speculate: verify drafts from earlier answers (never changes an answer).
+        temperature: 0 decodes greedily; above 0 every request is sampled by its own entropy.
     """
 
     batched = True
@@ -66,14 +78,18 @@ class LocalLaw:
         max_new_tokens: int = 256,
         max_rows: int | None = None,
         speculate: bool = True,
+        temperature: float = 0.0,
     ) -> None:
         if mode not in MODES:
             raise ConfigError(f"mode {mode!r} is unknown; use free or constrained")
+        if temperature and not 1e-3 <= temperature <= 1e3:
+            raise ConfigError("temperature must be 0 (greedy), or from 0.001 to 1000")
         if not 1 <= max_new_tokens <= 4096 or not (max_rows is None or 1 <= max_rows <= 4096):
             raise ConfigError("max_new_tokens and max_rows must be from 1 to 4096")
         self.name = "local"
         self.mode = mode
         self.max_new_tokens = max_new_tokens
+        self.temperature = temperature
         if model is None:
             model = DEFAULT if adapter is None else backbone_of(adapter, DEFAULT)
         said = origin(adapter or model)
@@ -132,37 +148,72 @@ class LocalLaw:
             return self._loaded
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Decide for every request of one round, in one batch; equal prompts are decided once."""
+        """Decide for every request of one round, in one batch; equal prompts are decided once.
+
+        At a temperature, equal prompts of different entropy are different ones.
+        """
+        return [
+            _decode(completion, repeated) for _, completion, repeated in self._answered(requests)
+        ]
+
+    def sample(self, requests: Sequence[Request]) -> list[Sample]:
+        """Decide as `decide` does, and say in tokens what was asked, answered and chosen."""
+        return [
+            Sample((*prompt.prefix, *prompt.tail), completion, _decode(completion, repeated))
+            for prompt, completion, repeated in self._answered(requests)
+        ]
+
+    def refresh(self, model: Any) -> None:
+        """Decide with the weights that a model has now (see `Engine.refresh`)."""
+        self._ready()[0].refresh(model)
+
+    def _answered(self, requests: Sequence[Request]) -> list[tuple[Prompt, Completion, bool]]:
+        """Return the prompt and the answer of each request, and whether another one had got it."""
         if not requests:
             return []
         engine, dialogue = self._ready()
-        asked: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        asked: dict[tuple[tuple[int, ...], tuple[int, ...], Sampling | None], int] = {}
         prompts: list[Prompt] = []
         places: list[int] = []
         for request, (shared, own) in zip(requests, dialogue.tokens(requests), strict=True):
-            place = asked.setdefault((shared, tuple(own)), len(prompts))
+            sampling = self._sampling(request)
+            place = asked.setdefault((shared, tuple(own), sampling), len(prompts))
             if place == len(prompts):
-                prompts.append(self._prompt(engine, request, shared, own))
+                prompts.append(self._prompt(engine, request, shared, own, sampling))
             places.append(place)
         done = engine.generate(prompts)
         first = {place: index for index, place in reversed(list(enumerate(places)))}
         return [
-            _decode(done[place], repeated=first[place] != index)
+            (prompts[place], done[place], first[place] != index)
             for index, place in enumerate(places)
         ]
 
+    def _sampling(self, request: Request) -> Sampling | None:
+        """Return how a request is sampled: a second attempt has noise of its own."""
+        if not self.temperature:
+            return None
+        from waggle.engine.request import Sampling
+
+        key = derive(request.entropy, "sampling", *request.feedback) >> 1
+        return Sampling(self.temperature, key)
+
     def _prompt(
-        self, engine: Engine, request: Request, shared: tuple[int, ...], own: list[int]
+        self,
+        engine: Engine,
+        request: Request,
+        shared: tuple[int, ...],
+        own: list[int],
+        sampling: Sampling | None,
     ) -> Prompt:
         from waggle.engine.request import Prompt
 
         if self.mode == "free":
-            return Prompt(own, shared, max_new_tokens=self.max_new_tokens)
+            return Prompt(own, shared, max_new_tokens=self.max_new_tokens, sampling=sampling)
         from waggle.laws.spelling import view_grammar
 
         matcher = engine.matcher(partial(view_grammar, request.view))
         room = min(longest(request.view), MAX_RECORD_TOKENS)
-        return Prompt(own, shared, matcher, max_new_tokens=room)
+        return Prompt(own, shared, matcher, max_new_tokens=room, sampling=sampling)
 
 
 def zero_shot(

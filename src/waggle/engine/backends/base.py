@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from torch import Tensor
+
 from waggle.engine.cuda.greedy_loop import MultiStepOutput as MultiStepOutput
 from waggle.engine.cuda.greedy_loop import MultiStepRow as MultiStepRow
+from waggle.engine.sampling import DrawFuture as DrawFuture
 from waggle.engine.speculation import Text as Text
 
 TokenFuture = Callable[[], list[int]]
@@ -75,6 +78,23 @@ class Backend(Protocol):
 
     def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each state's most likely token among those allowed to it."""
+        ...
+
+    def sample(
+        self,
+        hidden: Any,
+        own: Tensor,
+        allowed: Sequence[tuple[int, ...]] | None = None,
+        banned: Sequence[int] = (),
+    ) -> DrawFuture:
+        """Ask for a token of each state that is drawn by its own columns (see `sampling`).
+
+        From those allowed to it, or else from all but banned ones.
+        """
+        ...
+
+    def refresh(self, model: Any) -> None:
+        """Take over the weights that a model of the same shape has now; rows have left."""
         ...
 
     def forget(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -18,7 +18,15 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
+from waggle.core.errors import ConfigError
+from waggle.engine.backends.base import (
+    DrawFuture,
+    MultiStepOutput,
+    MultiStepRow,
+    RowInput,
+    Text,
+    TokenFuture,
+)
 from waggle.engine.backends.lm_head import LMHead
 from waggle.engine.cuda.graphs import ChoiceGraphs, PassGraphs
 from waggle.engine.cuda.greedy_loop import GreedyLoop
@@ -31,6 +39,7 @@ from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, index_tensor
 from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.kv_shared import SharedStore
 from waggle.engine.model.linear import Linear
+from waggle.engine.sampling import draw_among
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 """Memory for the keys and values of prefixes; the least used go first."""
@@ -81,8 +90,11 @@ class LeanBackend:
         self._relieved = 0
         """How often memory was short."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
-        choices = ChoiceGraphs(self.decoder.head) if self.graphs is not None else None
-        self._head = LMHead(self.decoder.head, self._relieve, choices)
+        head = self.decoder.head
+        self._head = LMHead(head, self._relieve)
+        if self.graphs is not None:
+            self._head.graphs = ChoiceGraphs(head)
+            self._head.draws = ChoiceGraphs(head, choose=draw_among)
 
     @property
     def multi_step(self) -> bool:
@@ -117,6 +129,19 @@ class LeanBackend:
         for captured in (self.graphs, self.loop):
             if captured is not None:
                 captured.clear()
+
+    def refresh(self, model: Any) -> None:
+        """Take over the weights that a model of the same shape has now; rows have left.
+
+        They are written where captured passes read them.
+        """
+        if Shape.of(model.config) != self.decoder.shape:
+            raise ConfigError("the model has another shape; make another engine for it")
+        modules: Iterable[Any] = getattr(model, "modules", tuple)()
+        if not all(getattr(module, "merged", True) for module in modules):
+            raise ConfigError("the model has an adapter apart; call merge_adapter() before")
+        self.decoder.refresh(model)
+        self._prefixes.clear()
 
     def forget(self) -> None:
         """Give caches back after a failure, which may have left them half made.
@@ -268,6 +293,21 @@ class LeanBackend:
         choose = head.choose_from_all if self.asynchronous else head.choose_from_few
         with torch.inference_mode():
             return choose(hidden, allowed)
+
+    def sample(
+        self,
+        hidden: Tensor,
+        own: Tensor,
+        allowed: Sequence[tuple[int, ...]] | None = None,
+        banned: Sequence[int] = (),
+    ) -> DrawFuture:
+        """Ask for a token of each state that is drawn by its own columns."""
+        with torch.inference_mode():
+            if allowed is None:
+                return self._head.sample(hidden, own, banned)
+            if self.asynchronous:
+                return self._head.sample_from_all(hidden, own, allowed)
+            return self._head.sample_from_few(hidden, own, allowed)
 
 
 def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:

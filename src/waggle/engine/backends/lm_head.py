@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from waggle.engine.backends.base import TokenFuture
-from waggle.engine.cuda.graphs import ChoiceGraphs, bucket, buckets, greedy_among
+from waggle.engine.backends.base import DrawFuture, TokenFuture
+from waggle.engine.cuda.graphs import ChoiceGraphs, Choose, bucket, buckets, greedy_among
 from waggle.engine.memory import attempted, halved
 from waggle.engine.model.decoder import greedy
 from waggle.engine.model.kv_cache import index_tensor, pinned_empty
 from waggle.engine.model.linear import Linear
+from waggle.engine.sampling import OWN, draw, draw_among, read_draws
 
 MAX_LOGITS = 4096
 """States that pass the output matrix at a time."""
@@ -34,6 +35,7 @@ NARROW = 8
 
 Allowed = Sequence[tuple[int, ...]]
 """The tokens allowed to each state."""
+Found = TypeVar("Found")
 
 
 class LMHead:
@@ -44,12 +46,16 @@ class LMHead:
         head: Linear,
         relieve: Callable[[], None],
         graphs: ChoiceGraphs | None = None,
+        draws: ChoiceGraphs | None = None,
     ) -> None:
         self._head = head
         self._device = head.weight.device
         self._relieve = relieve
         self._sets: dict[tuple[int, ...], np.ndarray[Any, Any]] = {}
         self.graphs = graphs
+        self.draws = draws
+        """Captured choices that are sampled."""
+        self._every = torch.arange(len(head.weight), device=self._device).unsqueeze(0)
         self.rounds = self._device.type == "cuda"
         """Whether the number of states is rounded up."""
 
@@ -65,46 +71,82 @@ class LMHead:
 
     def clear(self) -> None:
         """Drop captured choices."""
-        if self.graphs is not None:
-            self.graphs.clear()
+        for captured in (self.graphs, self.draws):
+            if captured is not None:
+                captured.clear()
 
     def argmax(self, hidden: Tensor, banned: Sequence[int]) -> TokenFuture:
         """Ask for the most likely next token of each state, banned tokens aside."""
-
-        def best(states: Tensor) -> Tensor:
-            logits = self._head(states)
-            for token in banned:
-                logits[:, token] = float("-inf")
-            return greedy(logits)
-
         states = self._rounded(hidden)
-        found = self._in_parts(lambda rows: best(states[rows]), len(states))
-        return _fetched(found[: len(hidden)])
+        found = self._in_parts(lambda rows: greedy(self._logits(states[rows], banned)), len(states))
+        return _fetched(found[: len(hidden)], Tensor.tolist)
+
+    def sample(self, hidden: Tensor, own: Tensor, banned: Sequence[int]) -> DrawFuture:
+        """Draw a token for each state by its own columns, banned tokens aside."""
+        states = self._rounded(hidden)
+        given = pinned_empty(len(states) * OWN, self._device).view(-1, OWN)
+        given[: len(own)] = own
+        given = given.to(self._device, non_blocking=True)
+        found = self._in_parts(
+            lambda rows: draw(self._logits(states[rows], banned), self._every, given[rows]),
+            len(states),
+        )
+        return _fetched(found[: len(hidden)], read_draws)
+
+    def _logits(self, states: Tensor, banned: Sequence[int]) -> Tensor:
+        logits = self._head(states)
+        for token in banned:
+            logits[:, token] = float("-inf")
+        return logits
 
     def choose_from_all(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
         """Ask for each state's most likely allowed token, by all logits."""
-        rows = bucket(len(hidden)) if self.rounds else len(hidden)
-        lists = allowed_lists(allowed, rows, self._device)
-        found = self._replayed(hidden, lists)
+        lists = allowed_lists(allowed, self._rows(hidden), self._device)
+        return _fetched(self._among(hidden, lists, greedy_among, self.graphs), Tensor.tolist)
+
+    def sample_from_all(self, hidden: Tensor, own: Tensor, allowed: Allowed) -> DrawFuture:
+        """Draw an allowed token for each state by its own columns and by all logits."""
+        lists = allowed_lists(allowed, self._rows(hidden), self._device, own)
+        return _fetched(self._among(hidden, lists, draw_among, self.draws), read_draws)
+
+    def _among(
+        self, hidden: Tensor, lists: Tensor, choose: Choose, graphs: ChoiceGraphs | None
+    ) -> Tensor:
+        """Choose by all logits and by lists of allowed tokens, in a captured graph if there is."""
+        found = self._replayed(hidden, lists, graphs)
         if found is None:
             given = lists.to(self._device, non_blocking=True)
             states = self._rounded(hidden)
             found = self._in_parts(
-                lambda rows: greedy_among(self._head(states[rows]), given[rows]), rows
+                lambda rows: choose(self._head(states[rows]), given[rows]), len(lists)
             )
-        return _fetched(found[: len(hidden)])
+        return found[: len(hidden)]
 
     def choose_from_few(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
         """Ask for each state's most likely allowed token, by the logits of allowed ones alone."""
+        tokens, logits, closed = self._few(hidden, allowed)
+        best: list[int] = logits.masked_fill(closed, float("-inf")).argmax(-1).tolist()
+        return lambda: [tokens[index] for index in best]
+
+    def sample_from_few(self, hidden: Tensor, own: Tensor, allowed: Allowed) -> DrawFuture:
+        """Draw an allowed token for each state by the logits of allowed ones alone."""
+        tokens, logits, closed = self._few(hidden, allowed)
+        found = read_draws(draw(logits, torch.tensor(tokens).unsqueeze(0), own, closed))
+        return lambda: found
+
+    def _few(self, hidden: Tensor, allowed: Allowed) -> tuple[list[int], Tensor, Tensor]:
+        """Return the tokens that any state may take, their logits, and which are closed to each."""
         tokens, closed = self._mask(allowed)
         weight = self._head.weight[index_tensor(tokens, self._device)]
-        logits = F.linear(hidden, weight).masked_fill(closed, float("-inf"))
-        best: list[int] = logits.argmax(-1).tolist()
-        return lambda: [tokens[index] for index in best]
+        return tokens, F.linear(hidden, weight), closed
+
+    def _rows(self, values: Tensor) -> int:
+        """Return the number of states, rounded up to a size that comes again."""
+        return bucket(len(values)) if self.rounds else len(values)
 
     def _rounded(self, values: Tensor) -> Tensor:
         """Add rows that are never read, up to a size that comes again."""
-        more = bucket(len(values)) - len(values) if self.rounds else 0
+        more = self._rows(values) - len(values)
         return F.pad(values, (0, 0, 0, more)) if more else values
 
     def _in_parts(self, work: Callable[[slice], Tensor], count: int) -> Tensor:
@@ -114,9 +156,10 @@ class LMHead:
         found = [halved(work, span, self._relieve) for span in spans]
         return found[0] if len(found) == 1 else torch.cat(found)
 
-    def _replayed(self, hidden: Tensor, lists: Tensor) -> Tensor | None:
+    def _replayed(
+        self, hidden: Tensor, lists: Tensor, graphs: ChoiceGraphs | None
+    ) -> Tensor | None:
         """Choose by a captured graph; None where there is none, or no memory for it."""
-        graphs = self.graphs
         if graphs is None:
             return None
         return attempted(lambda: graphs.run(hidden, lists), self._relieve)
@@ -147,35 +190,41 @@ class LMHead:
         return known
 
 
-def allowed_lists(allowed: Allowed, rows: int, device: torch.device) -> Tensor:
+def allowed_lists(
+    allowed: Allowed, rows: int, device: torch.device, own: Tensor | None = None
+) -> Tensor:
     """Return the tokens of each state side by side, in pinned memory where the device is a GPU.
 
-    The first one is repeated where there are few; behind all come rows of zeros, up to so many.
+    The first one is repeated where there are few; behind all come rows of zeros, up to so many. In
+    front of the tokens come the state's own columns, if there are any.
     """
     sizes = np.fromiter(map(len, allowed), np.int64, len(allowed))
     flat = np.fromiter(chain.from_iterable(allowed), np.int64, int(sizes.sum()))
     width = max(NARROW, 1 << (int(sizes.max()) - 1).bit_length())
-    found = pinned_empty(rows * width, device).view(rows, width)
+    front = 0 if own is None else own.shape[1]
+    found = pinned_empty(rows * (front + width), device).view(rows, front + width)
     values = found.numpy()
     values[len(allowed) :] = 0
-    lists = values[: len(allowed)]
+    if own is not None:
+        values[: len(allowed), :front] = own.numpy()
+    lists = values[: len(allowed), front:]
     lists[:] = flat[sizes.cumsum() - sizes, None]
     lists[np.arange(width) < sizes[:, None]] = flat
     return found
 
 
-def _fetched(tokens: Tensor) -> TokenFuture:
-    """Begin to fetch tokens; later work on the device is not waited for."""
-    if tokens.device.type != "cuda":
-        found: list[int] = tokens.tolist()
-        return lambda: found
-    kept = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=True)
-    kept.copy_(tokens, non_blocking=True)
+def _fetched(found: Tensor, read: Callable[[Tensor], Found]) -> Callable[[], Found]:
+    """Begin to fetch what was found and read it later; other work is not waited for."""
+    if found.device.type != "cuda":
+        known = read(found)
+        return lambda: known
+    kept = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+    kept.copy_(found, non_blocking=True)
     arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
     arrived.record()
 
-    def wait() -> list[int]:
+    def wait() -> Found:
         arrived.synchronize()
-        return kept.tolist()
+        return read(kept)
 
     return wait

@@ -14,8 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput, Text, TokenFuture
+from waggle.engine.backends.base import (
+    DrawFuture,
+    MultiStepOutput,
+    MultiStepRow,
+    RowInput,
+    Text,
+    TokenFuture,
+)
 from waggle.engine.model.config import refusal
+from waggle.engine.sampling import draw, read_draws
 
 MAX_PREFIXES = 4
 
@@ -53,6 +61,11 @@ class TransformersBackend:
 
     def reserve(self, prefix: int, own: int) -> None:
         """Nothing to do: these caches grow by themselves."""
+
+    def refresh(self, model: Any) -> None:
+        """Run this model from now on."""
+        self.model = model
+        self.forget()
 
     def forget(self) -> None:
         """Drop every cache."""
@@ -98,16 +111,35 @@ class TransformersBackend:
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask for the most likely next token of each row of logits, banned tokens aside."""
-        if banned:
-            hidden = hidden.clone()
-            hidden[:, list(banned)] = float("-inf")
-        best = hidden.argmax(-1)
+        best = _open(hidden, None, banned).argmax(-1)
         return lambda: best.tolist()
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each row's most likely token among those allowed to it."""
-        mask = torch.full_like(hidden, float("-inf"))
-        for row, tokens in enumerate(allowed):
-            mask[row, list(tokens)] = 0.0
-        best = (hidden + mask).argmax(-1)
+        best = _open(hidden, allowed).argmax(-1)
         return lambda: best.tolist()
+
+    def sample(
+        self,
+        hidden: Tensor,
+        own: Tensor,
+        allowed: Sequence[tuple[int, ...]] | None = None,
+        banned: Sequence[int] = (),
+    ) -> DrawFuture:
+        """Ask for a token of each row of logits that is drawn by its own columns."""
+        every = torch.arange(hidden.shape[1], device=hidden.device).unsqueeze(0)
+        found = draw(_open(hidden, allowed, banned), every, own.to(hidden.device))
+        return lambda: read_draws(found)
+
+
+def _open(
+    logits: Tensor, allowed: Sequence[tuple[int, ...]] | None, banned: Sequence[int] = ()
+) -> Tensor:
+    """Return logits that are minus infinity for tokens that may not be taken."""
+    logits = logits.clone()
+    logits[:, list(banned)] = float("-inf")
+    for row, tokens in enumerate(allowed or ()):
+        kept = logits[row, list(tokens)]
+        logits[row] = float("-inf")
+        logits[row, list(tokens)] = kept
+    return logits

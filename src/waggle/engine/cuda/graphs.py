@@ -218,6 +218,10 @@ class PassGraphs:
         return _Pass(self._record(work), inbox, (decoder.tables, store.tensors()))
 
 
+Choose = Callable[[Tensor, Tensor], Tensor]
+"""Chooses from the logits of all tokens by lists of those allowed to each state."""
+
+
 def greedy_among(logits: Tensor, allowed: Tensor) -> Tensor:
     """Return each state's most likely token among those allowed to it, -1 for broken logits."""
     best = greedy(logits.gather(1, allowed)).unsqueeze(1)
@@ -235,9 +239,15 @@ class _Choice:
 class ChoiceGraphs:
     """Captured choices, by number of states and of tokens that are allowed to each."""
 
-    def __init__(self, head: Linear, capture: Callable[[Step], Step] | None = None) -> None:
+    def __init__(
+        self,
+        head: Linear,
+        capture: Callable[[Step], Step] | None = None,
+        choose: Choose = greedy_among,
+    ) -> None:
         """Hold choices by a head; `capture` turns a step into its replay (a test's seam)."""
         self._head = head
+        self._choose = choose
         self._graphs: GraphCache[tuple[int, int], _Choice] = GraphCache()
         self._record = capture or Recorder()
 
@@ -246,7 +256,7 @@ class ChoiceGraphs:
         self._graphs.clear()
 
     def run(self, hidden: Tensor, allowed: Tensor) -> Tensor | None:
-        """Replay a choice; return a token for each list, of which the last may have no state.
+        """Replay a choice; return what each list gave, of which the last may have no state.
 
         They stay until the next choice is run. None where its size is not captured.
         """
@@ -266,8 +276,8 @@ class ChoiceGraphs:
                     self._graphs[rows, width] = self._capture(rows, width)
 
     def _capture(self, rows: int, width: int) -> _Choice:
-        head = self._head
+        head, choose = self._head, self._choose
         states = head.weight.new_zeros((rows, head.weight.shape[1]))
         allowed = torch.zeros((rows, width), dtype=torch.long, device=head.weight.device)
-        replay = self._record(lambda: greedy_among(head(states), allowed))
+        replay = self._record(lambda: choose(head(states), allowed))
         return _Choice(replay, states, allowed)

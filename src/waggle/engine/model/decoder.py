@@ -24,6 +24,7 @@ from waggle.engine.model.linear import (
     Operations,
     Product,
     TorchOperations,
+    overwrite,
 )
 from waggle.engine.model.rope import Rotation, rotary, tables
 
@@ -44,19 +45,30 @@ class Layer:
     q_norm: Tensor | None
     k_norm: Tensor | None
 
+    def take(self, other: Layer) -> None:
+        """Take over the weights of another block, in place."""
+        self.qkv.take(other.qkv)
+        self.out.take(other.out)
+        self.gate_up.take(other.gate_up)
+        self.down.take(other.down)
+        for name in ("norm_in", "norm_mid", "q_norm", "k_norm"):
+            overwrite(getattr(self, name), getattr(other, name))
+
 
 class Decoder:
     """Fused weights and the forward pass; `product` makes the products of its blocks."""
 
     def __init__(self, model: Any, product: MakeProduct = Linear) -> None:
         self.shape = Shape.of(model.config)
-        body, qk_norm = model.model, ARCHITECTURES[model.config.model_type].qk_norm
+        body = model.model
         self.embedding: Tensor = body.embed_tokens.weight.detach()
-        self.layers = [_fuse(block, qk_norm, product) for block in body.layers]
-        self.norm: Tensor = body.norm.weight.detach()
-        self.head = Linear(model.lm_head.weight.detach())
         self.dtype = self.embedding.dtype
         self.device = self.embedding.device
+        self._qk_norm = ARCHITECTURES[model.config.model_type].qk_norm
+        self._make_product = product
+        self.layers = [self._fuse(block) for block in body.layers]
+        self.norm: Tensor = body.norm.weight.detach()
+        self.head = Linear(model.lm_head.weight.detach())
         self.operations: Operations = TorchOperations()
         """Norms and gates; a backend may put fused kernels here."""
         self._weights = _count(self.layers) + self.head.weight.numel()
@@ -70,6 +82,41 @@ class Decoder:
             return False
         self.tables = tables(self._rotary, 2 * length, self.embedding)
         return True
+
+    def refresh(self, model: Any) -> None:
+        """Take over the weights that a model of the same shape has now, in place."""
+        body = model.model
+        for layer, block in zip(self.layers, body.layers, strict=True):
+            layer.take(self._fuse(block))  # one by one: old and new never lie in memory whole
+        overwrite(self.embedding, self._read(body.embed_tokens.weight))
+        overwrite(self.norm, self._read(body.norm.weight))
+        self.head.take(Linear(self._read(model.lm_head.weight)))
+
+    def _read(self, parameter: Tensor) -> Tensor:
+        return parameter.detach().to(self.embedding)
+
+    def _fuse(self, block: Any) -> Layer:
+        """Fuse the weights of one transformers block."""
+        read, product, normed = self._read, self._make_product, self._qk_norm
+        attention, mlp = block.self_attn, block.mlp
+        parts = attention.q_proj, attention.k_proj, attention.v_proj
+        biased = parts[0].bias is not None
+        out_bias = attention.o_proj.bias
+        return Layer(
+            qkv=product(
+                torch.cat([read(part.weight) for part in parts]),
+                torch.cat([read(part.bias) for part in parts]) if biased else None,
+            ),
+            out=product(
+                read(attention.o_proj.weight), None if out_bias is None else read(out_bias)
+            ),
+            gate_up=GateUp(read(mlp.gate_proj.weight), read(mlp.up_proj.weight), product),
+            down=product(read(mlp.down_proj.weight), None),
+            norm_in=read(block.input_layernorm.weight),
+            norm_mid=read(block.post_attention_layernorm.weight),
+            q_norm=read(attention.q_norm.weight) if normed else None,
+            k_norm=read(attention.k_norm.weight) if normed else None,
+        )
 
     def parameters(self) -> int:
         """Return the number of weights one token passes through, embedding rows aside."""
@@ -121,29 +168,6 @@ class Decoder:
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return self.operations.norm(x, weight, self.shape.epsilon)
-
-
-def _fuse(block: Any, qk_norm: bool, product: MakeProduct) -> Layer:
-    """Fuse the weights of one transformers block."""
-    attention, mlp = block.self_attn, block.mlp
-    parts = attention.q_proj, attention.k_proj, attention.v_proj
-    biased = parts[0].bias is not None
-    out_bias = attention.o_proj.bias
-    return Layer(
-        qkv=product(
-            torch.cat([part.weight.detach() for part in parts]),
-            torch.cat([part.bias.detach() for part in parts]) if biased else None,
-        ),
-        out=product(
-            attention.o_proj.weight.detach(), None if out_bias is None else out_bias.detach()
-        ),
-        gate_up=GateUp(mlp.gate_proj.weight.detach(), mlp.up_proj.weight.detach(), product),
-        down=product(mlp.down_proj.weight.detach(), None),
-        norm_in=block.input_layernorm.weight.detach(),
-        norm_mid=block.post_attention_layernorm.weight.detach(),
-        q_norm=attention.q_norm.weight.detach() if qk_norm else None,
-        k_norm=attention.k_norm.weight.detach() if qk_norm else None,
-    )
 
 
 def _count(layers: list[Layer]) -> int:

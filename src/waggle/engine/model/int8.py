@@ -48,6 +48,11 @@ class Int8Linear:
         found = residual.addcmul_(_product(rounded, self._packed).mul_(self._scale), scale)
         return found if self.bias is None else found.add_(self.bias)
 
+    def take(self, other: Int8Linear) -> None:
+        """Take over the weight of another one; nothing on a CPU refers to the old one."""
+        self.weight, self.bias = other.weight, other.bias
+        self._scale, self._packed = other._scale, other._packed
+
 
 def quantized(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows of a matrix in 8-bit integers, and the scale of each."""

@@ -71,6 +71,10 @@ class Product(Protocol):
         """Return `residual + x @ weight.T + bias`; the residual may be overwritten."""
         ...
 
+    def take(self, other: Any) -> None:
+        """Take over the weight of another product of this kind."""
+        ...
+
 
 class Linear:
     """A fixed weight, an optional bias, and the fastest product for their device and dtype."""
@@ -103,6 +107,18 @@ class Linear:
             return _product_with(x, residual, packed, self.bias, "add")
         return self(x).add_(residual)
 
+    def take(self, other: Linear) -> None:
+        """Take over the weight of another one, in place."""
+        overwrite(self.weight, other.weight)
+        overwrite(self.bias, other.bias)
+        self._packed = other._packed
+
+
+def overwrite(kept: Tensor | None, fresh: Tensor | None) -> None:
+    """Copy a weight to where captured steps read it, unless it is there already."""
+    if kept is not None and fresh is not None and kept.data_ptr() != fresh.data_ptr():
+        kept.copy_(fresh)
+
 
 MakeProduct = Callable[[Tensor, Tensor | None], Product]
 """Makes the product with a weight and an optional bias."""
@@ -133,6 +149,14 @@ class GateUp:
         if first is None or second is None or not _fuses(x.dtype):
             return F.silu(gate(x), inplace=True).mul_(up(x))
         return _product_with(x, _product(x, first, None, "swish"), second, None, "mul")
+
+    def take(self, other: GateUp) -> None:
+        """Take over the weights of another one, in place."""
+        if self._whole is not None:
+            self._whole.take(other._whole)
+        else:
+            for kept, fresh in zip(self._parts or (), other._parts or (), strict=True):
+                kept.take(fresh)
 
 
 def _product(x: Tensor, packed: Any, bias: Tensor | None, then: str) -> Tensor:

@@ -157,12 +157,17 @@ def told(error: BaseException) -> str:
 
 def place_of(error: BaseException) -> str:
     """Return file and line of the innermost plug-in code that an error passed through, or ""."""
-    modules = [e.target for kind in BUILT_IN for e in entries(kind) if e.origin != "waggle"]
-    owners = {module.partition(":")[0].partition(".")[0] for module in modules}
-    owners = (owners | set(_loaded.values())) - {"waggle"}
+    # An installed plug-in is all of its package, a decorated one the module that decorates it.
+    decorated = (target for known in _decorated.values() for target, _ in known.values())
+    modules = {target.partition(":")[0] for target in decorated} | set(_loaded.values())
+    packages = {e.target.partition(":")[0].partition(".")[0]
+                for kind in BUILT_IN for e in _installed(kind)}  # fmt: skip
     place = ""
     for frame, line in walk_tb(error.__traceback__):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] in owners:
+        name = str(frame.f_globals.get("__name__"))
+        if (name in modules or name.partition(".")[0] in packages) and not name.startswith(
+            "waggle."
+        ):
             place = f"{Path(frame.f_code.co_filename).name}:{line}"
     return place
 

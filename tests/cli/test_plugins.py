@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,9 @@ def test_a_law_and_a_world_of_a_file_are_played(
 ) -> None:
     words = ("run", "lamp", "-n", 4, "--rounds", 3, "--law", "moody", "--lamp.scouts", 0.5)
     said = waggle(*words, f"--plugin={plugin}", "--out", tmp_path, "--json")
-    assert said.code == 0 and said.data["law"] == "moody", said.err
+    assert said.code == 1 and said.data["law"] == "moody", said.err
+    assert said.data["metrics"]["peak"] >= said.data["scores"]["score"]
+    assert said.data["metrics"]["broken"] is None and "metric 'broken' failed" in said.err
     assert waggle("replay", said.data["record"], "--plugin", plugin).code == 0
     said = waggle("list", "laws", "--plugin", plugin, "--json")
     (mine,) = (row for row in said.data["laws"] if row["name"] == "moody")
@@ -121,4 +124,8 @@ def test_worker_processes_play_the_law_and_a_broken_metric_is_told(
     assert "metric 'broken' failed: AttributeError" in said.err
     for row in read_rows(tmp_path / "run"):
         assert row.metrics["peak"] is not None and row.metrics["broken"] is None
+    text = waggle("report", tmp_path / "run").out
+    (line,) = (line for line in text.splitlines() if line.startswith("| peak |"))
+    assert re.search(r"\| mine \| [\d.]+ \[[\d.]+, [\d.]+\] \| . \| 2 \|", line), line
+    assert "| broken |" not in text
     law_of.cache_clear()

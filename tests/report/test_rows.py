@@ -140,7 +140,7 @@ SAID = ("waggle eval recipes/x.toml", "seeds 2", "teacher ", "backbone ")
 def test_every_table_says_command_seeds_teacher_and_backbone(name: str) -> None:
     recipe, rows = everything()
     table = catalog.table(name)(rows, recipe)
-    assert table.rows or name == "reorganization-misses"
+    assert table.rows or name in {"reorganization-misses", "own-metrics"}
     notes = " ".join(table.notes)
     assert all(said in notes for said in SAID), notes
     assert tables.latex(table).isascii()

@@ -105,7 +105,8 @@ def test_a_law_that_returns_bare_texts_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, {"calls": 1}, Usage(-1), Usage(calls=True), Usage(1, 10**30), Usage(*[0.5])]
+    "usage",
+    [None, {"calls": 1}, Usage(-1), Usage(calls=True), Usage(1, 10**30), Usage(1, 2.5)],  # type: ignore[arg-type]
 )
 def test_a_usage_that_cannot_be_counted_is_told_so(usage: Usage) -> None:
     class Careless:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import lzma
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
@@ -70,8 +70,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
     """Measure one episode with every registered metric."""
     scores = episode.footer.scores
-    faults: dict[str, str] = {}
-    metrics = {name: _measure(name, episode, faults) for name in plugins.names("metric")}
+    metrics, faults = measure(episode, plugins.names("metric"))
     return Row(
         **_case(cell),
         rounds=episode.header.rounds,
@@ -97,14 +96,23 @@ def _case(cell: Cell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _measure(name: str, episode: EpisodeRecord, faults: dict[str, str]) -> float | None:
-    """Compute one metric; a broken one is noted and loses nothing but itself."""
-    try:
-        value = plugins.get_metric(name)(episode)
-        return None if value is None else _number(f"metric {name!r}", value)
-    except plugins.FAULTS as error:
-        faults[name] = str(error) if isinstance(error, WaggleError) else plugins.told(error)
-        return None
+def measure(
+    episode: EpisodeRecord, names: Iterable[str]
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Compute some metrics; return them, and why some failed: these are None.
+
+    A broken metric loses nothing but itself.
+    """
+    found: dict[str, float | None] = {}
+    faults: dict[str, str] = {}
+    for name in names:
+        try:
+            value = plugins.get_metric(name)(episode)
+            found[name] = None if value is None else _number(f"metric {name!r}", value)
+        except plugins.FAULTS as error:
+            found[name] = None
+            faults[name] = str(error) if isinstance(error, WaggleError) else plugins.told(error)
+    return found, faults
 
 
 def _number(name: str, value: object) -> float:

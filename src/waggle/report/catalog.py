@@ -27,6 +27,7 @@ TABLES: Mapping[str, str] = {
     "scores": "generic:scores",
     "contrasts": "generic:contrasts",
     "ceilings": "ceilings:ceilings",
+    "own-metrics": "generic:own_metrics",
     "mechanism": "generic:mechanism",
     "inference": "generic:inference",
     "stages": "generic:stages",
@@ -90,11 +91,16 @@ def figure(name: str) -> MakeFigure:
 
 
 def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
-    """Return all tables of a run directory: of arms, of the recipe, of diagnoses, of a search."""
-    from waggle.report import diagnoses, factorial
+    """Return all tables of a run directory: of arms, of the recipe, of diagnoses, of a search.
+
+    Metrics of plug-ins have their table wherever rows hold some.
+    """
+    from waggle.report import diagnoses, factorial, generic
 
     arms = factorial.tables(folder, rows, recipe)
-    asked = [table(name)(rows, recipe) for name in recipe.tables] if rows else []
+    own = ["own-metrics"] if generic.has_own_metrics(rows) else []
+    names = dict.fromkeys([*recipe.tables, *own])
+    asked = [table(name)(rows, recipe) for name in names] if rows else []
     search = diagnoses.search(folder) if arms else []
     return [*arms, *asked, *diagnoses.held_out(folder), *search]
 

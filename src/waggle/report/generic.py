@@ -1,4 +1,4 @@
-"""Tables that suit any recipe: scores, paired contrasts, mechanism, inference, decoder stages.
+"""Tables that suit any recipe: scores, paired contrasts, own metrics, mechanism, decoder stages.
 
 A decode that is executable as emitted has the stage "first"; "normalized" needed its text cleaned;
 "regenerated" was asked for once more with the validator's codes; "projected" and "fallback" are the
@@ -7,6 +7,9 @@ runtime's own repair.
 
 from __future__ import annotations
 
+from itertools import product
+
+from waggle.built_in import BUILT_IN
 from waggle.core.record import STAGES
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
@@ -24,6 +27,7 @@ from waggle.report.rows import (
     metric,
     of,
     reference,
+    spread,
 )
 from waggle.report.tables import Table, bracketed, number
 
@@ -82,6 +86,38 @@ def contrasts(rows: Rows, recipe: Recipe) -> Table:
     return Table(
         f"Paired differences in score: {mine} minus the other", columns, tuple(body), notes
     )
+
+
+def has_own_metrics(rows: Rows) -> bool:
+    """Whether rows hold a metric that is not of this package."""
+    return any(row.metrics.keys() - BUILT_IN["metric"].keys() for row in rows)
+
+
+def own_metrics(rows: Rows, recipe: Recipe) -> Table:
+    """Metrics of plug-ins with intervals, and paired differences from the reference."""
+    mine = reference(rows, recipe)
+    names = sorted({name for row in rows for name in row.metrics} - BUILT_IN["metric"].keys())
+    cells = grouped(rows, _cell)
+    scopes = sorted({(family(row), row.n) for row in rows})
+    body = []
+    for name, (tasks, n), method in product(names, scopes, methods_of(rows, recipe)):
+        own = cells.get((method, tasks, n), [])
+        found = spread(own, metric(name))
+        if found is None:
+            continue
+        gain = None
+        if method != mine:
+            gain = difference(own, cells.get((mine, tasks, n), []), metric(name))
+        body.append(
+            (name, tasks, str(n), label(recipe, method), bracketed(found, ".4g"),
+             bracketed(gain, "+.3g"), str(found.units))
+        )  # fmt: skip
+    notes = (
+        "95 % bootstrap over seeds within tasks, 10,000 resamples; differences are paired",
+        *provenance(rows, recipe),
+    )
+    columns = ("metric", "tasks", "N", "method", "mean", f"minus {label(recipe, mine)}", "episodes")
+    return Table("Own metrics", columns, tuple(body), notes)
 
 
 def mechanism(rows: Rows, recipe: Recipe) -> Table:

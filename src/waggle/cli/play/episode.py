@@ -88,6 +88,8 @@ class Summary(NamedTuple):
     footer: Footer
     seconds: float
     record: Path
+    metrics: Mapping[str, float | None]
+    """Of plug-ins; those of this package follow from scores and counters."""
 
     def plain(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -95,6 +97,7 @@ class Summary(NamedTuple):
             **self.what,
             "rounds": self.footer.rounds,
             "scores": dict(self.footer.scores),
+            "metrics": dict(self.metrics),
             "counters": dict(self.footer.counters),
             "seconds": self.seconds,
             "record": str(self.record),
@@ -109,6 +112,7 @@ class Summary(NamedTuple):
     def _rows(self) -> Iterator[tuple[str, object]]:
         count = self.footer.counters
         yield from self.footer.scores.items()
+        yield from self.metrics.items()
         yield "rounds", self.footer.rounds
         for way in ("attempted", "delivered"):
             each = count.get(f"messages.{way}", 0) / max(1, int(self.what["n"]))

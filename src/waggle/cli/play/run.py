@@ -13,14 +13,17 @@ import msgspec
 from cyclopts import Group, Parameter
 
 from waggle import plugins
+from waggle.built_in import BUILT_IN
 from waggle.cli import console, options
 from waggle.cli.options import AsJson, Flag, LawOptions, Size, WorkerOptions
 from waggle.cli.play.episode import Summary, watching
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
+from waggle.evaluate.rows import measure
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
+from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile, record_name
 from waggle.runtime.sync import Engine, native_order, native_switches
 
@@ -49,7 +52,8 @@ def run(
 ) -> int:
     """Run one episode and keep its record.
 
-    Prints scores, traffic and the path of the record. The same command gives the same record.
+    Prints scores, own metrics, traffic and the path of the record. The same command gives the same
+    record.
 
     Examples:
     `waggle run beacon --shock --watch`
@@ -102,17 +106,23 @@ def run(
 
         settings["staff"] = hire(**hired)
     kind = Engine if engine == "sync" else EventEngine
+    theirs = [name for name in plugins.names("metric") if name not in BUILT_IN["metric"]]
+    memory = [Memory()] if theirs else []
     start = time.perf_counter()
     with watching(world, watch=watch, quiet=json) as watcher, RecordFile(path) as sink:
-        footer = kind(world, source, case, sinks=[sink], watch=watcher, **settings).play()
+        footer = kind(world, source, case, sinks=[sink, *memory], watch=watcher, **settings).play()
     what = {"task": chosen.name, "n": n, "seed": seed, "law": law, "engine": engine, "order": order}
     what |= {"worker": worker} if worker else {}
-    summary = Summary(what, footer, time.perf_counter() - start, path)
+    seconds = time.perf_counter() - start
+    metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
+    for name, reason in faults.items():
+        console.note(f"metric {name!r} failed: {reason}")
+    summary = Summary(what, footer, seconds, path, metrics)
     if json:
         console.dump(summary.plain())
     else:
         summary.print()
-    return 0
+    return 1 if faults else 0
 
 
 def _count(option: str, value: int) -> int:

@@ -17,6 +17,7 @@ PUBLIC = [
     "Contract",
     "Decision",
     "Decode",
+    "Episode",
     "EpisodeRecord",
     "Evidence",
     "Law",
@@ -37,6 +38,7 @@ PUBLIC = [
     "metric",
     "play",
     "read",
+    "run",
     "substrate",
 ]
 

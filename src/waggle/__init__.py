@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from waggle.api.episode import Episode
+    from waggle.api.run import run
     from waggle.core.errors import WaggleError
     from waggle.core.protocols import (
         Act,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from waggle.testing import check_law, check_substrate
 
 _HOME = {
+    "waggle.api.episode": ("Episode",),
+    "waggle.api.run": ("run",),
     "waggle.core.errors": ("WaggleError",),
     "waggle.core.protocols": (
         "Act", "Case", "Decode", "Law", "Local", "Request", "Sensed", "Substrate", "Suggestion",
@@ -56,6 +60,7 @@ __all__ = [
     "Contract",
     "Decision",
     "Decode",
+    "Episode",
     "EpisodeRecord",
     "Evidence",
     "Law",
@@ -76,6 +81,7 @@ __all__ = [
     "metric",
     "play",
     "read",
+    "run",
     "substrate",
 ]
 

@@ -15,7 +15,7 @@ EXTRAS = {
     ),
     "chat": ("openai",),
     "serve": ("starlette", "uvicorn"),
-    "report": ("matplotlib",),
+    "report": ("matplotlib", "pandas"),
     "dataset": ("pyarrow",),
 }  # fmt: skip
 """Optional parts of the installation and the libraries they bring."""

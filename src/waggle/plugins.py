@@ -202,7 +202,15 @@ def get_law(name: str, **options: Any) -> Law:
     Raises:
         PluginError: for an unknown name or option, or an object without `decide`.
     """
-    factory: LawFactory = _load("law", name)
+    return create_law(name, _load("law", name), options)
+
+
+def create_law(name: str, factory: LawFactory, options: Mapping[str, Any]) -> Law:
+    """Return the law that a factory makes with its options.
+
+    Raises:
+        PluginError: as `get_law`.
+    """
     made = _create("law", name, factory, options)
     if not isinstance(made, Law):
         raise PluginError(f"law {name!r} does not fit; give it a name and decide(requests)")
@@ -223,7 +231,17 @@ def get_metric(name: str) -> Metric:
 
 def law_options(name: str) -> Mapping[str, inspect.Parameter]:
     """Return the options a law takes, by name."""
-    return _parameters(_load("law", name))
+    return parameters(_load("law", name))
+
+
+def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a factory by name, typed where their types can be resolved."""
+    try:
+        return inspect.signature(factory, eval_str=True).parameters
+    except NameError:  # a type that is imported for type checkers alone
+        return inspect.signature(factory).parameters
+    except ValueError:  # some builtins have no signature
+        return {}
 
 
 def tasks() -> list[Task]:
@@ -343,27 +361,17 @@ def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> 
     """Call a factory, turning an unknown or missing option into one line."""
     if not callable(factory):
         raise PluginError(f"{kind} {name!r} is not callable; register its class or a function")
-    parameters = _parameters(factory)
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    takes = parameters(factory)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in takes.values())
     for option in options:
-        if option not in parameters and not open_ended:
-            known = ", ".join(parameters) or "none"
-            hint = suggest(option, list(parameters))
+        if option not in takes and not open_ended:
+            known = ", ".join(takes) or "none"
+            hint = suggest(option, list(takes))
             raise PluginError(f"{kind} {name!r} has no option {option!r}; options: {known}{hint}")
-    missing = [p.name for p in parameters.values() if _required(p) and p.name not in options]
+    missing = [p.name for p in takes.values() if _required(p) and p.name not in options]
     if missing:
         raise PluginError(f"{kind} {name!r} needs the option {missing[0]!r}; give it a value")
     return factory(**options)
-
-
-def _parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a factory by name, typed where their types can be resolved."""
-    try:
-        return inspect.signature(factory, eval_str=True).parameters
-    except NameError:  # a type that is imported for type checkers alone
-        return inspect.signature(factory).parameters
-    except ValueError:  # some builtins have no signature
-        return {}
 
 
 def _required(parameter: inspect.Parameter) -> bool:

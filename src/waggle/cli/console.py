@@ -1,7 +1,7 @@
 """What the terminal shows: tables, notes and progress bars; in a pipe plain text and no bars.
 
 Results go to standard output, progress and notes to standard error, so that `--json` output and
-tables can be piped while the progress stays visible.
+tables can be piped while the progress stays visible. Lines and bars are those of `waggle.api`.
 """
 
 from __future__ import annotations
@@ -11,43 +11,18 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from waggle.api.grid import figure
+from waggle.api.screen import bars, note, out, say
 
-def out(width: int | None = None) -> Console:
-    """Return a console on the present standard output, of its own width if none is given."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False, width=width)
-
-
-def err() -> Console:
-    """Return a console on the present standard error."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
-
-
-def note(text: str) -> None:
-    """Print a line beside the result."""
-    err().print(text, markup=False)
-
-
-def say(text: str) -> None:
-    """Print one line of the result."""
-    out().print(text, markup=False)
+__all__ = ["bars", "dump", "note", "out", "say", "table"]
 
 
 def dump(value: Mapping[str, Any]) -> None:
     """Print machine output: one JSON object."""
     sys.stdout.write(json.dumps(value, sort_keys=True, default=str) + "\n")
-
-
-def bars(*last: ProgressColumn, quiet: bool = False) -> Progress:
-    """Return progress bars with further columns at their end; only a terminal shows them."""
-    screen = err()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *last)
-    hidden = quiet or not screen.is_terminal
-    return Progress(*columns, console=screen, transient=True, disable=hidden)
 
 
 def table(
@@ -71,14 +46,3 @@ def table(
         say(title)
     width = sum(widths) + 3 * len(widths) if numeric else None
     out(width).print(grid, soft_wrap=False)
-
-
-def figure(value: object) -> str:
-    """Return a number with four significant digits, anything else as text."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return "-" if value is None else str(value)

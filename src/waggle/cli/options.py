@@ -7,28 +7,23 @@ option there needs no new flag here.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
-from textwrap import dedent
 from typing import Annotated, Any, TypeAlias
 
-import msgspec
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from waggle import plugins
+from waggle.api.given import find_law
+from waggle.api.options import SETTINGS, mirror
 from waggle.cli.errors import invalid
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Law
 from waggle.runtime import watchdog
-from waggle.runtime.perturb import Perturbation
-from waggle.runtime.switches import Switches
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 """Off unless it is given."""
@@ -52,9 +47,6 @@ LawOptions: TypeAlias = Annotated[dict[str, str] | None, Parameter(name="--law",
 
 WorkerOptions: TypeAlias = Annotated[dict[str, str] | None, Parameter(name="--worker", show=False)]
 """Schedule, cache and own options of a private worker, as `--worker.KEY VALUE`."""
-
-SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": Switches}
-"""Dotted option groups of the runtime itself."""
 _WORDS = {
     "on": "true", "yes": "true", "true": "true",
     "off": "false", "no": "false", "false": "false",
@@ -120,46 +112,6 @@ def models(tokens: Sequence[str]) -> dict[str, type[BaseModel]]:
     return found
 
 
-@cache
-def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
-    """Return a pydantic model with the fields, defaults and attribute docstrings of a struct.
-
-    Its numbers are counts, rounds, shares and thresholds: finite and not negative.
-    """
-    texts = _docstrings(struct)
-    fields: dict[str, Any] = {}
-    for f in msgspec.structs.fields(struct):
-        least = None if f.type is bool else 0
-        finite = False if f.type is float else None
-        about = texts.get(f.name)
-        limits = Field(default=f.default, description=about, ge=least, allow_inf_nan=finite)
-        fields[f.name] = (f.type, limits)
-    config = ConfigDict(extra="forbid", frozen=True)
-    return create_model(struct.__name__, __config__=config, __doc__=struct.__doc__, **fields)
-
-
-def _docstrings(cls: type) -> dict[str, str]:
-    """Read the text under each field; Python keeps it in the source alone."""
-    body = ast.parse(dedent(inspect.getsource(cls))).body[0]
-    if not isinstance(body, ast.ClassDef):
-        return {}
-    texts = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-        ):
-            texts[field.target.id] = str(text.value.value)
-    return texts
-
-
-def given(model: BaseModel | None) -> dict[str, Any]:
-    """Return what the user set, and nothing that is merely a default."""
-    return {} if model is None else model.model_dump(mode="json", exclude_unset=True)
-
-
 def spell_out(tokens: Sequence[str]) -> list[str]:
     """Return the tokens with `--x.flag off` and `--x.flag=off` written `--x.flag=false`.
 
@@ -197,14 +149,8 @@ def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
 
     Its `--law.KEY VALUE` options are converted to what its factory asks for.
     """
-    folder = _folder(name)
-    wanted = _folder_options() if folder else plugins.law_options(name)
-    values = _converted("law", name, options or {}, wanted)
-    if folder:
-        from waggle.laws.shipped import of_folder
-
-        return of_folder(folder, **values)
-    return plugins.get_law(name, **values)
+    found = find_law(name)
+    return found.make(**_converted("law", name, options or {}, found.options))
 
 
 def _converted(
@@ -237,28 +183,6 @@ def read_worker(name: str, options: Mapping[str, str] | None = None) -> dict[str
     common = inspect.signature(hire, eval_str=True).parameters
     wanted = {key: common[key] for key in ("schedule", "cache")} | dict(worker_options(name))
     return {"name": name, **_converted("worker", name, options or {}, wanted)}
-
-
-def _folder(name: str) -> Path | None:
-    """Return the folder that a law is given by, if it is one; a law's own name comes first."""
-    if name in plugins.names("law"):
-        return None
-    from waggle.laws.shipped import is_folder
-
-    if is_folder(name):
-        return Path(name)
-    if Path(name).expanduser().is_dir():
-        raise ConfigError(
-            f"{name} holds no law; name the folder of one, such as RUN/seed-0/scd/law"
-        )
-    return None
-
-
-def _folder_options() -> dict[str, inspect.Parameter]:
-    from waggle.laws.shipped import of_folder
-
-    found = inspect.signature(of_folder, eval_str=True).parameters
-    return {name: parameter for name, parameter in found.items() if name != "folder"}
 
 
 def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:

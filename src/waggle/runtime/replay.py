@@ -46,6 +46,15 @@ class Replay(NamedTuple):
     record: EpisodeRecord
     """The record of the replay."""
 
+    def __str__(self) -> str:
+        if not self.same:
+            return f"different: {self.difference}"
+        updates = sum(len(entry.updates) for entry in self.record.rounds)
+        return f"same: {len(self.record.rounds)} rounds, {updates:,} local updates"
+
+    def __repr__(self) -> str:
+        return f"Replay({self})"
+
 
 class _Longer(Exception):
     """A replay that goes on where its record has ended."""

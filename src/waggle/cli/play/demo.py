@@ -103,13 +103,13 @@ class Answers:
     def __call__(self, entry: RoundRecord, world: World) -> None:
         """Show one round."""
         if entry.shock is not None:
-            who = ", ".join(str(node + 1) for node in entry.shock.nodes)
+            who = ", ".join(str(node) for node in entry.shock.nodes)
             console.note(f"     -- late counterevidence: the data of agent {who} change --")
         self._held.update((u.node, u.claim) for u in entry.updates)
         cells = "".join(f"{(self._held.get(i) or '.')[:3]:>4}" for i in range(world.n))
         reopened = sum(u.reopened is not None for u in entry.updates)
         console.note(
-            f"{entry.round + 1:3d} {cells}  {entry.score['score']:4.0%} right"
+            f"{entry.round:3d} {cells}  {entry.score['score']:4.0%} right"
             f"  {entry.delivered:2d} messages" + (f"  {reopened} reopened" if reopened else "")
         )
 

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
-from waggle import plugins
+from waggle.api.episode import Episode
 from waggle.cli import console
 from waggle.cli.options import AsJson
 from waggle.core.errors import RecordError
-from waggle.core.protocols import World
-from waggle.core.record import Header
-from waggle.runtime import replay as replaying
-from waggle.runtime.records import read
 
 
 def replay(record: Path, /, *, json: AsJson = False) -> int:
@@ -28,36 +22,20 @@ def replay(record: Path, /, *, json: AsJson = False) -> int:
     Args:
         record: A record file, as `waggle run` writes it.
     """
-    episode = read(record)
+    episode = Episode.load(record)
     try:
-        found = replaying.replay(episode, _world(episode.header))
-    except (msgspec.ValidationError, LookupError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RecordError(f"{record} cannot be played ({reason}); run the case again") from None
+        found = episode.replay()
+    except RecordError as error:
+        raise RecordError(f"{record}: {error}") from None
     if json:
-        scores = {"recorded": episode.footer.scores, "replayed": found.record.footer.scores}
+        scores = {"recorded": episode.scores, "replayed": found.record.footer.scores}
         verdict = {"same": found.same, "difference": found.difference}
         console.dump({"record": str(record), **verdict, **scores})
         return 0 if found.same else 1
     rows = [
         (name, value, found.record.footer.scores.get(name))
-        for name, value in episode.footer.scores.items()
+        for name, value in episode.scores.items()
     ]
     console.table(None, ("", "recorded", "replayed"), rows)
-    updates = sum(len(r.updates) for r in episode.rounds)
-    if found.same:
-        console.say(f"same: {len(episode.rounds)} rounds, {updates:,} local updates")
-    else:
-        console.say(f"different: {found.difference}")
+    console.say(str(found))
     return 0 if found.same else 1
-
-
-def _world(header: Header) -> World:
-    """Open the recorded case; its header is untrusted until it says a possible one."""
-    case = header.case
-    if len(header.keys) != case.n or sorted(header.keys) != list(range(case.n)):
-        raise ValueError(f"its keys are no permutation of {case.n} nodes")
-    substrate = plugins.get_substrate(case.substrate)
-    if case.task not in substrate.tasks:
-        raise ValueError(f"{case.substrate} has no task {case.task!r}")
-    return substrate.open(case, header.keys)

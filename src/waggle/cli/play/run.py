@@ -9,26 +9,28 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
-import msgspec
 from cyclopts import Group, Parameter
 
 from waggle import plugins
+from waggle.api.episode import place_of, summary
+from waggle.api.options import SETTINGS, given
+from waggle.api.run import count, prepare, watching
 from waggle.built_in import BUILT_IN
-from waggle.cli import console, options
-from waggle.cli.options import AsJson, Flag, LawOptions, Size, WorkerOptions
-from waggle.cli.play.episode import Summary, watching
+from waggle.cli import console
+from waggle.cli.options import (
+    AsJson,
+    Flag,
+    LawOptions,
+    Size,
+    WorkerOptions,
+    make_law,
+    models,
+    read_worker,
+)
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Case
-from waggle.core.seeds import derive
 from waggle.evaluate.rows import measure
-from waggle.runtime.eventdriven import EventEngine
-from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
-from waggle.runtime.records import RecordFile, record_name
-from waggle.runtime.sync import Engine, native_order, native_switches
-
-MAX_N = 1_000_000
-"""More agents than this is taken for a slip of the keyboard."""
+from waggle.runtime.records import RecordFile
 
 
 def run(
@@ -83,66 +85,64 @@ def run(
         watch: Draw every round.
         **groups: Dotted options of the substrates and of the runtime.
     """
-    chosen = plugins.find_task(task)
-    _refuse_foreign(groups, chosen.substrate)
-    own = options.given(groups.get(chosen.substrate))
-    case = Case(chosen.substrate, chosen.task, _count("-n", n), seed, rounds, shock, own)
+    _refuse_foreign(groups, plugins.find_task(task).substrate)
+    count("-n", n)
     if rounds is not None:
-        _count("--rounds", rounds)
-    source = options.make_law(law, law_options)
-    world = plugins.get_substrate(chosen.substrate).open(case)
-    native = native_switches(source, world)
-    order = order or native_order(source)
-    settings: dict[str, Any] = {
-        "order": order,
-        "switches": msgspec.structs.replace(native, **options.given(groups.get("switch"))),
-        "perturbation": Perturbation(**options.given(groups.get("perturb"))).on(engine),
-    }
-    hired = options.read_worker(worker, worker_options)
-    kept = (engine, law_options, settings, hired) if hired else (engine, law_options, settings)
-    path = _place(out, case, law, kept)
-    if hired:
-        from waggle.workers.hire import hire
-
-        settings["staff"] = hire(**hired)
-    kind = Engine if engine == "sync" else EventEngine
+        count("--rounds", rounds)
+    hired = read_worker(worker, worker_options)
+    own = {"worker": {k: v for k, v in hired.items() if k != "name"}}
+    own |= {group: given(model) for group, model in groups.items()}
+    setup = prepare(
+        task,
+        make_law(law, law_options),
+        worker=worker,
+        n=n,
+        seed=seed,
+        rounds=rounds,
+        order=order,
+        engine=engine,
+        shock=shock,
+        options={f"{group}.{key}": v for group, values in own.items() for key, v in values.items()},
+    )
+    kept = (engine, law_options, setup.settings(), *([hired] if hired else []))
+    path = place_of(out, setup.case, law, kept)
     theirs = [name for name in plugins.names("metric") if name not in BUILT_IN["metric"]]
     memory = [Memory()] if theirs else []
     start = time.perf_counter()
-    with watching(world, watch=watch, quiet=json) as watcher, RecordFile(path) as sink:
-        footer = kind(world, source, case, sinks=[sink, *memory], watch=watcher, **settings).play()
-    what = {"task": chosen.name, "n": n, "seed": seed, "law": law, "engine": engine, "order": order}
-    what |= {"worker": worker} if worker else {}
+    with watching(setup.world, watch, quiet=json) as watcher, RecordFile(path) as sink:
+        footer = setup.play([sink, *memory], watcher)
     seconds = time.perf_counter() - start
     metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
     for name, reason in faults.items():
         console.note(f"metric {name!r} failed: {reason}")
-    summary = Summary(what, footer, seconds, path, metrics)
+    what = {
+        "task": setup.task.name, "n": n, "seed": seed, "law": law, "engine": engine,
+        "order": setup.order, **({"worker": worker} if worker else {}),
+    }  # fmt: skip
     if json:
-        console.dump(summary.plain())
-    else:
-        summary.print()
+        console.dump(
+            {
+                **what,
+                "rounds": footer.rounds,
+                "scores": footer.scores,
+                "metrics": metrics,
+                "counters": footer.counters,
+                "seconds": seconds,
+                "record": path,
+            }
+        )
+        return 1 if faults else 0
+    console.say("  ".join(f"{key} {value}" for key, value in what.items()))
+    console.table(None, ("", ""), [*summary(footer, n, metrics), ("seconds", seconds)])
+    console.say(f"record: {path}")
     return 1 if faults else 0
-
-
-def _count(option: str, value: int) -> int:
-    if not 1 <= value <= MAX_N:
-        raise ConfigError(f"{option} must be from 1 to {MAX_N:,}, not {value}")
-    return value
 
 
 def _refuse_foreign(groups: dict[str, Any], substrate: str) -> None:
     """Refuse options of another substrate: they would be ignored in silence."""
     for name, model in groups.items():
-        if model is not None and name not in {substrate, *options.SETTINGS}:
+        if model is not None and name not in {substrate, *SETTINGS}:
             raise ConfigError(f"--{name}.* belongs to {name}, this task to {substrate}; remove it")
-
-
-def _place(out: Path, case: Case, law: str, settings: object) -> Path:
-    """Name the record after the episode and all its settings, so that none replaces another."""
-    digest = derive(0, "record", repr(msgspec.to_builtins((case, settings)))) >> 32
-    task = case.task if case.task == case.substrate else f"{case.substrate}-{case.task}"
-    return out / record_name(task, case.n, case.seed, f"{law}_{digest:08x}")
 
 
 def command(tokens: Sequence[str]) -> Callable[..., int]:
@@ -159,7 +159,7 @@ def command(tokens: Sequence[str]) -> Callable[..., int]:
 def _signature(tokens: Sequence[str]) -> inspect.Signature:
     fixed = inspect.signature(run, eval_str=True)
     parameters = [p for p in fixed.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    for name, model in options.models(tokens).items():
+    for name, model in models(tokens).items():
         title = _TITLES.get(name, f"Options of {name}")
         shown = Parameter(name=f"--{name}", group=Group(title, sort_key=9))
         kind: Any = Annotated[Optional[model], shown]  # noqa: UP045

@@ -1,0 +1,202 @@
+"""Play one episode from Python.
+
+    episode = waggle.run("beacon", "heuristic", n=16, seed=10_000, shock=True, scouts=0.5)
+
+`prepare` settles everything that determines the episode; `run` plays it and keeps its record in
+memory. `waggle run` prepares in the same way and writes the record to disk while it plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from waggle.api import screen
+from waggle.api.episode import Episode
+from waggle.api.given import LawLike, TaskLike, WorkerLike, among, find_law, find_task, find_worker
+from waggle.api.options import LAW, SETTINGS, WORKER, checked, mirror, sort_options
+from waggle.core.errors import ConfigError
+from waggle.core.order import Order
+from waggle.core.protocols import Case, Law, Substrate, World
+from waggle.core.record import Footer, RoundRecord
+from waggle.plugins import Task
+from waggle.runtime.eventdriven import EventEngine
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.recorder import Memory, Sink
+from waggle.runtime.staff import Staff
+from waggle.runtime.switches import Switches
+from waggle.runtime.sync import Engine, Watcher, native_order, native_switches
+
+MAX_N = 1_000_000
+"""More agents than this is taken for a slip of the keyboard."""
+EngineName: TypeAlias = Literal["sync", "event"]
+"""The two engines."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that determines one episode, with its world opened."""
+
+    task: Task
+    substrate: Substrate
+    case: Case
+    world: World
+    law: Law
+    engine: EngineName
+    order: Order
+    switches: Switches
+    perturbation: Perturbation
+    staff: Staff | None
+
+    def settings(self) -> dict[str, Any]:
+        """Return how the runtime is set."""
+        return {
+            "order": self.order, "switches": self.switches, "perturbation": self.perturbation,
+        }  # fmt: skip
+
+    def play(self, sinks: Sequence[Sink], watch: Watcher | None = None) -> Footer:
+        """Play the episode; a world is played once."""
+        kind = Engine if self.engine == "sync" else EventEngine
+        engine = kind(
+            self.world, self.law, self.case, sinks=sinks, watch=watch, staff=self.staff,
+            **self.settings(),
+        )  # fmt: skip
+        return engine.play()
+
+
+def run(
+    task: TaskLike,
+    law: LawLike = "heuristic",
+    *,
+    worker: WorkerLike = "",
+    n: int = 16,
+    seed: int = 0,
+    rounds: int | None = None,
+    order: Order | None = None,
+    engine: EngineName = "sync",
+    shock: bool = False,
+    watch: bool | Watcher = False,
+    progress: bool = True,
+    **options: Any,
+) -> Episode:
+    """Play one episode and return it.
+
+    The same call gives the same episode, but for laws that ask an endpoint which samples.
+
+    Args:
+        task: a name of `waggle list tasks`, a substrate, or a pair (substrate, name of a task).
+        law: a name of `waggle list laws`, a law's folder, a class, or an object with `decide`.
+        worker: who makes the private proposals, instead of the task's own rule: a name,
+            `FILE.py:callable`, or a callable.
+        n: agents in the swarm.
+        seed: names the episode; use 10,000 to 10,999 while you develop.
+        rounds: local updates per agent; the task's own horizon if None.
+        order: how a view lists its records; the law's own order if None.
+        engine: `sync` forms all views of a round from one state; `event` runs calls, deliveries and
+            timers in virtual time.
+        shock: whether late counterevidence is injected, where the task knows how.
+        watch: print every round; or a function that is called with every round and the world.
+        progress: show a bar on a terminal, a line in a notebook.
+        **options: options of the task, law, worker and runtime, by the names they have behind the
+            dot on the command line, such as `regime="ports"` or `loss=0.1`.
+
+    Raises:
+        WaggleError: one line that names what was wrong and the fix.
+    """
+    setup = prepare(
+        task, law, worker=worker, n=n, seed=seed, rounds=rounds, order=order, engine=engine,
+        shock=shock, options=options,
+    )  # fmt: skip
+    memory = Memory()
+    start = perf_counter()
+    with watching(setup.world, watch, quiet=not progress, tell=screen.write) as watcher:
+        setup.play([memory], watcher)
+    return Episode(memory.record(), setup.substrate, perf_counter() - start)
+
+
+def prepare(
+    task: TaskLike,
+    law: LawLike,
+    *,
+    worker: WorkerLike,
+    n: int,
+    seed: int,
+    rounds: int | None,
+    order: Order | None,
+    engine: EngineName,
+    shock: bool,
+    options: Mapping[str, Any],
+) -> Setup:
+    """Settle an episode and open its world; arguments are those of `run`.
+
+    Raises:
+        WaggleError: for what cannot be played as given.
+    """
+    among("engine", engine, EngineName)
+    found, source = find_task(task), find_law(law)
+    hired = find_worker(worker) if worker else None
+    substrate = found.substrate
+    sorted_ = sort_options(
+        options,
+        {
+            substrate.name: substrate.options.model_fields,
+            LAW: source.options,
+            WORKER: hired.options if hired else (),
+            **{name: struct.__struct_fields__ for name, struct in SETTINGS.items()},
+        },
+    )
+    own = checked(substrate.name, substrate.options, sorted_[substrate.name])
+    perturb, switch = (
+        checked(name, mirror(struct), sorted_[name]) for name, struct in SETTINGS.items()
+    )
+    horizon = None if rounds is None else count("rounds", rounds)
+    case = Case(found.task.substrate, found.task.task, count("n", n), seed, horizon, shock, own)
+    made = source.make(**sorted_[LAW])
+    world = substrate.open(case)
+    native = native_switches(made, world)
+    return Setup(
+        found.task,
+        substrate,
+        case,
+        world,
+        made,
+        engine,
+        among("order", order or native_order(made), Order),
+        msgspec.structs.replace(native, **switch),
+        Perturbation(**perturb).on(engine),
+        hired.make(**sorted_[WORKER]) if hired else None,
+    )
+
+
+def count(name: str, value: int) -> int:
+    """Return a number of agents or rounds.
+
+    Raises:
+        ConfigError: if nobody can mean it.
+    """
+    if not 1 <= value <= MAX_N:
+        raise ConfigError(f"{name} must be from 1 to {MAX_N:,}, not {value}")
+    return value
+
+
+@contextmanager
+def watching(
+    world: World, watch: bool | Watcher, *, quiet: bool, tell: Any = screen.note
+) -> Iterator[Watcher]:
+    """Yield a watcher for one episode: a given one, every round as a line, or a bar."""
+    if not isinstance(watch, bool):
+        yield watch
+    elif watch:
+        yield screen.Rounds(tell)
+    else:
+        with screen.counting("rounds", world.rounds, quiet=quiet) as step:
+
+            def advance(entry: RoundRecord, _: World) -> None:
+                step(screen.score_of(entry))
+
+            yield advance

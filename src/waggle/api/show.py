@@ -1,0 +1,188 @@
+"""A decision as a person reads it: what an agent saw, said and did, from the record alone.
+
+`text(record, round, agent)` writes one local update in full: the six slots of the view, the decode,
+what admission made of it, what was written and what was silenced. With a round or an agent alone it
+writes a line for each update, with neither a line for each round. References (`h..`, `z..`) are the
+opaque names of the view; claims in the substrate's own words stand under `did`, where only the
+analyst sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from waggle.api.grid import Grid
+from waggle.core.admit import CODES
+from waggle.core.canon import encode_decision
+from waggle.core.errors import ConfigError
+from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord, WriteRecord
+from waggle.core.schema import Decision, Evidence, Fact, Trace, View
+from waggle.runtime.replay import UNSEEN, view_of
+
+_STAGES = {
+    "first": "as emitted",
+    "normalized": "after its text was cleaned",
+    "regenerated": "at the second attempt",
+    "projected": "what was left after illegal parts were cut",
+    "fallback": "the private proposal instead",
+}
+"""What became of a decode, by stage."""
+
+
+def text(record: EpisodeRecord, round: int | None = None, agent: int | None = None) -> str:
+    """Return what the record says of a round, an agent, or one update.
+
+    Raises:
+        ConfigError: for a round or an agent that is not in the record.
+    """
+    if agent is not None and not 0 <= agent < record.header.case.n:
+        raise ConfigError(f"there is no agent {agent}; they are 0 to {record.header.case.n - 1}")
+    if round is not None and not 0 <= round < len(record.rounds):
+        raise ConfigError(f"there is no round {round}; they are 0 to {len(record.rounds) - 1}")
+    if round is None and agent is None:
+        return _overview(record)
+    if round is None:
+        updates = [(r.round, u) for r in record.rounds for u in r.updates if u.node == agent]
+        return _listed("round", updates)
+    entry = record.rounds[round]
+    if agent is None:
+        return _listed("agent", [(u.node, u) for u in entry.updates])
+    return "\n".join(_update(record, entry, agent))
+
+
+def _overview(record: EpisodeRecord) -> str:
+    names = list(record.rounds[0].score) if record.rounds else []
+    rows = [
+        (r.round, *(r.score.get(name) for name in names), r.delivered, len(r.updates),
+         sum(u.reopened is not None for u in r.updates), _shock(r))
+        for r in record.rounds
+    ]  # fmt: skip
+    columns = ("round", *names, "messages", "updates", "reopened", "")
+    return Grid(columns, rows).text()
+
+
+def _shock(entry: RoundRecord) -> str:
+    return "" if entry.shock is None else f"counterevidence: {entry.shock.note or 'injected'}"
+
+
+def _listed(first: str, updates: Iterable[tuple[int, UpdateRecord]]) -> str:
+    """Return a line for every update: who or when, what it did, and what it holds now."""
+    rows = [
+        (str(key), u.mode, u.native or u.decision.task_action, "; ".join(map(_write, u.writes)),
+         u.claim, u.reopened, " ".join(u.codes))
+        for key, u in updates
+    ]  # fmt: skip
+    columns = (first, "mode", "action", "wrote", "holds", "reopened", "refused for")
+    return Grid(columns, rows, right=len(columns)).text()
+
+
+def _write(write: WriteRecord) -> str:
+    kind = "challenge of" if write.challenge else "fresh" if write.fresh else "relay of"
+    to = ", ".join(map(str, write.receivers)) or "nobody"
+    fate = f", silenced: {write.cause}" if write.cause else ", again" if write.refresh else ""
+    return f"{kind} {write.claim} to {to}{fate}"
+
+
+def _update(record: EpisodeRecord, entry: RoundRecord, agent: int) -> Iterator[str]:
+    header = record.header
+    yield f"round {entry.round}, agent {agent}: {header.case.task}, law {header.law}"
+    if entry.shock is not None:
+        yield _shock(entry)
+    update = next((u for u in entry.updates if u.node == agent), None)
+    if update is None:
+        away = "suspended" if agent in entry.suspended else "not active"
+        yield f"took no part in this round: {away}"
+        return
+    yield "\nsaw"
+    if update.view == UNSEEN:
+        yield "  (the record holds measures only; play the case again and keep it whole)"
+    else:
+        yield from _lines(_slots(view_of(header, update)))
+    if update.work is not None:
+        answer = msgspec.json.encode(update.work.answer).decode()
+        yield from _lines([("worker", "failed" if update.work.answer is None else answer)])
+    yield "\nsaid"
+    for attempt, raw in enumerate(update.raw):
+        yield from _lines([("first" if attempt == 0 else "second", _said(raw))])
+    yield f"\nadmitted {_STAGES[update.stage]}"
+    yield from _lines([(code, CODES.get(code, "")) for code in update.codes])
+    yield from _lines(_decision(update.decision))
+    yield "\ndid"
+    yield from _lines(_did(update))
+
+
+def _lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield from (f"  {name:<12} {value}".rstrip() for name, value in pairs)
+
+
+def _slots(view: View) -> Iterator[tuple[str, str]]:
+    """Yield the six slots of a view, in their order."""
+    contract, private = view.contract, view.private
+    yield "goal", contract.goal
+    yield "actions", ", ".join(contract.actions)
+    for name, value in private.observation.items():
+        yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    yield from (("evidence", _masses(evidence)) for evidence in private.evidence)
+    if private.ready:
+        yield "ready", ", ".join(private.ready)
+    if private.coverage is not None:
+        yield "coverage", str(private.coverage)
+    yield from (("channel", _facts(p.channel, {"lot": p.lot, **p.facts})) for p in private.channels)
+    yield from (("claim", _facts(row.claim, row.facts)) for row in private.claims)
+    proposal = view.proposal
+    yield "proposal", _joined(proposal.action, proposal.response, proposal.claim)
+    yield from (("trace", f"{_masses(t)}, from {t.channel}, ttl {t.ttl}") for t in view.traces)
+    held = view.commitment
+    yield "commitment", "none" if held is None else f"{held.claim}, {held.confidence_bin}"
+    yield "budget", str(view.budget)
+
+
+def _masses(record: Evidence | Trace) -> str:
+    way = f", direction {record.direction}" if record.direction else ""
+    return (
+        f"{record.claim}: novelty {record.novelty}, support {record.support}, "
+        f"conflict {record.conflict}{way}"
+    )
+
+
+def _facts(name: str, facts: Mapping[str, Fact]) -> str:
+    listed = ", ".join(f"{key} {value}" for key, value in facts.items())
+    return f"{name}: {listed}" if listed else name
+
+
+def _joined(*parts: str | None) -> str:
+    return ", ".join(part for part in parts if part is not None)
+
+
+def _said(raw: str | Decision) -> str:
+    """Return a decode as it was emitted, on one line."""
+    return repr(raw) if isinstance(raw, str) else encode_decision(raw).decode()
+
+
+def _decision(decision: Decision) -> Iterator[tuple[str, str]]:
+    yield "action", _joined(decision.task_action, decision.response, decision.execution_intent)
+    yield from (
+        ("deposit", f"{_masses(t)}, to {t.channel}, ttl {t.ttl}") for t in decision.deposits
+    )
+    if decision.commit is not None:
+        yield "commit", f"{decision.commit.claim}, {decision.commit.confidence_bin}"
+
+
+def _did(update: UpdateRecord) -> Iterator[tuple[str, str]]:
+    """Yield what came of an update, in the substrate's own words."""
+    yield "mode", update.mode
+    if update.bottom is not None:
+        yield "cancelled", update.bottom
+    if update.native is not None:
+        yield "action", update.native
+    yield from (("wrote", _write(write)) for write in update.writes)
+    if update.reopened is not None:
+        yield "reopened", update.reopened
+    yield "holds", "nothing" if update.claim is None else f"{update.claim}, {update.confidence}"
+    usage = update.usage
+    if usage.calls:
+        yield "cost", f"{usage.calls} calls, {usage.input_tokens} + {usage.output_tokens} tokens"
+    if usage.failures:
+        yield "failures", str(usage.failures)

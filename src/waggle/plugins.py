@@ -119,7 +119,7 @@ def load_file(path: str | Path) -> None:
     spec = spec_from_file_location(file.stem.replace(".", "_"), file)
     if spec is None or spec.loader is None or not file.is_file():
         raise PluginError(f"{str(path)!r} is no plug-in; name a Python file that ends in .py")
-    _refuse_taken(spec.name, file)
+    refuse_taken(spec.name, file)
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # a plug-in may import the files beside it
     module = module_from_spec(spec)
@@ -135,8 +135,8 @@ def load_file(path: str | Path) -> None:
     os.environ[FILES] = os.pathsep.join(dict.fromkeys([*listed, str(file)]))
 
 
-def _refuse_taken(name: str, file: Path) -> None:
-    """Refuse a file that would stand in the way of another module of its name."""
+def refuse_taken(name: str, file: Path) -> None:
+    """Refuse a plug-in file that would stand in the way of another module of its name."""
     if name in sys.modules:
         taken = getattr(sys.modules[name], "__file__", None)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -81,6 +82,32 @@ def test_an_installed_wheel_plays_its_law(site: Path, tmp_path: Path) -> None:
     where = "import waggle; print(waggle.__file__)"
     said = call(sys.executable, "-c", where, cwd=tmp_path, PYTHONPATH=str(site))
     assert said.startswith(str(site))
+
+
+def test_the_wheel_brings_the_recipes(site: Path, tmp_path: Path) -> None:
+    words = (sys.executable, "-m", "waggle", "recipes", "copy", "--json")
+    said = call(*words, cwd=tmp_path, PYTHONPATH=str(site))
+    ours = [path for path in (ROOT / "recipes").rglob("*") if path.suffix in {".toml", ".sh"}]
+    assert len(json.loads(said)["files"]) == len(ours) > 30
+    for path in ours:
+        copied = tmp_path / path.relative_to(ROOT)
+        assert copied.read_bytes() == path.read_bytes(), path
+        assert os.access(copied, os.X_OK) == os.access(path, os.X_OK)
+
+
+def test_the_page_of_the_index_leads_to_the_repository(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = (n for n in archive.namelist() if n.endswith("/METADATA"))
+    told = Parser().parsestr(archive.read(metadata).decode())
+    (repository,) = (
+        url.removeprefix("Repository, ")
+        for url in told.get_all("Project-URL", [])
+        if url.startswith("Repository, ")
+    )
+    page = told.get_payload()
+    assert f"]({repository}/raw/HEAD/docs/picture.svg)" in page
+    links = re.findall(r"\]\(([^)]+)\)", str(page))
+    assert links and all(link.startswith(("https://", "#")) for link in links)
 
 
 @pytest.mark.slow

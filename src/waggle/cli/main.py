@@ -47,7 +47,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Play episodes": ("demo", "run", "replay", "serve"),
     "Evaluate and check": ("eval", "report", "archive", "check", "bound", "bench"),
     "Train laws": ("corpus", "train", "tune", "diagnose", "law"),
-    "Set up": ("list", "models", "doctor"),
+    "Set up": ("list", "new", "recipes", "models", "doctor"),
 }
 """The overview: headings, and the first words of their commands."""
 COMMANDS = {
@@ -86,6 +86,9 @@ COMMANDS = {
     "law pack": Command("training.law:pack", "Make a trained law shippable."),
     "law card": Command("training.law:card", "Write the model card of a shippable law."),
     "list": Command("setup.listing:show", "List substrates, tasks, laws and metrics."),
+    "new": Command("setup.new:new", "Write a law, metric or substrate of your own."),
+    "recipes list": Command("setup.recipes:show", "List the recipes that come along."),
+    "recipes copy": Command("setup.recipes:copy", "Copy recipes here, to play or change them."),
     "models fetch": Command("setup.models:fetch", "Fetch a model to this machine."),
     "models list": Command("setup.models:show", "List named models and the laws that ship."),
     "models path": Command("setup.models:path", "Print the folder of a model."),
@@ -98,6 +101,7 @@ GROUPS = {
     "corpus": "Make the data that a law is trained on.",
     "law": "Pack a trained law, with its model card.",
     "models": "Fetch, list and locate model weights.",
+    "recipes": "List and copy the recipes that come with the package.",
 }
 
 _ALONE = ("--help", "-h", "--version")

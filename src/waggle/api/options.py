@@ -60,6 +60,8 @@ def checked(group: str, model: type[BaseModel], values: Mapping[str, Any]) -> di
     Raises:
         ConfigError: one line that names the first bad option.
     """
+    if not values:  # a substrate without options may name the bare BaseModel, which reads nothing
+        return {}
     try:
         read = model.model_validate(dict(values))
     except ValidationError as error:

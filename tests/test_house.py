@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-HEAVY = ("torch", "transformers", "openai", "matplotlib", "igraph", "pyarrow", "pandas")
+HEAVY = ("torch", "transformers", "httpx2", "matplotlib", "igraph", "pyarrow", "pandas")
 IMPORT_SECONDS = 0.3
 
 

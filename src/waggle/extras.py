@@ -13,7 +13,7 @@ EXTRAS = {
         "torch", "transformers", "peft", "accelerate", "safetensors", "gguf",
         "tokenizers", "jinja2", "huggingface_hub",
     ),
-    "chat": ("openai",),
+    "chat": ("httpx2",),
     "serve": ("starlette", "uvicorn"),
     "report": ("matplotlib", "pandas"),
     "dataset": ("pyarrow",),

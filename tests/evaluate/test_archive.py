@@ -14,7 +14,7 @@ from waggle.evaluate import rows, sessions
 from waggle.evaluate.archive import archive
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.merge import merge
-from waggle.evaluate.rows import FILE, PACKED, SUFFIX, failed_row, read_rows
+from waggle.evaluate.rows import FILE, PACKED, SUFFIX, failed_row, read_rows, succeeded
 from waggle.evaluate.runner import run_plan
 
 
@@ -51,12 +51,14 @@ def test_the_same_rows_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
     assert len(sessions.read(tmp_path / "two")) == 1
 
 
-def test_rows_that_failed_or_are_not_planned_are_left_out(run: Path, tmp_path: Path) -> None:
+def test_failed_rows_come_along_and_unplanned_ones_stay(run: Path, tmp_path: Path) -> None:
     last = plan()[-1]
     with (run / FILE).open("ab") as file:
         file.write(msgspec.json.encode(failed_row(last, "no luck")) + b"\n")
     done = archive([*plan()[1:]], run, tmp_path / "small")
-    assert (sum(done.rows.values()), done.left) == (2, 2)
+    assert (sum(done.rows.values()), done.left) == (3, 1)
+    assert [row.error for row in read_rows(tmp_path / "small")].count("no luck") == 1
+    assert len(succeeded(tmp_path / "small")) == 2
 
 
 def test_other_methods_stay(run: Path, tmp_path: Path) -> None:

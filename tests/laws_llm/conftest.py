@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -104,6 +105,8 @@ class Unruly(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         self.server.seen.append(json.loads(self.rfile.read(length)))  # type: ignore[attr-defined]
+        self.server.times.append(time.monotonic())  # type: ignore[attr-defined]
+        self.server.headers = self.headers  # type: ignore[attr-defined]
         script = self.server.script  # type: ignore[attr-defined]
         step = script.pop(0) if len(script) > 1 else script[0]
         with self.server.crowd:  # type: ignore[attr-defined]
@@ -137,6 +140,42 @@ class Unruly(BaseHTTPRequestHandler):
     def picky(self) -> None:
         self._send(400, b'{"error":{"message":"response_format is not known"}}')
 
+    def modern(self) -> None:
+        said = "'max_tokens' is not supported with this model; use 'max_completion_tokens'"
+        self._send(400, json.dumps({"error": {"message": said}}).encode())
+
+    def lukewarm(self) -> None:
+        self._send(400, b"""{"error":{"message":"'temperature' does not support 0 here"}}""")
+
+    def seedless(self) -> None:
+        self._send(422, b'{"detail":[{"loc":["body","seed"],"msg":"Extra inputs"}]}')
+
+    def curt_refusal(self) -> None:
+        self._send(400, b"")
+
+    def message(self) -> None:
+        block = {"type": "text", "text": RECORD}
+        usage = {"input_tokens": 4, "cache_read_input_tokens": 5, "output_tokens": 5}
+        body = {"type": "message", "content": [block], "stop_reason": "end_turn", "usage": usage}
+        self._send(200, json.dumps(body).encode())
+
+    def overloaded(self) -> None:
+        error = {"type": "overloaded_error", "message": "Overloaded"}
+        self._send(529, json.dumps({"type": "error", "error": error}).encode())
+
+    def parrot(self) -> None:
+        """Say the key, once as it came and once in escapes."""
+        key = self.headers["Authorization"].removeprefix("Bearer ")
+        spelled = "".join(f"\\u{ord(letter):04x}" for letter in key)
+        self._send(200, reply(f"the key is {key} and again @").replace(b"@", spelled.encode()))
+
+    def curt(self) -> None:
+        body = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
+        self._send(200, json.dumps(body).encode())
+
+    def elsewhere(self) -> None:
+        self._send(307, b"", Location=self.server.elsewhere)  # type: ignore[attr-defined]
+
     def no_text(self) -> None:
         self._send(200, reply("\ud800" + RECORD))
 
@@ -157,7 +196,8 @@ class Unruly(BaseHTTPRequestHandler):
         self._send(429, b"{}", Retry_After="-5")
 
     def locked(self) -> None:
-        self._send(401, b'{"error":{"message":"your key is sk-secret"}}')
+        said = f"your key is {self.headers['Authorization'].removeprefix('Bearer ')}"
+        self._send(401, json.dumps({"error": {"message": said}}).encode())
 
     def circle(self) -> None:
         self._send(307, b"", Location="/v1/chat/completions")
@@ -194,8 +234,15 @@ class Unruly(BaseHTTPRequestHandler):
     def half(self) -> None:
         self._send(200, reply(RECORD)[:40])
 
-    def megabyte(self) -> None:
-        self._send(200, reply("x" * 1_000_000))
+    def megabytes(self) -> None:
+        """Send a hundred megabytes, to whoever reads them."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Length", str(100 << 20))
+        self.end_headers()
+        with suppress(OSError):
+            for _ in range(100):
+                self.wfile.write(b" " * (1 << 20))
 
     def strange(self) -> None:
         self._send(200, b'{"choices":[]}')
@@ -234,9 +281,9 @@ def unruly() -> Iterator[Any]:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Unruly)
         server.daemon_threads = True
         server.script = list(script)  # type: ignore[attr-defined]
-        server.seen, server.crowd = [], Crowd()  # type: ignore[attr-defined]
+        server.seen, server.times, server.crowd = [], [], Crowd()  # type: ignore[attr-defined]
         server.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         servers.append(server)
         return server
 

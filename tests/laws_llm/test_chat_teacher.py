@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("openai", reason="needs the chat extra")
+pytest.importorskip("httpx2", reason="needs the chat extra")
 
 from tests.laws_llm.serving import serving
 from waggle.cli.main import main

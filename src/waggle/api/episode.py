@@ -173,6 +173,8 @@ def summary(
     yield from ((f"decodes {s}", count[f"stage.{s}"]) for s in STAGES if f"stage.{s}" in count)
     yield from _prefixed(count, "bottom.", "calls cancelled: ")
     yield from ((name.replace(".", " "), count[name]) for name in _COSTS if name in count)
+    if "cost" in count:
+        yield "cost", count["cost"] / 1e6
 
 
 def _prefixed(count: Mapping[str, int], prefix: str, label: str) -> Iterator[tuple[str, int]]:

@@ -1,7 +1,8 @@
 """The error vocabulary, by boundary.
 
-A bad decode, message or endpoint is data and never raises; what raises is a bad configuration,
-a bad file, or a breach of the anonymous contract by a substrate. Every message names the fix, and
+A bad decode, message or answer of an endpoint is data and never raises; what raises is a bad
+configuration, a bad file, an endpoint that answers nothing from the start, or a breach of the
+anonymous contract by a substrate. Every message names the fix, and
 the command line prints it as one line with exit code 2.
 """
 
@@ -20,6 +21,10 @@ class ContractError(WaggleError):
 
 class RecordError(WaggleError):
     """A record file that is missing, cut, foreign or not what it claims to be."""
+
+
+class EndpointError(WaggleError):
+    """A chat endpoint that did not answer its first question; nothing was played with it."""
 
 
 class SeedError(ConfigError):

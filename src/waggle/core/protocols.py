@@ -24,6 +24,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     model_steps: int = 0
     failures: int = 0
     """Endpoint failures; the decode then degrades to the private proposal and is counted."""
+    cost: int = 0
+    """Millionths of the currency in which the law's prices are given."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +54,8 @@ class Law(Protocol):
     Optional attributes tell others how to use it: `order`, the canon order it was made for (else
     `shuffled`); `batched`, that it wants many episodes side by side; `switches(contract)`, its own
     setting of the runtime; `teacher` and `backbone`, printed with every table; `digest`, text that
-    changes with its weights and is kept with every row it plays.
+    changes with its weights and is kept with every row it plays; `max_failed`, the share of failed
+    calls above which an episode is no result, and `trouble`, why the last one failed.
     """
 
     @property

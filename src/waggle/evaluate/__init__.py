@@ -3,7 +3,7 @@
 Read in this order:
 
 * `plan` turns a recipe into cells; `selection` chooses, orders and costs them.
-* `episodes` plays one cell; `rows` is what is kept of it.
+* `episodes` plays one cell; `rows` is what is kept of it; `failures` says when it is no result.
 * `executors` and `batched` are where cells are played; `runner` plays a whole plan.
 * `resume` says which finished rows count, `again` replaces them; `sessions` is the log of calls.
 * `merge` takes rows from elsewhere, `archive` packs them, `recheck` plays some again.

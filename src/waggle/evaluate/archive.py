@@ -35,13 +35,15 @@ class Archived(NamedTuple):
     rows: dict[str, int]
     """By method."""
     left: int
-    """Rows that failed or that the recipe does not ask for."""
+    """Rows that the recipe does not ask for."""
     copied: int
     """Files that were copied as they are."""
 
 
 def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
-    """Pack the finished rows of a run that its plan asks for; files of other methods stay.
+    """Pack the rows of a run that its plan asks for; files of other methods stay.
+
+    Failed rows come along, so that reports of the archive name them.
 
     Raises:
         ConfigError: for a target that is played into.
@@ -53,7 +55,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
     by_method: dict[str, list[Row]] = {}
     for cell in plan:
         row = found.get(cell.key)
-        if row is not None and not row.error:
+        if row is not None:
             by_method.setdefault(cell.method, []).append(row)
     (target / PACKED).mkdir(parents=True, exist_ok=True)
     for method, rows in by_method.items():

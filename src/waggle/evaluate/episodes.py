@@ -17,6 +17,7 @@ from waggle import plugins
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
 from waggle.core.record import EpisodeRecord, UpdateRecord
+from waggle.evaluate.failures import why_failed
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
 from waggle.laws.digest import digest_of
@@ -131,7 +132,13 @@ def reason_of(error: BaseException) -> str:
 
 
 def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: RecordFolder | None) -> Row:
-    """Return the row of an episode that a law played; its record is kept if asked for."""
+    """Return the row of an episode that a law played; its record is kept if asked for.
+
+    An episode in which too many calls failed is a failed row, and no record of it is kept.
+    """
+    failed = why_failed(law, episode.footer.counters)
+    if failed:
+        return failed_row(cell, failed[:MAX_REASON], episode.footer.counters)
     if records is not None:
         records.write(cell, episode)
     return row_of(cell, episode, digest_of(law))

@@ -50,7 +50,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     course: Course = {}
     """Round by round, where counterevidence was injected (see `evaluate.reorganization`)."""
     error: str = ""
-    """Why the cell failed; its numbers are then empty."""
+    """Why the cell failed; it then has no scores, but may count what it cost."""
     weights: Digest | msgspec.UnsetType = msgspec.UNSET
     """Digest of the weights that played it; absent for rules and in rows of early runs."""
     faults: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
@@ -83,9 +83,11 @@ def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
     )
 
 
-def failed_row(cell: Cell, reason: str) -> Row:
-    """Return the row of a cell that could not be played."""
-    return Row(**_case(cell), rounds=0, scores={}, metrics={}, counters={}, error=reason)
+def failed_row(cell: Cell, reason: str, counters: Mapping[str, int] | None = None) -> Row:
+    """Return the row of a cell that could not be played, or whose episode is no result."""
+    return Row(
+        **_case(cell), rounds=0, scores={}, metrics={}, counters=counters or {}, error=reason
+    )
 
 
 def _case(cell: Cell) -> dict[str, Any]:

@@ -209,15 +209,17 @@ def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[R
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
     """Measure a plan again from its record files alone; no law is called.
 
-    A record of another episode than the row of its cell is refused.
+    A record of another episode than the row of its cell is refused; failed rows without a record
+    stand as they are.
     """
     rows = {row.key: row for row in read_rows(folder)} if has_rows(folder) else {}
     found = []
     for cell in plan:
-        path = record_path(folder / RECORDS, cell)
+        path, known = record_path(folder / RECORDS, cell), rows.get(cell.key)
         if not path.exists():
+            found += [known] if known is not None and known.error else []
             continue
-        measured, known = row_of(cell, read(path)), rows.get(cell.key)
+        measured = row_of(cell, read(path))
         if known is not None and not known.error and not alike(measured, known):
             raise RecordError(
                 f"{path} tells of another episode than the row of its cell; remove it, or play "

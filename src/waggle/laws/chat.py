@@ -1,16 +1,16 @@
-"""Any OpenAI-compatible endpoint as a law: vLLM, llama.cpp server, Ollama, OpenAI, `waggle serve`.
+"""Any chat endpoint as a law: OpenAI, Anthropic, vLLM, Ollama, llama.cpp server, `waggle serve`.
 
-All nodes of a round ask at once, up to a bound on concurrency. A dead or misbehaving endpoint
-costs a node its social decision only: the node keeps its private proposal, the failure is counted,
-and the episode goes on. Invariant: the answers do not depend on the order of a batch.
+All nodes of a round ask at once, up to a bound on concurrency. An endpoint that does not answer the
+first question is an error. One that fails later costs a node its social decision: the node keeps
+its private proposal, the failure is counted, and the episode goes on; an episode with too many
+failures is no result. Invariant: the answers do not depend on the order of a batch.
 """
 
 from __future__ import annotations
 
+import json
 import math
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -19,10 +19,14 @@ from waggle.core.decode import MAX_TEXT
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request, Usage
 from waggle.core.schema import private_decision
-from waggle.laws.endpoint import Endpoint, ReplyCache
+from waggle.laws.endpoint import Endpoint, Failure, Limits, Question
+from waggle.laws.replies import Reply, ReplyCache
+from waggle.laws.wire import ANTHROPIC, OPENAI, Wire
 
 MAX_CONCURRENCY = 256
 MAX_TOKENS = 1_000_000
+MAX_COST = 10**12
+"""Millionths that one call may cost; the token counts in it are what a server says."""
 
 
 class ChatLaw:
@@ -31,102 +35,150 @@ class ChatLaw:
     Args:
         base_url: where the endpoint is, e.g. http://localhost:11434/v1.
         model: the model name it knows.
-        api_key_env: environment variable that holds the key, if the endpoint wants one.
+        api: the protocol, `openai` (chat completions) or `anthropic` (messages); `auto` takes
+            Anthropic's for addresses of anthropic.com.
+        api_key_env: environment variable that holds the key, if the endpoint wants one; by default
+            OPENAI_API_KEY or ANTHROPIC_API_KEY.
         concurrency: questions in flight at once.
-        timeout: seconds one attempt may take.
-        retries: further attempts after time-outs, 408, 409, 429 and 5xx; Retry-After is honoured.
-        temperature: sampling temperature.
-        max_tokens: longest answer.
-        response_format: `json` asks the server for a JSON object, unless it refuses; or `off`.
-        cache: SQLite file of replies, so that a question is asked once; empty for none.
+        rate: the most questions a minute; 0 for no limit.
+        timeout: seconds one question may take, all attempts and waits together.
+        retries: further attempts after lost connections, 408, 409, 425, 429 and 5xx, with growing
+            waits; Retry-After is honoured.
         patience: failures in a row after which the endpoint is left alone for a while.
+        temperature: sampling temperature; left out if the server refuses it.
+        max_tokens: longest answer; sent as max_completion_tokens if the server asks for that.
+        response_format: `json` asks an OpenAI-compatible server for a JSON object, unless it
+            refuses; or `off`.
         seed: send the node's own random draw as `seed`, for servers that use it.
+        extra: further parameters of a question as a JSON object, e.g. {"top_p": 0.9}; null leaves a
+            parameter out.
+        cache: SQLite file of replies, so that a question is asked once; empty for none.
+        price_input: price of a million input tokens, in any currency, to count the cost.
+        price_output: price of a million output tokens.
+        max_failed: share of failed calls above which an episode counts as failed.
     """
+
+    batched = True
+    """Played with many episodes side by side, under one limit of concurrency and rate."""
 
     def __init__(
         self,
         base_url: str = "http://localhost:8000/v1",
         model: str = "default",
-        api_key_env: str = "OPENAI_API_KEY",
+        api: Literal["auto", "openai", "anthropic"] = "auto",
+        api_key_env: str = "",
         concurrency: int = 16,
-        timeout: float = 60.0,
-        retries: int = 2,
+        rate: float = 0.0,
+        timeout: float = 120.0,
+        retries: int = 3,
+        patience: int = 16,
         temperature: float = 0.0,
         max_tokens: int = 512,
         response_format: Literal["json", "off"] = "json",
-        cache: str = "",
-        patience: int = 16,
         seed: bool = False,
+        extra: str | Mapping[str, Any] = "",
+        cache: str = "",
+        price_input: float = 0.0,
+        price_output: float = 0.0,
+        max_failed: float = 0.2,
     ) -> None:
-        _require_address(base_url)
+        wire = _wire(base_url, api)
         if not 1 <= concurrency <= MAX_CONCURRENCY or not 0 <= retries <= 10 or patience < 1:
             raise ConfigError("concurrency must be 1 to 256, retries 0 to 10, patience at least 1")
         if not (math.isfinite(timeout) and 0 < timeout <= 3600) or not 0 <= temperature <= 2:
             raise ConfigError("timeout must be 0 to 3600 seconds and temperature 0 to 2")
         if not 1 <= max_tokens <= MAX_TOKENS:
             raise ConfigError(f"max_tokens must be 1 to {MAX_TOKENS}")
+        if not 0 <= max_failed <= 1 or not all(
+            math.isfinite(value) and value >= 0 for value in (rate, price_input, price_output)
+        ):
+            raise ConfigError("max_failed must be 0 to 1; rate and prices must not be negative")
         if response_format not in ("json", "off"):
             raise ConfigError(f"response_format {response_format!r} is unknown; use json or off")
-        self.name = "chat"
-        self._question = {
+        if seed and wire is ANTHROPIC:
+            raise ConfigError("Anthropic's messages take no seed; leave out --law.seed")
+        parameters: dict[str, Any] = {
             "model": model,
             "temperature": temperature,
             "max_tokens": max_tokens,
         }
+        if response_format == "json" and wire is OPENAI:
+            parameters["response_format"] = {"type": "json_object"}
+        more = _extra(extra)
+        self.name = "chat"
+        self.max_failed = max_failed
         self._seed = seed
-        self._format = response_format
-        self._base_url = base_url
-        self._concurrency = concurrency
-        self._cache = ReplyCache(cache) if cache else None
-        self._endpoint = Endpoint(base_url, _key(api_key_env), timeout, retries, patience)
+        self._prices = price_input, price_output
+        self._endpoint = Endpoint(
+            base_url,
+            wire,
+            {**parameters, **more},
+            key_env=api_key_env,
+            limits=Limits(timeout, retries, concurrency, rate, patience),
+            fixed=tuple(more),
+            cache=ReplyCache(cache) if cache else None,
+        )
+
+    def load(self) -> None:
+        """Get ready to play: read the key again, and ask an endpoint again that was dead."""
+        self._endpoint.renew()
+
+    @property
+    def trouble(self) -> str:
+        """Why the last call that failed did; empty if none has."""
+        return self._endpoint.trouble
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Ask for every request of one round."""
-        if not requests:
-            return []
-        with ThreadPoolExecutor(min(self._concurrency, len(requests))) as pool:
-            return list(pool.map(self._decide, requests))
+        answers = self._endpoint.ask([self._question(request) for request in requests])
+        return [
+            self._decode(request, answer) for request, answer in zip(requests, answers, strict=True)
+        ]
 
-    def _decide(self, request: Request) -> Decode:
-        question = self._ask(request)
-        # The address of the server and every setting are part of the key.
-        key = ReplyCache.key({**question, "base_url": self._base_url}) if self._cache else ""
-        cached = self._cache.find(key) if self._cache else None
-        if cached is not None:
-            return Decode(cached.text, Usage(0, cached.input_tokens, cached.output_tokens))
-        reply = self._endpoint.ask(question)
-        if reply is None or len(reply.text) > MAX_TEXT:
+    def _question(self, request: Request) -> Question:
+        turns = prompt.messages(request.view, request.feedback, request.previous)
+        own = {"seed": request.entropy % 2**31} if self._seed else {}
+        return Question(turns, own)
+
+    def _decode(self, request: Request, answer: Reply | Failure) -> Decode:
+        if isinstance(answer, Failure) or len(answer.text) > MAX_TEXT:
             return Decode(private_decision(request.view), Usage(calls=1, failures=1))
-        if self._cache:
-            self._cache.keep(key, reply)
-        return Decode(reply.text, Usage(1, reply.input_tokens, reply.output_tokens))
-
-    def _ask(self, request: Request) -> dict[str, Any]:
-        question: dict[str, Any] = dict(self._question)
-        question["messages"] = prompt.messages(request.view, request.feedback, request.previous)
-        if self._format == "json" and self._endpoint.formats:
-            question["response_format"] = {"type": "json_object"}
-        if self._seed:
-            question["seed"] = request.entropy % 2**31
-        return question
+        sent, received = answer.input_tokens, answer.output_tokens
+        # A price per million tokens is a price in millionths per token.
+        cost = round(self._prices[0] * sent + self._prices[1] * received) if answer.calls else 0
+        return Decode(answer.text, Usage(answer.calls, sent, received, cost=min(cost, MAX_COST)))
 
 
-def _require_address(base_url: str) -> None:
-    """Refuse an address that no server can have: every node would fail on it in silence."""
+def _wire(base_url: str, api: str) -> Wire:
+    """Return the protocol of an address; an address that no server can have is refused.
+
+    A name and password in it would be written into rows and records.
+    """
     if not base_url.startswith(("http://", "https://")):
         raise ConfigError(f"base_url {base_url!r} is no address; begin it with http://")
     try:
         parts = urlsplit(base_url)
-        sound = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
+        host = parts.hostname or ""
+        host.encode("idna")
+        sound = bool(host) and (parts.port is None or parts.port > 0)
+    except (ValueError, UnicodeError):
         sound = False
     if not sound or not base_url.isprintable() or " " in base_url:
         raise ConfigError(f"base_url {base_url!r} is no address; write http://HOST:PORT/v1")
+    if "@" in parts.netloc:
+        raise ConfigError("base_url must hold no name and no key; use --law.api-key-env")
+    if api not in ("auto", "openai", "anthropic"):
+        raise ConfigError(f"api {api!r} is unknown; use auto, openai or anthropic")
+    ours = host == "anthropic.com" or host.endswith(".anthropic.com")
+    return ANTHROPIC if api == "anthropic" or (api == "auto" and ours) else OPENAI
 
 
-def _key(variable: str) -> str:
-    """Return the key in an environment variable; it must fit into a header."""
-    found = os.environ.get(variable, "").strip() or "none"
-    if not (found.isascii() and found.isprintable()):
-        raise ConfigError(f"the key in {variable} holds characters that no key has; set it again")
+def _extra(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return further parameters; what the law itself must say is refused."""
+    try:
+        found = json.loads(given or "{}") if isinstance(given, str) else dict(given)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"extra is no JSON ({str(error)[:80]}); write an object") from None
+    if not isinstance(found, dict) or not {"messages", "system", "stream", "n"}.isdisjoint(found):
+        raise ConfigError("extra must be a JSON object without messages, system, stream and n")
     return found

@@ -1,235 +1,385 @@
-"""The client of an OpenAI-compatible endpoint: bounded questions, and a cache of replies.
+"""The client of a chat endpoint: many questions at once, each within one deadline.
 
-The SDK retries what is worth retrying and honours Retry-After. On top of it an answer has a size
-limit and a time limit, and the whole call a deadline, so that neither a megabyte of text nor a
-trickle of bytes can stop a swarm. Replies can be cached in one SQLite file, safe for several
-threads and processes; a damaged or locked file costs the cache, never the episode.
-Invariant: `ask` returns a reply or None, and never raises for what a server did.
+The first question goes alone: if it gets no answer, an `EndpointError` repeats the server's own
+sentence, and nothing is played. What the server refuses of the optional parameters is learned there
+and remembered. Later failures are data. A question is tried again after overload and lost
+connections, and its deadline holds for all attempts and waits together, however slowly a server
+sends. Redirects are not followed: the key goes to the address that was given and to no other.
+Invariants: the key is in no reply, error or log line; no answer is read beyond its bound.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import json
 import logging
-import sqlite3
+import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from functools import cache
+from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from waggle.core.errors import ConfigError
+from waggle.core.errors import ConfigError, EndpointError
 from waggle.extras import install
+from waggle.laws.replies import Reply, ReplyCache
+from waggle.laws.wire import Malformed, Turns, Wire, adapted, blamed, one_line, sentence
 
-MAX_BODY = 256 * 1024
+MAX_BODY = 4 << 20
 """Bytes of a response that are read; a longer one counts as a failure."""
-LONGEST_WAIT = 120.0
-"""Seconds of Retry-After that the SDK honours; a server that asks for more has failed."""
-LOCK_SECONDS = 10.0
-"""How long another process may hold the cache file before this one does without it."""
-MAX_COUNT = 10**9
-"""Tokens that one call may claim to have cost."""
+SHORTEST_SECRET = 6
+"""Characters of a key that is kept out of texts; what is shorter, such as EMPTY, is no secret."""
+FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
+"""Seconds before another attempt, doubled every time, unless the server names its own."""
 _LOG = logging.getLogger(__name__)
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS replies"
-    "(key TEXT PRIMARY KEY, text TEXT NOT NULL, sent INTEGER NOT NULL, received INTEGER NOT NULL)"
-)
 
 
-class Reply(NamedTuple):
-    """The answer of an endpoint, and its token counts."""
+class Limits(NamedTuple):
+    """How hard an endpoint is asked."""
 
-    text: str
-    input_tokens: int
-    output_tokens: int
+    timeout: float = 120.0
+    """Seconds that one question may take, with all its attempts and waits."""
+    retries: int = 3
+    concurrency: int = 16
+    rate: float = 0.0
+    """Questions a minute; 0 for no limit."""
+    patience: int = 16
+    """Failures in a row after which it is left alone for the time of one question."""
 
-    @property
-    def sound(self) -> bool:
-        """Whether every field has its type and range: other programs wrote it."""
-        counts = (self.input_tokens, self.output_tokens)
-        return isinstance(self.text, str) and all(
-            type(count) is int and 0 <= count <= MAX_COUNT for count in counts
-        )
+
+class Question(NamedTuple):
+    """A chat, and parameters of its own beside those of the endpoint."""
+
+    turns: Turns
+    parameters: Mapping[str, Any] = {}
+
+
+class Failure(NamedTuple):
+    """Why a question got no answer, in one line."""
+
+    reason: str
+    fix: str = ""
+
+
+class _Refused(Exception):
+    """An attempt that failed, and whether another one may help."""
+
+    def __init__(self, reason: str, *, fix: str, again: bool = False) -> None:
+        super().__init__(reason)
+        self.fix = fix
+        self.again = again
+        self.wait: float | None = None
+        """Seconds that the server asks to wait."""
+        self.said = ""
+        """The beginning of a refusal of the question as it was put; empty for other failures."""
 
 
 class Endpoint:
-    """A chat-completions server with time-outs, retries and a circuit breaker."""
+    """One model behind one address."""
 
     def __init__(
-        self, base_url: str, api_key: str, timeout: float, retries: int, patience: int
+        self,
+        base_url: str,
+        wire: Wire,
+        parameters: Mapping[str, Any],
+        *,
+        key_env: str = "",
+        limits: Limits = Limits(),  # noqa: B008  (frozen)
+        fixed: Sequence[str] = (),
+        cache: ReplyCache | None = None,
     ) -> None:
+        """Name an endpoint; nothing is sent yet.
+
+        Args:
+            base_url: its address, to which the protocol adds a path.
+            wire: its protocol.
+            parameters: what every question says beside its turns.
+            key_env: environment variable with the key; the protocol's own if empty.
+            limits: how hard it is asked.
+            fixed: parameters that are never given up, whatever the server says of them.
+            cache: where replies are kept.
+        """
         try:
-            openai: Any = import_module("openai")
+            import httpx2
         except ImportError as error:
             raise ConfigError(
-                f"this law needs the openai package; install it with `{install('chat')}`"
+                f"chat endpoints need the httpx2 package; install it with `{install('chat')}`"
             ) from error
-        self._status: Any = openai.APIStatusError
-        try:
-            self._client: Any = openai.OpenAI(
-                base_url=base_url, api_key=api_key, timeout=timeout, max_retries=retries
-            )
-        except Exception as error:  # the HTTP library below has its own rules for addresses
-            raise ConfigError(f"base_url {base_url!r} is no address ({error}); mend it") from error
-        weakref.finalize(self, self._client.close)
-        self._timeout = timeout
-        # Every attempt may take its time for the head and again for the body of the answer.
-        self._deadline = 2 * timeout * (retries + 1) + LONGEST_WAIT * retries
-        self._pause = timeout * (retries + 1)
-        self._patience = patience
-        self._host = urlsplit(base_url).hostname
+        self._http: Any = httpx2
+        self._wire, self._limits, self._cache = wire, limits, cache
+        self._url = base_url.rstrip("/") + wire.path
+        self._parameters, self._fixed = dict(parameters), frozenset(fixed)
+        self._key_env = key_env or wire.key_env
+        self._given_up: frozenset[str] = frozenset()
+        """Optional parameters that the server refused."""
+        self._sessions: dict[int, _Session] = {}
+        self.trouble = ""
+        """Why the last question failed that did; empty if none has."""
+        self.renew()
+
+    def renew(self) -> None:
+        """Read the key again, and forget that the endpoint was dead."""
+        self._key = _key(self._key_env)
+        self._proven = False
+        self._dead: EndpointError | None = None
         self._warned = False
-        self._overdue = 0
         self._failures = 0
         self._resume = 0.0
-        self._lock = threading.Lock()
-        self.formats = True
-        """Whether the server takes `response_format`; False after its first refusal."""
 
-    def ask(self, question: dict[str, Any]) -> Reply | None:
-        """Ask a question; None where the endpoint is dead, refuses, or answers out of bounds."""
-        if not self._worth_asking():
-            return None
-        try:
-            reply = self._in_time(question)
-        except self._status as error:
-            if error.status_code not in (400, 422) or not question.get("response_format"):
-                self._failed(f"{type(error).__name__} {error.status_code}")
-                return None
-            plain = {name: value for name, value in question.items() if name != "response_format"}
-            again = self.ask(plain)
-            if again is not None:  # else the refusal was about something else
-                self.formats = False
-            return again
-        except Exception as error:  # transports differ between SDK releases
-            self._failed(type(error).__name__)
-            return None
-        with self._lock:
-            self._failures = 0
-        return reply
+    def ask(self, questions: Sequence[Question]) -> list[Reply | Failure]:
+        """Ask several questions at once and return what became of each, in order.
 
-    def _in_time(self, question: dict[str, Any]) -> Reply:
-        """Ask in a thread of its own, which is abandoned once it is overdue.
-
-        The time-outs of a transport hold for one read each: a server that sends its head byte by
-        byte never meets them, and only the thread that reads can end the reading.
+        Raises:
+            EndpointError: if the first question ever that is not in the cache gets no answer.
         """
-        answer: Future[Reply] = Future()
-
-        def run() -> None:
+        keys = [self._key_of(question) for question in questions]
+        found: list[Reply | Failure | None] = [self._known(key) for key in keys]
+        missing = [place for place, reply in enumerate(found) if reply is None]
+        if missing:
+            if self._dead is not None:
+                raise self._dead
+            process = os.getpid()
+            loop = _loop(process)
+            answers = asyncio.run_coroutine_threadsafe(
+                self._together([questions[place] for place in missing], process), loop
+            )
             try:
-                answer.set_result(self._once(question))
-            except BaseException as error:
-                answer.set_exception(error)
+                new = answers.result()
+            finally:
+                answers.cancel()
+            for place, answer in zip(missing, new, strict=True):
+                found[place] = answer
+                if self._cache and isinstance(answer, Reply):
+                    self._cache.keep(keys[place], answer)
+        return [each for each in found if each is not None]
 
-        threading.Thread(target=run, daemon=True).start()
-        try:
-            return answer.result(self._deadline)
-        except TimeoutError:
-            self._count_overdue(1)
-            answer.add_done_callback(lambda _: self._count_overdue(-1))
-            raise
+    def _key_of(self, question: Question) -> str:
+        """Return what a reply is cached by: the address and everything that is said to it."""
+        if not self._cache:
+            return ""
+        return ReplyCache.key({"url": self._url, "body": self._body(question)})
 
-    def _count_overdue(self, change: int) -> None:
-        with self._lock:
-            self._overdue += change
+    def _known(self, key: str) -> Reply | None:
+        return self._cache.find(key) if self._cache else None
 
-    def _once(self, question: dict[str, Any]) -> Reply:
-        body = b""
-        with self._client.chat.completions.with_streaming_response.create(**question) as response:
-            stop = time.monotonic() + self._timeout
-            for block in response.iter_bytes():
-                body += block
-                if len(body) > MAX_BODY:
-                    raise ValueError("the answer is longer than a decision can be")
-                if time.monotonic() > stop:
-                    raise TimeoutError
-        return _completion(json.loads(body))
+    def _body(self, question: Question) -> dict[str, Any]:
+        said = {**self._parameters, **question.parameters}
+        kept = {name: value for name, value in said.items() if value is not None}
+        return {**kept, **self._wire.turns(question.turns)}
+
+    async def _together(self, questions: Sequence[Question], process: int) -> list[Reply | Failure]:
+        session = self._sessions.get(process)
+        if session is None:  # connections belong to one process
+            session = self._sessions[process] = _Session(self._http, self._limits)
+            weakref.finalize(self, session.close, _loop(process))
+        first: list[Reply | Failure] = []
+        if not self._proven:
+            answer = await self._one(questions[0], session)
+            if isinstance(answer, Failure):
+                self._dead = EndpointError(
+                    f"the endpoint {self._url} did not answer the first question "
+                    f"({answer.reason}); {answer.fix}"
+                )
+                raise self._dead
+            self._proven, first = True, [answer]
+        rest = questions[len(first) :]
+        return [*first, *await asyncio.gather(*(self._one(each, session) for each in rest))]
+
+    async def _one(self, question: Question, session: _Session) -> Reply | Failure:
+        async with session.room:
+            if not self._worth_asking():
+                return Failure(f"left alone after {self._failures} failures in a row")
+            await session.turn()
+            last: list[_Refused] = []
+            try:
+                async with asyncio.timeout(self._limits.timeout) as deadline:
+                    stop = deadline.when() or 0.0
+                    reply = await self._attempts(question, session, stop, last)
+            except TimeoutError:
+                before = f" (before: {last[-1]})" if last else ""
+                reason = f"no answer within {self._limits.timeout:g} s{before}"
+                return self._failed(Failure(reason, "raise --law.timeout, or relieve the server"))
+            except _Refused as refused:
+                return self._failed(Failure(str(refused), refused.fix))
+            self._failures = 0
+            return reply
 
     def _worth_asking(self) -> bool:
-        """Whether the circuit is closed: a dead endpoint is left alone for a while."""
-        with self._lock:
-            if self._overdue >= self._patience:
-                return False
-            return self._failures < self._patience or time.monotonic() >= self._resume
+        """Whether the circuit is closed; one question in a while finds out whether it may be."""
+        now = time.monotonic()
+        if self._failures < self._limits.patience:
+            return True
+        if now < self._resume:
+            return False
+        self._resume = now + self._limits.timeout
+        return True
 
-    def _failed(self, reason: str) -> None:
-        """Count a failure and log the first: a wrong key or address fails every time."""
-        with self._lock:
-            first, self._warned = not self._warned, True
-            self._failures += 1
-            self._resume = time.monotonic() + self._pause
-        if first:
+    def _failed(self, failure: Failure) -> Failure:
+        """Count a failure and log the first of an endpoint that answered before."""
+        self._failures += 1
+        self._resume = time.monotonic() + self._limits.timeout
+        self.trouble = failure.reason
+        if self._proven and not self._warned:
+            self._warned = True
             _LOG.warning(
-                "the endpoint at %s failed (%s); nodes without an answer keep the private proposal",
-                self._host, reason,
+                "the endpoint %s failed (%s); nodes without an answer keep the private proposal",
+                self._url, failure.reason,
             )  # fmt: skip
+        return failure
+
+    async def _attempts(
+        self, question: Question, session: _Session, stop: float, last: list[_Refused]
+    ) -> Reply:
+        """Put a question until it is answered, or nothing more can be expected of it."""
+        body, given_up, failures = self._body(question), self._given_up, 0
+        while True:
+            put = adapted(body, self._wire, given_up)
+            try:
+                reply = await self._post(put, session)
+                self._given_up |= given_up
+                return reply
+            except _Refused as refused:
+                free = {name: value for name, value in put.items() if name not in self._fixed}
+                name = blamed(refused.said, free, self._wire) if refused.said else ""
+                if name and name not in given_up:
+                    given_up |= {name}
+                    continue
+                wait = refused.wait
+                if wait is None:
+                    wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures)
+                late = asyncio.get_running_loop().time() + wait >= stop
+                if not refused.again or failures >= self._limits.retries or late:
+                    raise
+                last.append(refused)
+                failures += 1
+                if refused.wait is not None:
+                    session.pause(refused.wait)
+                await asyncio.sleep(wait)
+
+    async def _post(self, body: Mapping[str, Any], session: _Session) -> Reply:
+        """Make one attempt."""
+        headers = {"Accept-Encoding": "identity", **self._wire.headers(self._key)}
+        data = bytearray()
+        try:
+            async with session.client.stream(
+                "POST", self._url, json=body, headers=headers
+            ) as response:
+                status = response.status_code
+                async for block in response.aiter_raw():
+                    data += block
+                    if len(data) > MAX_BODY:
+                        break
+        except (self._http.HTTPError, self._http.InvalidURL, OSError) as error:
+            reason = f"{type(error).__name__}: {self._clean(str(error) or 'the connection broke')}"
+            raise _Refused(
+                reason, fix="start the server, or correct --law.base-url", again=True
+            ) from None
+        if not 200 <= status < 300:
+            raise self._refusal(status, response.headers, bytes(data[:MAX_BODY]))
+        if len(data) > MAX_BODY:
+            raise _Refused(f"the answer is over {MAX_BODY >> 20} MiB long", fix=_MEND)
+        try:
+            reply = self._wire.read(json.loads(data))
+        except Malformed as error:
+            raise _Refused(self._clean(str(error)), fix=_MEND) from None
+        except (ValueError, RecursionError):
+            raise _Refused("the answer is no JSON", fix=_MEND) from None
+        return reply._replace(text=self._redacted(reply.text))
+
+    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> _Refused:
+        """Return the error of a status: its name, the server's sentence, and what to do."""
+        said = self._clean(sentence(data))
+        if 300 <= status < 400:
+            said = f"it points to {self._clean(headers.get('location', 'nowhere'))}"
+        name = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+        wait = _retry_after(headers.get("retry-after", ""))
+        reason = f"{status} {name}".strip() + (f": {said}" if said else "")
+        reason += "" if wait is None else f" (it asks to wait {wait:g} s)"
+        again = status in (408, 409, 425, 429) or status >= 500
+        refused = _Refused(reason, fix=self._fix(status), again=again)
+        refused.wait = wait
+        if status in (400, 422):
+            refused.said = data[:4096].decode("utf-8", "replace") or "refused"
+        return refused
+
+    def _fix(self, status: int) -> str:
+        if status in (401, 403):
+            held = "another key" if self._key else "the key"
+            return f"put {held} into the environment variable {self._key_env}"
+        if 300 <= status < 400:
+            return "redirects are not followed; give --law.base-url that address if you trust it"
+        return {
+            400: "change the parameter it names; see `waggle list laws --verbose`",
+            422: "change the parameter it names; see `waggle list laws --verbose`",
+            404: "correct --law.base-url or --law.model",
+            429: "wait, or lower --law.rate and --law.concurrency",
+        }.get(status, _MEND)
+
+    def _clean(self, text: str) -> str:
+        """Return a text of a server as an error may show it."""
+        return one_line(self._redacted(text))
+
+    def _redacted(self, text: str) -> str:
+        return text.replace(self._key, "[key]") if len(self._key) >= SHORTEST_SECRET else text
 
 
-def _completion(data: Any) -> Reply:
-    """Read a chat completion; anything else is a ValueError."""
+_MEND = "see to the server, then run the same command again"
+
+
+class _Session:
+    """The connections of one process to an endpoint, with their pace."""
+
+    def __init__(self, http: Any, limits: Limits) -> None:
+        many = http.Limits(max_connections=limits.concurrency)
+        self.client: Any = http.AsyncClient(timeout=None, limits=many, follow_redirects=False)
+        self.room = asyncio.Semaphore(limits.concurrency)
+        self._interval = 60.0 / limits.rate if limits.rate else 0.0
+        self._next = 0.0
+        """When the next question may begin."""
+
+    async def turn(self) -> None:
+        """Wait until a question may begin."""
+        now = asyncio.get_running_loop().time()
+        start = max(now, self._next)
+        self._next = start + self._interval
+        await asyncio.sleep(start - now)
+
+    def pause(self, seconds: float) -> None:
+        """Let no other question begin for a while."""
+        self._next = max(self._next, asyncio.get_running_loop().time() + seconds)
+
+    def close(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close the connections, on the loop that made them."""
+        if loop.is_running():
+            asyncio.run_coroutine_threadsafe(self.client.aclose(), loop)
+
+
+@cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the event loop of this process; it has a thread of its own, also in notebooks."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name=f"endpoints-{process}", daemon=True).start()
+    return loop
+
+
+def _key(variable: str) -> str:
+    """Return the key in an environment variable; it must fit into a header."""
+    found = os.environ.get(variable, "").strip()
+    if not (found.isascii() and found.isprintable()):
+        raise ConfigError(f"the key in {variable} holds characters that no key has; set it again")
+    return found
+
+
+def _retry_after(text: str) -> float | None:
+    """Return the seconds that a server asks to wait; None where it says nothing sensible."""
     try:
-        text = data["choices"][0]["message"]["content"]
-        usage = data.get("usage") or {}
-        sent, received = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError("no chat completion") from error
-    reply = Reply(text, sent, received)
-    if not reply.sound:
-        raise ValueError("no chat completion")
-    return reply
-
-
-class ReplyCache:
-    """Replies by question, in one SQLite file."""
-
-    def __init__(self, path: str) -> None:
-        self._lock = threading.Lock()
-        self._lost = False
-        """After the first error the file is left alone: every wait for its lock is as long."""
+        seconds = float(text)
+    except ValueError:
         try:
-            place = Path(path).expanduser()
-            place.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(place, timeout=LOCK_SECONDS, check_same_thread=False)
-            with self._database:
-                self._database.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            raise ConfigError(
-                f"cannot keep replies in {path!r} ({error}); give --law.cache another file"
-            ) from error
-
-    @staticmethod
-    def key(question: Mapping[str, Any]) -> str:
-        """Return the key of a question: a digest of everything that may change its answer."""
-        return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
-
-    def find(self, key: str) -> Reply | None:
-        """Return a cached reply; a row that is no sound reply is ignored."""
-        with self._lock, self._careful():
-            query = "SELECT text, sent, received FROM replies WHERE key = ?"
-            row = None if self._lost else self._database.execute(query, (key,)).fetchone()
-            reply = Reply(*row) if row else None
-            return reply if reply is not None and reply.sound else None
-        return None
-
-    def keep(self, key: str, reply: Reply) -> None:
-        """Store a reply; a text with a lone surrogate cannot be stored and is skipped."""
-        with self._lock, self._careful(), suppress(UnicodeError):
-            if not self._lost:
-                with self._database:
-                    self._database.execute(
-                        "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (key, *reply)
-                    )
-
-    @contextmanager
-    def _careful(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error:
-            self._lost = True
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return seconds if 0 <= seconds < 10**6 else None

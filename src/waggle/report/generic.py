@@ -149,17 +149,22 @@ def _stages(rows: Rows) -> tuple[int, list[int]]:
 def inference(rows: Rows, recipe: Recipe) -> Table:
     """Calls, tokens and how decodes became executable, over everything that was played."""
     body = []
+    # Columns of chat endpoints alone: most tables are of rules and local laws.
+    more = {"failures": "failed calls/ep.", "cost": "cost/ep."}
+    shown = [name for name in more if any(row.counters.get(name) for row in rows)]
     for name in methods_of(rows, recipe):
         own = of(rows, name)
         total, counts = _stages(own)
-        usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
+        usage = [mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens")]
         first = f"{counts[0] / total:.2%}" if total else number(None)
+        extra = {"failures": number(mean(own, counter("failures")), 1),
+                 "cost": number((mean(own, counter("cost")) or 0.0) / 1e6, 4)}  # fmt: skip
         body.append(
-            (label(recipe, name), f"{total:,}", *(number(value, 1) for value in usage), first,
-             *(f"{count:,}" for count in counts))
+            (label(recipe, name), f"{total:,}", *(number(value, 1) for value in usage),
+             *(extra[each] for each in shown), first, *(f"{count:,}" for count in counts))
         )  # fmt: skip
     columns = ("method", "updates", "calls/ep.", "input tok./ep.", "output tok./ep.",
-               "executable first", *STAGES)  # fmt: skip
+               *(more[each] for each in shown), "executable first", *STAGES)  # fmt: skip
     return Table("Inference accounting", columns, tuple(body), provenance(rows, recipe))
 
 

@@ -18,7 +18,13 @@ from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import has_rows, read_rows
 from waggle.report import catalog, figure, tables
 from waggle.report.figure import Figure, MissingLibrary
-from waggle.report.provenance import Counted, counted, not_of_shipped_laws, seeds_of
+from waggle.report.provenance import (
+    Counted,
+    counted,
+    failed_calls,
+    not_of_shipped_laws,
+    seeds_of,
+)
 from waggle.report.rows import Rows, label
 from waggle.report.tables import Table
 
@@ -82,7 +88,7 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
         raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")
     facts = [f"episodes: {len(kept.rows):,}, failed: {len(kept.failed)}"]
     facts += [f"seeds: {seeds_of(kept.rows)}"] if kept.rows else []
-    facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe)]
+    facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
     facts += [f"failed: {row.method} {row.cell}: {row.error}" for row in kept.failed[:20]]
     played = _sessions(sessions.read(folder), recipe)
     return Report(recipe.title, facts + without_record, made, played), kept
@@ -111,10 +117,11 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
 
 def _nothing(rows: int, kept: Counted) -> str:
     """Say why none of the rows of a run counts."""
+    why = f" ({kept.failed[0].error})" if kept.failed else ""
     return (
         f"no finished episode to report: of {rows:,} rows {kept.foreign:,} are of another plan "
-        f"than the folder's recipe, {len(kept.failed):,} failed, and a seed of a setting counts "
-        "once all its planned tasks have ended; run `waggle eval` until some have"
+        f"than the folder's recipe, {len(kept.failed):,} failed{why}, and a seed of a setting "
+        "counts once all its planned tasks have ended; run `waggle eval` until some have"
     )
 
 

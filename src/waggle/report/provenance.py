@@ -83,6 +83,24 @@ def _unfinished(
     return notes + (["not played yet: " + "; ".join(missing)] if missing else [])
 
 
+def failed_calls(kept: Counted, recipe: Recipe) -> list[str]:
+    """Say in one line which methods had calls that failed, in episodes that count and in others."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in (*kept.rows, *kept.failed):
+        if row.counters.get("failures"):
+            where = "failed" if row.error else "counted"
+            counts[row.method] += Counter({where: row.counters["failures"]})
+        counts[row.method]["calls"] += row.counters.get("calls", 0)
+    parts = [
+        f"{label(recipe, name)} {own['counted'] + own['failed']:,} of {own['calls']:,}, "
+        f"{own['counted']:,} of them in episodes that count"
+        for name, own in counts.items()
+        if own["counted"] or own["failed"]
+    ]
+    rule = "calls that failed, after which a node kept its private proposal"
+    return [f"{rule}: {'; '.join(parts)}"] if parts else []
+
+
 def provenance(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
     """Say for the rows of one table: command, seeds, episodes, regime, and who each method is."""
     if not rows:

@@ -169,4 +169,5 @@ def _sum(a: Usage, b: Usage) -> Usage:
         a.output_tokens + b.output_tokens,
         a.model_steps + b.model_steps,
         a.failures + b.failures,
+        a.cost + b.cost,
     )

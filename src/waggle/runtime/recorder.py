@@ -150,6 +150,8 @@ class Recorder:
             counters["model_steps"] += usage.model_steps
         if usage.failures:
             counters["failures"] += usage.failures
+        if usage.cost:
+            counters["cost"] += usage.cost
 
     def _count_work(self, work: WorkRecord | None) -> None:
         counters = self.counters

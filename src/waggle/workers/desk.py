@@ -20,7 +20,7 @@ import msgspec
 from waggle.core.protocols import Usage
 from waggle.core.schema import Json
 from waggle.core.worker import MAX_ANSWER, Answer, Work, Worker, tokens
-from waggle.laws.endpoint import Reply, ReplyCache
+from waggle.laws.replies import Reply, ReplyCache
 
 _LOG = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from waggle.cli.options import (
     read_worker,
 )
 from waggle.core.errors import ConfigError
+from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile
@@ -115,6 +116,9 @@ def run(
     metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
     for name, reason in faults.items():
         console.note(f"metric {name!r} failed: {reason}")
+    failed = why_failed(setup.law, footer.counters)
+    if failed:
+        console.note(f"failed: {failed}; the score is no result of this law")
     what = {
         "task": setup.task.name, "n": n, "seed": seed, "law": law, "engine": engine,
         "order": setup.order, **({"worker": worker} if worker else {}),
@@ -127,15 +131,16 @@ def run(
                 "scores": footer.scores,
                 "metrics": metrics,
                 "counters": footer.counters,
+                "failed": failed,
                 "seconds": seconds,
                 "record": path,
             }
         )
-        return 1 if faults else 0
+        return 1 if faults or failed else 0
     console.say("  ".join(f"{key} {value}" for key, value in what.items()))
     console.table(None, ("", ""), [*summary(footer, n, metrics), ("seconds", seconds)])
     console.say(f"record: {path}")
-    return 1 if faults else 0
+    return 1 if faults or failed else 0
 
 
 def _refuse_foreign(groups: dict[str, Any], substrate: str) -> None:

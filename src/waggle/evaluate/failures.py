@@ -1,0 +1,34 @@
+"""When an episode is no result because the calls of its law failed.
+
+A node whose call fails keeps its private proposal, so an episode with a dead endpoint still ends
+with a score: that of private proposals. Above a share of failed calls, 20 % unless the law says
+another, such an episode counts as failed. Its row has no score, every report names it, and the next
+`waggle eval` plays it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waggle.core.protocols import Law
+
+MAX_FAILED = 0.2
+"""Share of failed calls above which an episode is no result, unless its law says another."""
+
+
+def share_failed(counters: Mapping[str, int]) -> float:
+    """Return the share of an episode's calls that failed."""
+    failed = counters.get("failures", 0)
+    return failed / max(1, failed, counters.get("calls", 0))
+
+
+def why_failed(law: Law, counters: Mapping[str, int]) -> str:
+    """Say in one line why an episode that a law played is no result; empty if it is one."""
+    limit = getattr(law, "max_failed", MAX_FAILED)
+    if share_failed(counters) <= limit:
+        return ""
+    last = getattr(law, "trouble", "")
+    return (
+        f"{counters['failures']:,} of {counters.get('calls', 0):,} calls failed, over the limit of "
+        f"{limit:.0%}" + (f"; the last: {last}" if last else "")
+    )

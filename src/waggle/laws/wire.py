@@ -1,0 +1,141 @@
+"""The two chat protocols: OpenAI's chat completions and Anthropic's messages.
+
+A protocol says where a chat is posted, how the key travels, how turns and replies are written, and
+which parameters may be given up if a server refuses them. Invariant: what a server sent is data; it
+becomes a sound reply, or a `Malformed` with one line that says what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from waggle.laws.replies import Reply
+
+Turns: TypeAlias = Sequence[Mapping[str, str]]
+"""A chat: turns with a role and a content."""
+MAX_SENTENCE = 300
+"""Characters that are kept of what a server says about an error."""
+
+
+class Malformed(ValueError):
+    """An answer that is no reply of the protocol."""
+
+
+class Wire(NamedTuple):
+    """One protocol."""
+
+    path: str
+    """Behind the base address."""
+    key_env: str
+    """Where the key is, if nothing else is said."""
+    headers: Callable[[str], dict[str, str]]
+    """How a key is sent; an empty one is not."""
+    turns: Callable[[Turns], dict[str, Any]]
+    """The part of a body that holds the chat."""
+    read: Callable[[Any], Reply]
+    """The reply in a body that was read as JSON."""
+    optional: Mapping[str, str]
+    """Parameters that servers may refuse, and the name that takes their place; empty for none."""
+
+
+def _openai_headers(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _openai_turns(turns: Turns) -> dict[str, Any]:
+    return {"messages": [dict(turn) for turn in turns]}
+
+
+def _openai_reply(data: Any) -> Reply:
+    try:
+        choice = data["choices"][0]
+        text, usage = choice["message"]["content"], data.get("usage") or {}
+        counts = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+        ended = choice.get("finish_reason")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise Malformed("the answer is no chat completion") from None
+    return _sound(text, *counts, ended)
+
+
+def _anthropic_headers(key: str) -> dict[str, str]:
+    return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+
+
+def _anthropic_turns(turns: Turns) -> dict[str, Any]:
+    system = "\n".join(turn["content"] for turn in turns if turn["role"] == "system")
+    rest = [dict(turn) for turn in turns if turn["role"] != "system"]
+    return {"messages": rest, **({"system": system} if system else {})}
+
+
+def _anthropic_reply(data: Any) -> Reply:
+    try:
+        texts = [block["text"] for block in data["content"] if block["type"] == "text"]
+        text = "".join(texts) if texts else None
+        usage = data.get("usage") or {}
+        kinds = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        sent = sum(usage.get(kind) or 0 for kind in kinds)
+        counts = sent, usage.get("output_tokens") or 0
+        ended = data.get("stop_reason")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise Malformed("the answer is no message") from None
+    return _sound(text, *counts, ended)
+
+
+def _sound(text: Any, sent: Any, received: Any, ended: Any) -> Reply:
+    if text is None:
+        more = "; raise --law.max-tokens" if ended in ("length", "max_tokens") else ""
+        raise Malformed(f"the answer has no text (it ended by {str(ended)[:40]!r}{more})")
+    reply = Reply(text, sent, received)
+    if not reply.sound:
+        raise Malformed("the answer has a text or token counts of the wrong kind")
+    return reply
+
+
+OPENAI = Wire(
+    "/chat/completions", "OPENAI_API_KEY", _openai_headers, _openai_turns, _openai_reply,
+    {"response_format": "", "max_tokens": "max_completion_tokens", "temperature": "", "seed": ""},
+)  # fmt: skip
+ANTHROPIC = Wire(
+    "/messages", "ANTHROPIC_API_KEY", _anthropic_headers, _anthropic_turns, _anthropic_reply,
+    {"temperature": ""},
+)  # fmt: skip
+
+
+def adapted(body: Mapping[str, Any], wire: Wire, given_up: Collection[str]) -> dict[str, Any]:
+    """Return a body without the parameters that were given up, or with what takes their place."""
+    names = {name: wire.optional[name] for name in given_up}
+    kept = {name: value for name, value in body.items() if name not in names}
+    return kept | {new: body[old] for old, new in names.items() if new and old in body}
+
+
+def blamed(said: str, body: Mapping[str, Any], wire: Wire) -> str:
+    """Return the parameter that a refusal is about, if the protocol can do without it.
+
+    A server that names none of them most often means `response_format`, the youngest.
+    """
+    here = [name for name in wire.optional if name in body]
+    named = [name for name in here if re.search(rf"\b{name}\b", said)]
+    return next(iter(named or [name for name in here if name == "response_format"]), "")
+
+
+def sentence(data: bytes) -> str:
+    """Return what a server says about an error: its own sentence, wherever it put it."""
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        found = data.decode("utf-8", "replace")
+    for name in ("error", "message", "detail", "msg"):
+        if isinstance(found, list) and found:
+            found = found[0]
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, without what a terminal would obey, and not too long."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split())[:MAX_SENTENCE]

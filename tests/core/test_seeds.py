@@ -19,7 +19,7 @@ LOOKED_AT = (Split.TRAIN, Split.DEVELOPMENT)
         (20_000, Split.DEVELOPMENT), (22_009, Split.DEVELOPMENT), (24_999, Split.DEVELOPMENT),
         (25_000, None), (39_999, None), (40_000, Split.EVALUATION), (41_000, Split.ANCHOR),
         (42_000, Split.COUNTEREVIDENCE), (43_000, Split.HORIZON), (44_999, Split.EXTENSION),
-        (45_999, Split.AGENTSNET), (46_000, None), (-1, None),
+        (45_999, Split.AGENTSNET), (46_000, Split.WORKERS), (47_000, None), (-1, None),
     ],
 )  # fmt: skip
 def test_a_seed_has_one_owner(seed: int, owner: Split | None) -> None:

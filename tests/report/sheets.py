@@ -18,6 +18,13 @@ METHODS: dict[str, dict[str, Any]] = {
     "learned": {"law": "nano", "label": "Ours", "group": "Learned", "teacher": "expert",
                 "backbone": "nano", "order": "canonical"},
 }  # fmt: skip
+STAFFED = {
+    f"learned-{schedule}": {
+        **METHODS["learned"],
+        "worker": {"name": "native", "schedule": schedule},
+    }
+    for schedule in ("full", "reuse")
+}
 SILO = {"tasks": ["silo/I-01", "silo/II-11", "silo/III-26"], "n": [16, 32]}
 SWARM = {"tasks": ["swarmbench/pursuit", "swarmbench/foraging"], "n": [16, 32]}
 GRAPHS = {"tasks": ["agentsnet/*"], "n": [8, 16], "options": {"agentsnet": {"priority": True}},
@@ -110,8 +117,10 @@ def everything() -> tuple[Recipe, list[Row]]:
     made = recipe(
         {**SILO, "rounds": [3, 9]}, {**SWARM, "n": [8, 16]}, GRAPHS, SHOCK, PORTS,
         {"tasks": ["swarmbench/flocking", "swarmbench/transport"], "n": [16]},
+        {"tasks": ["silo/II-16"], "n": [32], "methods": list(STAFFED)},
+        methods={**METHODS, **STAFFED},
     )  # fmt: skip
-    rows = played(made, by_method(teacher=1.0, quiet=0.25, learned=0.5))
+    rows = played(made, lambda cell: {"teacher": 1.0, "quiet": 0.25}.get(cell.method, 0.5))
     told = {"recovery": 1.0, "resynthesis_latency": 2.0, "stale_auc": 3.0, "post_messages": 4.0}
     return made, [
         msgspec.structs.replace(row, course=course(), metrics={**row.metrics, **told})

@@ -55,6 +55,7 @@ class Split(Enum):
     HORIZON = (range(43_000, 44_000),)
     EXTENSION = (range(44_000, 45_000),)
     AGENTSNET = (range(45_000, 46_000),)
+    WORKERS = (range(46_000, 47_000),)
 
     @classmethod
     def of(cls, seed: int) -> Split | None:

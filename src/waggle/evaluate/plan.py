@@ -197,18 +197,32 @@ def load(path: Path) -> Recipe:
 
 
 def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
-    """Return a recipe in which another worker is hired, under the schedules that it has."""
+    """Return a recipe in which another worker is hired, under the schedules that it has.
+
+    Methods that differed in their workers alone are played once, under the first one's name.
+    """
     if not any(spec.worker for spec in recipe.methods.values()):
         raise ConfigError("--worker: no method of the recipe has private workers; leave it out")
-    methods = {
-        name: spec.model_copy(
-            update={"worker": {"schedule": spec.worker.get("schedule", "full"), **hired}}
-        )
-        if spec.worker
-        else spec
-        for name, spec in recipe.methods.items()
-    }
-    return recipe.model_copy(update={"methods": methods})
+    group = f"Worker: {' '.join(str(hired[key]) for key in ('name', 'model') if key in hired)}"
+    methods: dict[str, MethodSpec] = {}
+    for name, spec in recipe.methods.items():
+        if spec.worker:
+            worker = {"schedule": spec.worker.get("schedule", "full"), **hired}
+            spec = spec.model_copy(update={"worker": worker, "group": group})
+        if not any(_same_play(spec, other) for other in methods.values()):
+            methods[name] = spec
+    blocks = [
+        block.model_copy(update={"methods": own})
+        for block in recipe.blocks
+        if (own := [name for name in block.methods if name in methods])
+    ]
+    return recipe.model_copy(update={"methods": methods, "blocks": blocks})
+
+
+def _same_play(one: MethodSpec, two: MethodSpec) -> bool:
+    """Whether two methods differ in nothing but what tables print."""
+    printed = {"label", "group", "ranked"}
+    return bool(one.worker) and one.model_dump(exclude=printed) == two.model_dump(exclude=printed)
 
 
 def load_run(folder: Path) -> Recipe:

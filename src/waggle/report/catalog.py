@@ -58,6 +58,8 @@ TABLES: Mapping[str, str] = {
     "components": "reorganization.tables:components",
     "perturbations": "reorganization.runtime:perturbations",
     "sensitivity": "reorganization.runtime:sensitivity",
+    "worker-transfer": "workers:transfer",
+    "worker-reuse": "workers:reuse",
 }
 """Table name -> module:function of this folder."""
 
@@ -72,6 +74,7 @@ FIGURES: Mapping[str, str] = {
     "attribution-components": "reorganization.figures:components",
     "perturbations": "reorganization.figures:perturbations",
     "sensitivity": "reorganization.figures:sensitivity",
+    "worker-tradeoff": "workers:tradeoff",
 }
 """Figure name -> module:function of this folder."""
 

@@ -186,6 +186,7 @@ def _own(name: str, spec: MethodSpec) -> str:
     parts = [] if spec.law == name else [f"law {spec.law}"]
     parts += [f"switches {options_of(spec.switches)}"] if spec.switches else []
     parts += [f"perturbation {options_of(spec.perturbation)}"] if spec.perturbation else []
+    parts += [f"worker {options_of(spec.worker)}"] if spec.worker else []
     return ", ".join(parts)
 
 

@@ -23,6 +23,7 @@ PUBLIC = [
     "Law",
     "Local",
     "Request",
+    "Runs",
     "Sensed",
     "Substrate",
     "Suggestion",
@@ -40,6 +41,7 @@ PUBLIC = [
     "read",
     "run",
     "substrate",
+    "sweep",
 ]
 
 

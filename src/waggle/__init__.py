@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from waggle.api.episode import Episode
     from waggle.api.run import run
+    from waggle.api.runs import Runs
+    from waggle.api.sweep import sweep
     from waggle.core.errors import WaggleError
     from waggle.core.protocols import (
         Act,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 _HOME = {
     "waggle.api.episode": ("Episode",),
     "waggle.api.run": ("run",),
+    "waggle.api.runs": ("Runs",),
+    "waggle.api.sweep": ("sweep",),
     "waggle.core.errors": ("WaggleError",),
     "waggle.core.protocols": (
         "Act", "Case", "Decode", "Law", "Local", "Request", "Sensed", "Substrate", "Suggestion",
@@ -66,6 +70,7 @@ __all__ = [
     "Law",
     "Local",
     "Request",
+    "Runs",
     "Sensed",
     "Substrate",
     "Suggestion",
@@ -83,6 +88,7 @@ __all__ = [
     "read",
     "run",
     "substrate",
+    "sweep",
 ]
 
 

@@ -7,16 +7,37 @@ their parent: after a kill none of them stays behind.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context, parent_process
+from multiprocessing import parent_process
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
 from typing import Any, TypeAlias
 
 Run: TypeAlias = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
 """Maps `function(made, item)` over items, in their order (see `mapped`)."""
+
+
+class _Process(SpawnProcess):
+    """A process that does not run the script of the one that starts it."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        # A script without `if __name__ == "__main__"` would call for workers in every worker.
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return SpawnProcess._Popen(process_obj)
+        finally:
+            sys.modules["__main__"] = script
+
+
+class _Alone(SpawnContext):
+    Process = _Process
 
 
 @contextmanager
@@ -24,7 +45,7 @@ def crew(
     size: int, opened: Callable[..., None] | None = None, *given: Any
 ) -> Iterator[ProcessPoolExecutor]:
     """Open so many worker processes, each prepared by `opened(*given)`."""
-    context = get_context("spawn")
+    context = _Alone()
     with ProcessPoolExecutor(size, context, initializer=_start, initargs=(opened, given)) as pool:
         try:
             yield pool

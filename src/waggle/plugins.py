@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -79,6 +81,8 @@ class Task(NamedTuple):
 
 
 _decorated: dict[Kind, dict[str, tuple[str, Any]]] = {"substrate": {}, "law": {}, "metric": {}}
+_lent: dict[Kind, dict[str, Any]] = {"substrate": {}, "law": {}, "metric": {}}
+"""What stands for a name for a while, whatever else has that name."""
 _loaded: dict[str, str] = {}
 """Plug-in files that this process has run -> names of their modules."""
 
@@ -144,6 +148,52 @@ def refuse_taken(name: str, file: Path) -> None:
         taken = str(file) if spec is None else spec.origin
     if taken is None or Path(taken).resolve() != file:
         raise PluginError(f"{name!r} is another module already ({taken}); rename {file}")
+
+
+@contextmanager
+def lent(things: Mapping[Kind, Mapping[str, Any]]) -> Iterator[None]:
+    """Let names stand for objects for a while: factories of laws and substrates, and metrics."""
+    before = {kind: dict(known) for kind, known in _lent.items()}
+    for kind, named in things.items():
+        _lent[kind].update(named)
+    try:
+        yield
+    finally:
+        _lent.update(before)
+
+
+def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
+    """Return what only this process knows, for `adopt` in another, and what cannot be carried.
+
+    That is what was lent or decorated here, plug-in files aside, which every process loads. Code of
+    `__main__`, a script or a notebook, cannot be carried: another process does not run it.
+    """
+    ours: list[tuple[Kind, str, Any]] = [
+        (kind, name, value) for kind, known in _lent.items() for name, value in known.items()
+    ]
+    files = set(_loaded.values())
+    for kind, decorated in _decorated.items():
+        for name, (target, value) in decorated.items():
+            if target.partition(":")[0] not in files and not target.startswith("waggle."):
+                ours.append((kind, name, value))
+    left: set[tuple[Kind, str]] = set()
+    moving = []
+    for kind, name, value in ours:
+        try:
+            data = pickle.dumps(value)
+        except Exception:  # whatever an object raises that does not want to be pickled
+            data = b"__main__"
+        if b"__main__" in data:
+            left.add((kind, name))
+        else:
+            moving.append((kind, name, data))
+    return pickle.dumps(moving), left
+
+
+def adopt(things: bytes) -> None:
+    """Take over, in a process of ours, what the one that started it has carried."""
+    for kind, name, data in pickle.loads(things):
+        _lent[kind][name] = pickle.loads(data)
 
 
 def told(error: BaseException) -> str:
@@ -320,15 +370,18 @@ def _index(kind: Kind) -> dict[str, list[Entry]]:
         for name, (target, _) in _decorated[kind].items()
     ]
     index: dict[str, list[Entry]] = {}
+    given = [Entry(name, f"object:{name}", "object") for name in _lent[kind]]
     for entry in (*in_tree, *_installed(kind), *decorated):
         known = index.setdefault(entry.name, [])
         if entry.target not in (other.target for other in known):
             known.append(entry)
-    return index
+    return index | {entry.name: [entry] for entry in given}
 
 
 def _load(kind: Kind, name: str) -> Any:
     """Import the target of a name."""
+    if name in _lent[kind]:
+        return _lent[kind][name]
     index = _index(kind)
     if name not in index:
         hint = suggest(name, list(index))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_args
@@ -42,14 +43,29 @@ class GivenTask(NamedTuple):
     """Whether the substrate was given as an object, so that no name leads to it."""
 
 
+@dataclass(frozen=True)
+class Handed:
+    """A factory that returns what it was given."""
+
+    thing: Any
+
+    def __call__(self) -> Any:
+        """Return the thing itself."""
+        return self.thing
+
+
 class GivenLaw(NamedTuple):
     """A law before it is made: what makes it, and the options it takes."""
 
     name: str
-    make: Callable[..., Law]
+    factory: Callable[..., Law]
     options: Mapping[str, inspect.Parameter]
     own: bool
     """Whether it was given as an object or a folder, so that no name leads to it."""
+
+    def make(self, **options: Any) -> Law:
+        """Return the law, made with its options."""
+        return plugins.create_law(self.name, self.factory, options)
 
 
 class GivenWorker(NamedTuple):
@@ -91,7 +107,7 @@ def find_law(law: LawLike) -> GivenLaw:
     if isinstance(law, str | Path):
         return _named(str(law))
     if not inspect.isclass(law) and isinstance(law, Law):
-        return GivenLaw(law.name, lambda: law, {}, True)
+        return GivenLaw(law.name, Handed(law), {}, True)
     factory: Any = law
     if not callable(factory):
         raise ConfigError(
@@ -99,11 +115,7 @@ def find_law(law: LawLike) -> GivenLaw:
             "decide(requests)"
         )
     name = str(getattr(law, "name", None) or getattr(law, "__name__", "law"))
-
-    def make(**options: Any) -> Law:
-        return plugins.create_law(name, factory, options)
-
-    return GivenLaw(name, make, _named_ones(plugins.parameters(factory)), True)
+    return GivenLaw(name, factory, _named_ones(plugins.parameters(factory)), True)
 
 
 def _named(name: str) -> GivenLaw:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from textwrap import dedent
 from typing import Any
@@ -30,9 +30,16 @@ LAW, WORKER = "law", "worker"
 
 
 def sort_options(
-    options: Mapping[str, Any], groups: Mapping[str, Iterable[str]]
+    options: Mapping[str, Any],
+    groups: Mapping[str, Iterable[str]],
+    alike: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
     """Return the options by group; a dotted name says its group, another has to be of one alone.
+
+    Args:
+        options: the options as they were given.
+        groups: the names that each group has.
+        alike: groups that may have an option in common, which then goes to all of them.
 
     Raises:
         ConfigError: for a name that no group has, or several have.
@@ -47,10 +54,11 @@ def sort_options(
             raise ConfigError(
                 f"no option {key!r}; there are {', '.join(every) or 'none'}{suggest(name, every)}"
             )
-        if len(owners) > 1:
+        if len(owners) > 1 and not set(owners) <= set(alike):
             spelled = " or ".join(f"**{{'{owner}.{name}': ...}}" for owner in owners)
             raise ConfigError(f"option {key!r} is of {' and '.join(owners)}; say {spelled}")
-        found[owners[0]][name] = value
+        for owner in owners:
+            found[owner][name] = value
     return found
 
 

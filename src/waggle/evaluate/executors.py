@@ -40,10 +40,16 @@ class Inline:
 
 
 class Processes:
-    """Worker processes, one per core unless a number is given; each imports what it needs."""
+    """Worker processes, one per core unless a number is given; each imports what it needs.
 
-    def __init__(self, workers: int | None = None) -> None:
+    `opened(*given)` prepares each of them.
+    """
+
+    def __init__(
+        self, workers: int | None = None, opened: Callable[..., None] | None = None, *given: Any
+    ) -> None:
         self._workers = workers or os.cpu_count() or 1
+        self._opened = opened, *given
 
     def __repr__(self) -> str:
         return f"{self._workers} processes"
@@ -60,7 +66,7 @@ class Processes:
         left = dict(enumerate(jobs))
         for workers in (self._workers, max(1, self._workers // 2)):
             try:
-                with crew(workers) as pool:
+                with crew(workers, *self._opened) as pool:
                     places = {pool.submit(work, job): place for place, job in left.items()}
                     for future in as_completed(places):
                         result = future.result()

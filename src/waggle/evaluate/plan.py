@@ -192,8 +192,8 @@ def load(path: Path) -> Recipe:
         raise ConfigError(f"{path}: {where}: {first['msg']}") from None
     for name in recipe.reference:
         _method(recipe, name)
-    settled = {name: _settled(spec) for name, spec in recipe.methods.items()}
-    return recipe.model_copy(update={"methods": settled, "source": recipe.source or str(path)})
+    methods = {name: settled(spec) for name, spec in recipe.methods.items()}
+    return recipe.model_copy(update={"methods": methods, "source": recipe.source or str(path)})
 
 
 def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
@@ -233,6 +233,12 @@ def load_run(folder: Path) -> Recipe:
     return load(copy)
 
 
+def write_run(folder: Path, recipe: Recipe) -> None:
+    """Make a run directory and write the settled recipe into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
+
+
 def _read(path: Path) -> dict[str, Any]:
     """Read a TOML file, or the JSON that a run directory keeps of its recipe."""
     try:
@@ -248,7 +254,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
 
 
-def _settled(spec: MethodSpec) -> MethodSpec:
+def settled(spec: MethodSpec) -> MethodSpec:
     """Take what the recipe leaves open from the law itself: canon order, teacher, backbone."""
     unset = {"order", "teacher", "backbone"} - spec.model_fields_set
     if not unset:
@@ -268,7 +274,7 @@ def cells(recipe: Recipe) -> list[Cell]:
     """
     found: dict[Key, Cell] = {}
     for block in recipe.blocks:
-        tasks = _tasks(block.tasks)
+        tasks = tasks_of(block.tasks)
         _check_options(block, sorted({task.substrate for task in tasks}))
         for name in block.methods:
             spec = _method(recipe, name)
@@ -288,7 +294,8 @@ def _method(recipe: Recipe, name: str) -> MethodSpec:
     return recipe.methods[name]
 
 
-def _tasks(patterns: Sequence[str]) -> list[plugins.Task]:
+def tasks_of(patterns: Sequence[str]) -> list[plugins.Task]:
+    """Return the tasks that names and patterns such as `silo/*` stand for."""
     chosen: dict[plugins.Task, None] = {}
     for pattern in patterns:
         if "*" in pattern or "?" in pattern:

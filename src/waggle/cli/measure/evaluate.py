@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from rich.progress import TimeElapsedColumn
-
+from waggle.api.screen import counting
 from waggle.cli import console
 from waggle.cli.options import (
     AsJson,
@@ -107,7 +106,7 @@ def evaluate(
         return _merge(cells, folder, merge, again=again, json=json)
     failures: list[Row] = []
     faults: dict[str, str] = {}
-    with _progress(chosen.title, len(cells), failures, faults, quiet=json) as progress:
+    with _progress(len(cells), failures, faults, quiet=json) as progress:
         outcome = (play_again if again else run_plan)(
             cells,
             folder,
@@ -144,8 +143,7 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
             f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
             f"there with --merge {folder}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / plan.RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
+    plan.write_run(folder, recipe)
     return folder
 
 
@@ -197,26 +195,20 @@ def _sizes(text: str) -> list[int]:
 
 @contextmanager
 def _progress(
-    title: str, total: int, failures: list[Row], faults: dict[str, str], *, quiet: bool
+    total: int, failures: list[Row], faults: dict[str, str], *, quiet: bool
 ) -> Iterator[Callable[[Row], None]]:
     """Show a bar on a terminal, elsewhere a line for every tenth of the plan; collect failures.
 
     Of a metric that fails, the first reason is kept.
     """
-    done = 0
-    with console.bars(TimeElapsedColumn(), quiet=quiet) as bar:
-        job = bar.add_task(title, total=total)
+    with counting("cells", total, quiet=quiet, lines=True) as step:
 
         def finished(row: Row) -> None:
-            nonlocal done
-            done += 1
             if row.error:
                 failures.append(row)
             for name, reason in (row.faults or {}).items():
                 faults.setdefault(name, reason)
-            bar.update(job, advance=1, description=f"{row.method} {row.task} N={row.n}")
-            if bar.disable and not quiet and 10 * done // total > 10 * (done - 1) // total:
-                console.note(f"{done:,} of {total:,} cells ({row.method})")
+            step(f"{row.method} {row.task} N={row.n}")
 
         yield finished
 

@@ -86,7 +86,7 @@ COMMANDS = {
     "law pack": Command("training.law:pack", "Make a trained law shippable."),
     "law card": Command("training.law:card", "Write the model card of a shippable law."),
     "list": Command("setup.listing:show", "List substrates, tasks, laws and metrics."),
-    "new": Command("setup.new:new", "Write a law, metric or substrate of your own."),
+    "new": Command("setup.new:new", "Write a law, metric, substrate or worker of your own."),
     "recipes list": Command("setup.recipes:show", "List the recipes that come along."),
     "recipes copy": Command("setup.recipes:copy", "Copy recipes here, to play or change them."),
     "models fetch": Command("setup.models:fetch", "Fetch a model to this machine."),

@@ -1,4 +1,4 @@
-"""`waggle new`: a law, metric or substrate of your own in one file, with its test and its page."""
+"""`waggle new`: a law, metric, substrate or worker of your own, with its test and its page."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from waggle.core.errors import ConfigError
 
 
 def new(kind: Kind, name: str, /, *, to: Path = Path(), json: AsJson = False) -> None:
-    """Write a law, metric or substrate of your own.
+    """Write a law, metric, substrate or worker of your own.
 
     Writes a file that runs, a test that passes and a page of documentation, and replaces nothing.
-    Use the file with `--plugin FILE.py`, which every command takes. Example:
+    Use the file with `--plugin FILE.py`, which every command takes, that of a worker with
+    `--worker FILE.py:NAME`. Example:
 
     `waggle new law hermit && waggle run beacon --law hermit --plugin hermit.py`
 
@@ -27,7 +28,7 @@ def new(kind: Kind, name: str, /, *, to: Path = Path(), json: AsJson = False) ->
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
         raise ConfigError(f"{name!r} is no name; use small letters, digits, - and _, as in my-law")
-    if name in plugins.names(kind):
+    if kind != "worker" and name in plugins.names(kind):
         raise ConfigError(f"{kind} {name!r} is there already; choose another name")
     module = name.replace("-", "_")
     plugins.refuse_taken(module, (to / f"{module}.py").resolve())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from string import Template
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["substrate", "law", "metric"]
+Kind: TypeAlias = Literal["substrate", "law", "metric", "worker"]
 
 
 class Starter(NamedTuple):
@@ -21,6 +21,8 @@ class Starter(NamedTuple):
 
 
 _LAW = Template('''"""The law `$name`: what a node says and does, given its view."""
+
+from collections.abc import Sequence
 
 from waggle import Decision, Decode, Request, View, law
 from waggle.core.schema import private_decision
@@ -36,7 +38,7 @@ class $cls:
     def __init__(self, least: int = 0) -> None:
         self.least = least  # an option: --law.least 3
 
-    def decide(self, requests: list[Request]) -> list[Decode]:
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Decide for every request of one round; the order must not matter."""
         return [Decode(self.one(request.view)) for request in requests]
 
@@ -61,6 +63,7 @@ def $module(episode: EpisodeRecord) -> float | None:
 _SUBSTRATE = Template('''"""The substrate `$name`: a ring of nodes, one of which knows a rumour."""
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pydantic import BaseModel
 
@@ -108,11 +111,28 @@ class ${cls}World(WorldBase):
 class $cls:
     """A rumour on a ring."""
 
-    name, tasks, options = "$name", ("$name",), BaseModel
+    name: ClassVar[str] = "$name"
+    tasks: ClassVar[tuple[str, ...]] = ("$name",)
+    options: ClassVar[type[BaseModel]] = BaseModel
 
     def open(self, case: Case, keys: Sequence[int] | None = None) -> ${cls}World:
         """Build the world of a case."""
         return ${cls}World(case, range(case.n) if keys is None else keys)
+''')
+
+_WORKER = Template('''"""The worker `$name`: from a node's private state to its private proposal."""
+
+from waggle.core.schema import Json
+from waggle.core.worker import Work
+
+
+def $module(work: Work) -> Json:
+    """Answer what a node is asked: one of `work.actions` where there are any; None is no answer.
+
+    `work.state` is what the node itself holds, `work.delivered` what messages brought. Ask a model
+    here, or compute. The task's own rule stands in until you do.
+    """
+    return work.native() if work.native is not None else None
 ''')
 
 _CHECK = Template("""from $module import $cls
@@ -142,14 +162,11 @@ waggle run beacon --law $name --plugin $module.py --watch
         _METRIC,
         Template("""from $module import $module
 
-from waggle import Case
-from waggle.plugins import get_law, get_substrate
-from waggle.testing.episodes import play
+import waggle
 
 
 def test_$module() -> None:
-    case = Case("beacon", "beacon", n=8, seed=10_000)
-    assert $module(play(get_substrate("beacon"), get_law("heuristic"), case)) is not None
+    assert $module(waggle.run("beacon", n=8, seed=10_000).record) is not None
 """),
         Template("""# The metric `$name`
 
@@ -171,6 +188,27 @@ What the nodes want, what each of them sees, what the score measures, and what p
 ```sh
 waggle check substrate $name --plugin $module.py
 waggle run $name -n 8 --plugin $module.py --watch
+```
+"""),
+    ),
+    "worker": Starter(
+        _WORKER,
+        Template("""from $module import $module
+
+import waggle
+
+
+def test_$module() -> None:
+    played = waggle.run("silo/I-01", n=4, seed=10_000, worker=$module)
+    assert played.counters["worker.calls"] and not played.counters["worker.failures"]
+"""),
+        Template("""# The worker `$name`
+
+What it is asked, how it answers, and what a call costs.
+
+```sh
+waggle run silo/I-01 -n 4 --worker $module.py:$module
+waggle run silo/I-01 -n 4 --worker $module.py:$module --worker.schedule reuse
 ```
 """),
     ),

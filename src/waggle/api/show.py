@@ -31,8 +31,10 @@ _STAGES = {
 """What became of a decode, by stage."""
 
 
-def text(record: EpisodeRecord, round: int | None = None, agent: int | None = None) -> str:
-    """Return what the record says of a round, an agent, or one update.
+def chosen(
+    record: EpisodeRecord, round: int | None = None, agent: int | None = None
+) -> list[tuple[RoundRecord, UpdateRecord]]:
+    """Return the updates of a round, of an agent, or of both, each with its round.
 
     Raises:
         ConfigError: for a round or an agent that is not in the record.
@@ -41,15 +43,25 @@ def text(record: EpisodeRecord, round: int | None = None, agent: int | None = No
         raise ConfigError(f"there is no agent {agent}; they are 0 to {record.header.case.n - 1}")
     if round is not None and not 0 <= round < len(record.rounds):
         raise ConfigError(f"there is no round {round}; they are 0 to {len(record.rounds) - 1}")
+    return [
+        (entry, update)
+        for entry in (record.rounds if round is None else record.rounds[round : round + 1])
+        for update in entry.updates
+        if agent in (None, update.node)
+    ]
+
+
+def text(record: EpisodeRecord, round: int | None = None, agent: int | None = None) -> str:
+    """Return what the record says of a round, an agent, or one update; raises as `chosen`."""
+    found = chosen(record, round, agent)
     if round is None and agent is None:
         return _overview(record)
     if round is None:
-        updates = [(r.round, u) for r in record.rounds for u in r.updates if u.node == agent]
-        return _listed("round", updates)
-    entry = record.rounds[round]
+        return _listed("round", [(entry.round, update) for entry, update in found])
     if agent is None:
-        return _listed("agent", [(u.node, u) for u in entry.updates])
-    return "\n".join(_update(record, entry, agent))
+        return _listed("agent", [(update.node, update) for _, update in found])
+    update = found[0][1] if found else None
+    return "\n".join(_update(record, record.rounds[round], agent, update))
 
 
 def _overview(record: EpisodeRecord) -> str:
@@ -85,12 +97,13 @@ def _write(write: WriteRecord) -> str:
     return f"{kind} {write.claim} to {to}{fate}"
 
 
-def _update(record: EpisodeRecord, entry: RoundRecord, agent: int) -> Iterator[str]:
+def _update(
+    record: EpisodeRecord, entry: RoundRecord, agent: int, update: UpdateRecord | None
+) -> Iterator[str]:
     header = record.header
     yield f"round {entry.round}, agent {agent}: {header.case.task}, law {header.law}"
     if entry.shock is not None:
         yield _shock(entry)
-    update = next((u for u in entry.updates if u.node == agent), None)
     if update is None:
         away = "suspended" if agent in entry.suspended else "not active"
         yield f"took no part in this round: {away}"

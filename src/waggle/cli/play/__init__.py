@@ -1,1 +1,1 @@
-"""Commands that play episodes: `waggle run`, `demo`, `replay` and `serve`."""
+"""Commands that play episodes: `waggle run`, `demo`, `show`, `replay` and `serve`."""

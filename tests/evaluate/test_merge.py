@@ -125,11 +125,11 @@ def test_again_replaces_rows_and_their_records(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     run_plan(plan(seeds=2), here, Inline(), keep=True)
     run_plan(plan(seeds=3), there, Inline())
-    rewritten(there, -1.0)
+    rewritten(here, -1.0)
     assert merge(plan(seeds=3), here, there, again=True) == (3, 0, 0, 0)
-    assert [(row.seed, row.scores["score"]) for row in read_rows(here)] == [
-        (10_000, -1.0), (10_001, -1.0), (10_002, -1.0),
-    ]  # fmt: skip
+    assert [(row.seed, row.scores) for row in read_rows(here)] == [
+        (row.seed, row.scores) for row in read_rows(there)
+    ]
     # A record of the episode that was replaced would tell `--records` something else.
     assert rows_from_records(plan(seeds=3), here) == []
 
@@ -149,7 +149,7 @@ def test_rows_that_a_replacement_leaves_are_counted(tmp_path: Path) -> None:
     run_plan(plan(seeds=4), here, Inline())
     run_plan(plan(seeds=1), there, Inline())
     assert merge(plan(), here, there, again=True) == (0, 1, 0, 0)
-    rewritten(there, -1.0)
+    rewritten(here, -1.0)
     assert merge(plan(), here, there, again=True) == (1, 0, 0, 3)
 
 

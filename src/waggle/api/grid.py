@@ -6,6 +6,19 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+_UNSHOWN = {
+    code: f"\\x{code:02x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0))
+    if chr(code) not in "\t\n"
+} | {code: f"\\u{code:04x}" for code in (0x061C, *range(0x200E, 0x2010), *range(0x202A, 0x202F),
+                                         *range(0x2066, 0x206A))}  # fmt: skip
+"""Characters that steer a terminal or turn its text around, as they are shown."""
+
+
+def shown(text: str) -> str:
+    """Return a text of which nothing steers the terminal: names in records are not ours."""
+    return text.translate(_UNSHOWN)
+
 
 def figure(value: object) -> str:
     """Return a number with four significant digits, anything else as text."""
@@ -15,7 +28,7 @@ def figure(value: object) -> str:
         return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, int):
         return f"{value:,}"
-    return "-" if value is None else str(value)
+    return "-" if value is None else shown(str(value))
 
 
 class Grid(NamedTuple):

@@ -23,7 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from waggle.api.grid import figure
+from waggle.api.grid import figure, shown
 from waggle.core.protocols import World
 from waggle.core.record import RoundRecord
 
@@ -45,17 +45,17 @@ def err() -> Console:
 
 def note(text: str) -> None:
     """Print a line beside the result."""
-    err().print(text, markup=False)
+    err().print(shown(text), markup=False)
 
 
 def say(text: str) -> None:
     """Print one line of the result."""
-    out().print(text, markup=False)
+    out().print(shown(text), markup=False)
 
 
 def write(text: str) -> None:
     """Print a text of many lines as it is, whatever the width of the screen."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(shown(text) + "\n")
 
 
 def bars(*last: ProgressColumn, quiet: bool = False) -> Progress:

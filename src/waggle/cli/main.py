@@ -161,8 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CycloptsError, WaggleError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             return _hang_up()
-        sys.stderr.write(f"waggle: {describe(error)}\n")
-        return 2
+        return _complain(describe(error))
     except KeyboardInterrupt:
         sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
         return 130
@@ -171,8 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not missing and not plugins.place_of(error):
             raise  # a bug of ours
         what = describe(error) if missing else f"a plug-in failed: {plugins.told(error)}"
-        sys.stderr.write(f"waggle: {what}\n")
-        return 2
+        return _complain(what)
     return result if isinstance(result, int) else 0
 
 
@@ -190,6 +188,14 @@ def _known(tokens: Sequence[str]) -> None:
     if asked and asked not in {*known, *GROUPS}:
         hint = suggest(asked, known)
         raise ConfigError(f"no command {asked!r}; there are {', '.join(known)}{hint}")
+
+
+def _complain(line: str) -> int:
+    """Say in one line what is wrong; names in it may come from files that are not ours."""
+    from waggle.api.grid import shown
+
+    sys.stderr.write(f"waggle: {shown(line)}\n")
+    return 2
 
 
 def _hang_up() -> int:

@@ -24,6 +24,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import factorial, sessions
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import PACKED, SUFFIX, Row, has_rows, read_rows
+from waggle.leftovers import sweep
 
 COPIED = (factorial.FOLDER, "diagnoses")
 """Folders of JSON files that tables are made from, beside the rows."""
@@ -70,7 +71,8 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
 def _pack(path: Path, rows: Sequence[Row]) -> None:
     """Write the file of a method's rows, whole or not at all."""
     text = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    sweep(path.parent)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     partial.write_bytes(lzma.compress(text, preset=9))
     os.replace(partial, path)
 

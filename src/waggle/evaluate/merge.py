@@ -9,6 +9,9 @@ must be of the same weights, otherwise nothing is taken; with `--again` the rows
 those here:
 
     waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
+
+Rows are not believed: those with a record are measured again, of the rules' rows some are played
+again, and one that is not what its cell gives refuses them all.
 """
 
 from __future__ import annotations
@@ -21,11 +24,18 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from waggle.core.errors import RecordError
-from waggle.evaluate import sessions
+from waggle.evaluate import recheck, sessions
 from waggle.evaluate.episodes import RECORDS, record_path
+from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.resume import listed, same_weights
-from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, succeeded
+from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, row_of, succeeded
+from waggle.runtime.records import read
+
+DRAWN = 8
+"""Rows of rules without a record that are played again, beside the best of every task."""
+SHARES = ("silo", "agentsnet")
+"""Substrates whose score is a share."""
 
 
 class Merged(NamedTuple):
@@ -72,11 +82,12 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
             f"{first.cell} of {first.method} ({_name(first)}); replace them here with "
             "--again --merge, or leave the method out with --methods"
         )
+    records = {key: _record(wanted[key], source[key], other) for key in taken}
+    _require_honest(wanted, taken, records, other)
     rows = RowFile(folder)
     for key, cell in wanted.items():
         if key in taken:
-            named = msgspec.structs.replace(cell, method=source[key][0])
-            _take_record(cell, folder / RECORDS, record_path(other / RECORDS, named), key in here)
+            _take_record(cell, folder / RECORDS, records[key], key in here)
             rows.append(found[key])
     rows.close()
     sessions.carry(other, folder, _methods(theirs) - _methods(source.values()))
@@ -109,6 +120,56 @@ def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> d
                     )
             found[key] = first
     return found
+
+
+def _record(cell: Cell, key: Key, other: Path) -> Path:
+    """Return where the record of a row lies there, if it was kept."""
+    return record_path(other / RECORDS, msgspec.structs.replace(cell, method=key[0]))
+
+
+def _require_honest(
+    wanted: Mapping[Key, Cell], taken: Mapping[Key, Row], records: Mapping[Key, Path], other: Path
+) -> None:
+    """Compute rows again before they are taken.
+
+    Every row is compared with its record where one was kept. Of rows of rules without one, the best
+    of every task and some others are played again. Rows of models without a record are taken at
+    their word, within what a share can be.
+
+    Raises:
+        RecordError: naming the first row that is not what its cell gives.
+    """
+    alone = {}
+    for key, row in taken.items():
+        cell = wanted[key]
+        case = cell.case
+        if (row.substrate, row.task, row.n, row.seed) != (
+            case.substrate, case.task, case.n, case.seed,
+        ):  # fmt: skip
+            raise _forged(other, row, f"its cell is {case.task} N={case.n} seed {case.seed}")
+        headline = row.scores.get("score", 0.0)
+        if case.substrate in SHARES and not 0.0 <= headline <= 1.0:
+            raise _forged(other, row, f"its score {headline:g} is no share")
+        if records[key].is_file():
+            if not alike(row, row_of(cell, read(records[key]))):
+                raise _forged(other, row, f"{records[key]} gives other numbers")
+        else:
+            alone[key] = row
+    known = recheck.rules([wanted[key] for key in alone], alone)
+    best: dict[tuple[str, str], Cell] = {}
+    for cell in sorted(known, key=lambda cell: alone[cell.key].scores.get("score", 0.0)):
+        best[cell.case.substrate, cell.case.task] = cell
+    chosen = {cell.key: cell for cell in [*recheck.drawn(known, DRAWN), *best.values()]}
+    for found in recheck.recheck(list(chosen.values()), alone, Inline()):
+        if found.differs:
+            raise _forged(other, alone[found.cell.key], found.differs[0])
+
+
+def _forged(other: Path, row: Row, reason: str) -> RecordError:
+    return RecordError(
+        f"{other}: the row {row.cell} of {row.method} ({_name(row)}) is not what its cell gives: "
+        f"{reason}; nothing was taken, play it again there"
+    )
 
 
 def _methods(keys: Iterable[Key]) -> set[str]:

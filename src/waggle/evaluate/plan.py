@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -39,8 +40,10 @@ from waggle.runtime.sync import native_order
 
 RUN_RECIPE = "recipe.json"
 """The recipe in a run directory, with everything settled that it left open."""
-MAX_CELLS = 1_000_000
-"""A larger plan is taken for a mistake."""
+MAX_CELLS = 200_000
+"""A larger plan is taken for a mistake, and found out before any of it is made."""
+MAX_RECIPE = 4 << 20
+"""Bytes of a recipe file."""
 Key: TypeAlias = tuple[str, str]
 """Method and id of a cell."""
 Keep: TypeAlias = bool | Literal["measures"]
@@ -242,6 +245,8 @@ def write_run(folder: Path, recipe: Recipe) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """Read a TOML file, or the JSON that a run directory keeps of its recipe."""
     try:
+        if path.stat().st_size > MAX_RECIPE:
+            raise ConfigError(f"{path} has over {MAX_RECIPE >> 20} MiB; name a recipe file")
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return msgspec.json.decode(text, type=dict[str, Any])
@@ -273,8 +278,11 @@ def cells(recipe: Recipe) -> list[Cell]:
     An unknown method, task or setting is refused.
     """
     found: dict[Key, Cell] = {}
-    for block in recipe.blocks:
-        tasks = tasks_of(block.tasks)
+    blocks = [(block, tasks_of(block.tasks)) for block in recipe.blocks]
+    asked = sum(_count(block, tasks) for block, tasks in blocks)
+    if asked > MAX_CELLS:
+        raise ConfigError(f"the plan asks for {asked:,} cells, over {MAX_CELLS:,}; make it smaller")
+    for block, tasks in blocks:
         _check_options(block, sorted({task.substrate for task in tasks}))
         for name in block.methods:
             spec = _method(recipe, name)
@@ -282,9 +290,15 @@ def cells(recipe: Recipe) -> list[Cell]:
                 for case in _cases(block, task):
                     cell = _cell(name, spec, case)
                     found[cell.key] = cell
-                    if len(found) > MAX_CELLS:
-                        raise ConfigError(f"the plan has over {MAX_CELLS:,} cells; make it smaller")
     return list(found.values())
+
+
+def _count(block: Block, tasks: Sequence[plugins.Task]) -> int:
+    """Return how many cells a block asks for, repeats included, without making one."""
+    seeds = len(block.seeds) if isinstance(block.seeds, list) else block.seeds.count
+    each = len(block.methods) * len(block.n) * max(1, len(block.rounds)) * seeds
+    varied = (block.vary.get(task.substrate, {}).values() for task in tasks)
+    return each * sum(prod(map(len, values)) for values in varied)
 
 
 def _method(recipe: Recipe, name: str) -> MethodSpec:

@@ -17,17 +17,20 @@ from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
 import msgspec
 
 from waggle import plugins
-from waggle.core.errors import ContractError, RecordError, WaggleError
+from waggle.core.errors import ConfigError, ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.reorganization import Course, course, sound
+from waggle.runtime.records import memory_of
 
 FILE = "rows.jsonl"
+LOCK = ".lock"
+"""Held by the process that writes rows."""
 PACKED, SUFFIX = "rows", ".jsonl.xz"
 """Folder and ending of the compressed rows of an archive."""
-MAX_PACKED = 1 << 30
-"""Bytes that a compressed file may unpack to; a few hundred rows take one million."""
-MAX_LINE = 16 << 20
+MAX_PACKED = 640 << 20
+"""Bytes of memory that the rows of an archive may take; the largest here takes sixty million."""
+MAX_LINE = 4 << 20
 """Bytes of the longest row that is read; rows take a few thousand."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
 
@@ -140,6 +143,7 @@ class RowFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(folder)
         _mend_last_line(self.path)
         self._file = self.path.open("ab")
 
@@ -150,8 +154,40 @@ class RowFile:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file and let others write."""
+        try:
+            self._file.close()
+        finally:
+            self._lock.close()
+
+
+def require_idle(folder: Path) -> None:
+    """Refuse a run directory that another process is writing rows to."""
+    if has_rows(folder):
+        _locked(folder).close()
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """Return a file that holds the lock of a run directory; it ends with its process, too.
+
+    Raises:
+        ConfigError: if another process has it.
+    """
+    lock = (folder / LOCK).open("ab")
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise ConfigError(
+            f"another `waggle eval` is writing to {folder}; wait for it, or choose another --out"
+        ) from None
+    except OSError:  # a file system without such locks
+        pass
+    return lock
 
 
 def _mend_last_line(path: Path) -> None:
@@ -210,11 +246,12 @@ def read_rows(folder: Path, start: int = 0) -> list[Row]:
         RecordError: if there are none, or a line is not a row.
     """
     found: dict[Key, Row] = {}
+    room = MAX_PACKED
     for path in [folder / FILE] if has_rows(folder) else packed(folder) or [folder / FILE]:
         try:
             with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
                 file.seek(start)
-                found |= _latest(path, file)
+                room = _latest(path, file, found, room)
         except OSError as error:
             raise RecordError(
                 f"cannot read {path} ({error.strerror}); run `waggle eval` first"
@@ -224,11 +261,12 @@ def read_rows(folder: Path, start: int = 0) -> list[Row]:
     return list(found.values())
 
 
-def _latest(path: Path, file: IO[bytes]) -> dict[Key, Row]:
-    found: dict[Key, Row] = {}
+def _latest(path: Path, file: IO[bytes], found: dict[Key, Row], room: int) -> int:
+    """Add the rows of a file to those found; return what is left of an archive's room."""
     lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
-        if path.suffix == ".xz" and file.tell() > MAX_PACKED:
+        room -= memory_of(line) if path.suffix == ".xz" else 0
+        if room < 0:
             raise RecordError(
                 f"{path} unfolds to over {MAX_PACKED >> 20} MiB; archive the run again"
             )
@@ -244,7 +282,7 @@ def _latest(path: Path, file: IO[bytes]) -> dict[Key, Row]:
                 "plays its cell again"
             ) from None
         found[row.key] = row
-    return found
+    return room
 
 
 def _is_row(line: bytes) -> bool:

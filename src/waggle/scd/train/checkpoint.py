@@ -1,13 +1,16 @@
 """Checkpoints: trained weights, heads, optimizer and progress of a stage, whole or not at all.
 
-The newest complete checkpoint counts. A run resumed from any of them follows the trajectory of an
+The newest whole checkpoint counts: one whose files have the digests in its `sums.json`. A damaged
+one is passed over with a note. A run resumed from any of them follows the trajectory of an
 uninterrupted run, because every draw is named by its update.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +28,8 @@ BEST = "best"
 """Where a stage keeps the weights of least validation loss."""
 WEIGHTS = "trainable.safetensors"
 HEADS = "heads.safetensors"
+SUMS = "sums.json"
+"""Digests of the files beside it, and of their list."""
 
 
 class Progress(NamedTuple):
@@ -56,24 +61,26 @@ class Checkpoints:
         self._identity = json.loads(json.dumps(identity, sort_keys=True, default=str))
 
     def newest(self) -> Path | None:
-        """Return the newest complete checkpoint.
+        """Return the newest whole checkpoint; a damaged one is passed over with a warning.
 
         Raises:
-            TrainError: if it belongs to a run with other settings.
+            TrainError: if it belongs to a run with other settings, or if all are damaged.
         """
-        found = sorted(self.folder.glob("update-[0-9]*[0-9]"))
-        if not found:
-            return None
-        try:
-            state = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise TrainError(f"{found[-1]} is damaged; delete it and resume again") from None
-        if state["identity"] != self._identity:
-            raise TrainError(
-                f"{self.folder.parent} holds a run with other settings; choose another --out or "
-                "delete it"
-            )
-        return found[-1]
+        found = sorted(self.folder.glob("update-[0-9]*[0-9]"), reverse=True)
+        for path in found:
+            if (reason := _damage(path)) is not None:
+                warnings.warn(f"{path} is damaged ({reason}); it is passed over", stacklevel=2)
+                continue
+            state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+            if state["identity"] != self._identity:
+                raise TrainError(
+                    f"{self.folder.parent} holds a run with other settings; choose another --out "
+                    "or delete it"
+                )
+            return path
+        if found:
+            raise TrainError(f"all checkpoints in {self.folder} are damaged; delete it to start")
+        return None
 
     def save(
         self, progress: Progress, weights: Mapping[str, Tensor], heads: Mapping[str, Tensor],
@@ -86,8 +93,32 @@ class Checkpoints:
             torch.save(dict(optimizer), partial / "optimizer.pt")
             state = {"identity": self._identity, "progress": progress._asdict()}
             (partial / "state.json").write_text(json.dumps(state), encoding="utf-8")
+            _seal(partial)
         for old in sorted(self.folder.glob("update-[0-9]*[0-9]"))[:-KEPT]:
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Return the digests of a folder's files and, under the empty name, of their list."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != SUMS:
+            with path.open("rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return {**found, "": hashlib.sha256(json.dumps(found).encode()).hexdigest()}
+
+
+def _seal(folder: Path) -> None:
+    (folder / SUMS).write_text(json.dumps(_sums(folder)), encoding="utf-8")
+
+
+def _damage(folder: Path) -> str | None:
+    """Return what is wrong with a sealed folder, or None where its files are as they were."""
+    try:
+        said, now = json.loads((folder / SUMS).read_text(encoding="utf-8")), _sums(folder)
+    except (OSError, ValueError):
+        return f"its {SUMS} cannot be read"
+    return None if said == now else "a file is not the one that was written"
 
 
 def load(path: Path) -> Checkpoint:
@@ -118,11 +149,18 @@ def save_best(
         write_tensors(folder / WEIGHTS, weights)
         if heads is not None:
             write_tensors(folder / HEADS, heads)
+        _seal(folder)
 
 
 def restore_best(trained: Mapping[str, torch.nn.Parameter], stage: Path) -> None:
-    """Put the selected weights of a stage into a student."""
+    """Put the selected weights of a stage into a student.
+
+    Raises:
+        TrainError: if they are damaged, or those of another student.
+    """
     path = stage / BEST / WEIGHTS
+    if (path.parent / SUMS).exists() and (reason := _damage(path.parent)) is not None:
+        raise TrainError(f"{path.parent} is damaged ({reason}); train that stage again")
     restore(trained, read_tensors(path), path)
 
 

@@ -142,7 +142,8 @@ def test_a_worker_that_never_answers_leaves_its_node_waiting(
 ) -> None:
     record = run(case, staff_of(worker))
     count = record.footer.counters
-    assert count["worker.failures"] == count["worker.calls"] == count["updates"]
+    kind = "worker.failures" if worker is fails else "worker.refused"
+    assert count[kind] == count["worker.calls"] == count["updates"]
     for update in (u for r in record.rounds for u in r.updates):
         proposal = view_of(record.header, update).proposal
         assert proposal.claim is None and proposal.action in (WAIT, "GATHER")

@@ -68,11 +68,19 @@ async def broken_later(asked: Work) -> Any:
     raise RuntimeError("no")
 
 
+@pytest.mark.parametrize("worker", [broken, broken_later])
+def test_a_failed_call_is_data_and_is_counted(
+    worker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for answer in desk(worker).answer([work(1), work(2)]):
+        assert answer.value is None
+        assert (answer.usage.calls, answer.usage.failures) == (1, 1)
+    assert len(caplog.records) == 1, "the first is logged, and no other"
+
+
 @pytest.mark.parametrize(
     "worker",
     [
-        broken,
-        broken_later,
         lambda asked: None,
         lambda asked: object(),
         lambda asked: "x" * (MAX_ANSWER + 1),
@@ -80,12 +88,10 @@ async def broken_later(asked: Work) -> Any:
         lambda asked: float("nan"),
     ],
 )
-def test_a_fault_is_data_and_is_counted(worker: Any, caplog: pytest.LogCaptureFixture) -> None:
-    one = desk(worker)
-    for answer in one.answer([work(1), work(2)]):
-        assert answer.value is None
-        assert (answer.usage.calls, answer.usage.failures) == (1, 1)
-    assert len(caplog.records) == 1, "the first fault is logged, and no other"
+def test_nonsense_is_no_answer(worker: Any) -> None:
+    (answer,) = desk(worker).answer([work()])
+    assert answer.value is None
+    assert (answer.usage.calls, answer.usage.failures) == (1, 0)
 
 
 def test_a_worker_may_count_its_own_tokens() -> None:

@@ -60,7 +60,7 @@ class WorkRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What the private worker of a node was asked for at one update."""
 
     answer: Any
-    """The proposal that the node adopted; None where the worker gave none that it could."""
+    """The proposal that the node adopted; None where the call failed or the answer was refused."""
     usage: Usage = Usage()
     """Logical cost of the call, whether it was answered from a cache or not."""
 

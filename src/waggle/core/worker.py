@@ -106,7 +106,7 @@ class Desk(Protocol):
         ...
 
     def answer(self, works: Sequence[Work]) -> Sequence[Answer]:
-        """Answer every question; a fault is an answer without a value, with a failure counted."""
+        """Answer every question; a fault is an answer without a value."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""When an episode is no result because the calls of its law failed.
+"""When an episode is no result because the calls of its law or of its workers failed.
 
 A node whose call fails keeps its private proposal, so an episode with a dead endpoint still ends
 with a score: that of private proposals. Above a share of failed calls, 20 % unless the law says
@@ -16,14 +16,19 @@ MAX_FAILED = 0.2
 """Share of failed calls above which an episode is no result, unless its law says another."""
 
 
-def share_failed(counters: Mapping[str, int]) -> float:
-    """Return the share of an episode's calls that failed."""
-    failed = counters.get("failures", 0)
-    return failed / max(1, failed, counters.get("calls", 0))
+def share_failed(counters: Mapping[str, int], whose: str = "") -> float:
+    """Return the share of an episode's calls that failed: of its law, or of its workers."""
+    failed = counters.get(f"{whose}failures", 0)
+    return failed / max(1, failed, counters.get(f"{whose}calls", 0))
 
 
 def why_failed(law: Law, counters: Mapping[str, int]) -> str:
     """Say in one line why an episode that a law played is no result; empty if it is one."""
+    if share_failed(counters, "worker.") > MAX_FAILED:
+        return (
+            f"{counters['worker.failures']:,} of {counters['worker.calls']:,} calls of private "
+            f"workers failed, over the limit of {MAX_FAILED:.0%}"
+        )
     limit = getattr(law, "max_failed", MAX_FAILED)
     if share_failed(counters) <= limit:
         return ""

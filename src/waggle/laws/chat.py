@@ -130,10 +130,23 @@ class ChatLaw:
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Ask for every request of one round."""
-        answers = self._endpoint.ask([self._question(request) for request in requests])
+        answers = self.ask([self._question(request) for request in requests])
         return [
             self._decode(request, answer) for request, answer in zip(requests, answers, strict=True)
         ]
+
+    def ask(self, questions: Sequence[Question]) -> list[Reply | Failure]:
+        """Ask several questions at once and return what became of each, in order."""
+        return self._endpoint.ask(questions)
+
+    def usage(self, answer: Reply | Failure) -> Usage:
+        """Return what an answer cost."""
+        if isinstance(answer, Failure):
+            return Usage(calls=1, failures=1)
+        sent, received = answer.input_tokens, answer.output_tokens
+        # A price per million tokens is a price in millionths per token.
+        cost = round(self._prices[0] * sent + self._prices[1] * received) if answer.calls else 0
+        return Usage(answer.calls, sent, received, cost=min(cost, MAX_COST))
 
     def _question(self, request: Request) -> Question:
         turns = prompt.messages(request.view, request.feedback, request.previous)
@@ -143,10 +156,7 @@ class ChatLaw:
     def _decode(self, request: Request, answer: Reply | Failure) -> Decode:
         if isinstance(answer, Failure) or len(answer.text) > MAX_TEXT:
             return Decode(private_decision(request.view), Usage(calls=1, failures=1))
-        sent, received = answer.input_tokens, answer.output_tokens
-        # A price per million tokens is a price in millionths per token.
-        cost = round(self._prices[0] * sent + self._prices[1] * received) if answer.calls else 0
-        return Decode(answer.text, Usage(answer.calls, sent, received, cost=min(cost, MAX_COST)))
+        return Decode(answer.text, self.usage(answer))
 
 
 def _wire(base_url: str, api: str) -> Wire:

@@ -162,6 +162,10 @@ class Recorder:
         counters["worker.tokens.input"] += work.usage.input_tokens
         counters["worker.tokens.output"] += work.usage.output_tokens
         counters["worker.failures"] += work.usage.failures
+        if work.usage.cost:
+            counters["worker.cost"] += work.usage.cost
+        if work.answer is None and not work.usage.failures:
+            counters["worker.refused"] += 1
 
     def round(
         self,

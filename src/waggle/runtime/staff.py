@@ -3,7 +3,7 @@
 All nodes of an update are asked at once. The schedule decides who is: under `reuse` a node whose
 worker would see nothing new that others brought keeps its latest proposal. A worker that fails or
 answers nonsense costs its node the refresh only: the node keeps its latest proposal, or waits
-where it has none, and the failure is counted.
+where it has none. Failed calls and refused answers are counted apart.
 """
 
 from __future__ import annotations
@@ -79,10 +79,9 @@ def _same(work: Work, before: Work | None) -> bool:
 
 
 def _adopted(world: Any, node: int, value: Json, usage: Usage) -> WorkRecord:
-    """Hand an answer to the world; one that it refuses is a failure."""
-    if value is None or world.adopt(node, value):
-        return WorkRecord(value, usage)
-    return WorkRecord(None, msgspec.structs.replace(usage, failures=usage.failures + 1))
+    """Hand an answer to the world, which may refuse it."""
+    adopted = value is not None and world.adopt(node, value)
+    return WorkRecord(value if adopted else None, usage)
 
 
 class RecordedStaff(Staff):

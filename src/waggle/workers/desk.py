@@ -3,7 +3,8 @@
 Answers may be kept on disk by content: the worker, its options and the question name an answer, so
 a question is asked once, whoever asks it. A cached answer counts as the call that it saves, so a
 record does not depend on what lay in the cache. Invariant: `answer` never raises for what a worker
-did; a fault is an answer without a value and with one failure.
+did; a fault is an answer without a value, and with one failure where the call itself failed. Only
+an endpoint that is dead from the start is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class WorkerDesk:
     """Where the nodes of a swarm ask their workers.
 
     Args:
-        worker: the callable; async ones are awaited together.
+        worker: the callable; async ones are awaited together, and one that has a method
+            `together(works)` is given all of them at once.
         about: name and options, as records keep them.
         identity: what tells its answers from those of another worker in the cache.
         cache: SQLite file of answers; empty for none.
@@ -74,6 +76,9 @@ class WorkerDesk:
         """Return what the worker returned for each, or the exception that it raised."""
         if not works:
             return []
+        together = getattr(self._worker, "together", None)
+        if together is not None:
+            return list(together(works))
         if self._waits:
             # In a thread of its own: the caller may be a notebook, which has a loop already.
             with ThreadPoolExecutor(1) as pool:
@@ -100,21 +105,21 @@ class WorkerDesk:
         return await asyncio.gather(*map(one, works), return_exceptions=True)
 
     def _checked(self, value: Any, question: bytes) -> Answer:
-        """Return an answer with its cost; what is no bounded JSON is a fault."""
+        """Return an answer with its cost; what is no bounded JSON is no answer."""
         cost = Usage(calls=1, input_tokens=tokens(question))
+        if isinstance(value, Exception):
+            self._warn(value)
+            return Answer(None, msgspec.structs.replace(cost, failures=1))
         if isinstance(value, Answer):
-            cost, value = value.usage, value.value
+            cost, value = msgspec.structs.replace(value.usage, calls=1), value.value
         try:
-            if isinstance(value, Exception):
-                raise value
             text = msgspec.json.encode(value)
             value = msgspec.json.decode(text)  # what a record or the cache will say that it was
-            if value is None or len(text) > MAX_ANSWER:
-                raise ValueError(f"no answer of at most {MAX_ANSWER} bytes")
-        except Exception as error:  # whatever a worker raised or its answer cannot be written as
-            self._warn(error)
-            return Answer(None, msgspec.structs.replace(cost, calls=1, failures=1))
-        if not cost.output_tokens:
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return Answer(None, cost)
+        if len(text) > MAX_ANSWER:
+            return Answer(None, cost)
+        if not (cost.output_tokens or cost.failures):
             cost = msgspec.structs.replace(cost, output_tokens=tokens(text))
         return Answer(value, cost)
 

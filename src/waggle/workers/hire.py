@@ -29,6 +29,7 @@ from waggle.workers.desk import WorkerDesk
 BUILT_IN: Mapping[str, str] = {
     "native": "waggle.workers.rules:native",
     "slips": "waggle.workers.rules:Slips",
+    "chat": "waggle.workers.chat:ChatWorker",
 }
 """Workers of this package by name."""
 

@@ -75,7 +75,7 @@ def run(
         law: A name of `waggle list laws` or a law's folder. Its own options follow as
             `--law.KEY VALUE`.
         worker: Who makes the private proposals, instead of the task's own rule: native, slips,
-            or `FILE.py:callable`. Its options follow as `--worker.KEY VALUE`:
+            chat, or `FILE.py:callable`. Its options follow as `--worker.KEY VALUE`:
             schedule (full or reuse), cache (a file), and the worker's own.
         rounds: Local updates per agent; the task's own horizon if unset.
         engine: sync forms all views of a round from one state; event runs calls, deliveries and

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from waggle.extras import EXTRAS, extra_of, install
+from waggle.extras import EXTRAS, USES, extra_of, install, missing
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,13 +39,27 @@ def test_what_is_imported_is_required_or_an_extra() -> None:
     required = {re.split(r"[<>=]", need)[0] for need in project["dependencies"]}
     brought = {library for libraries in EXTRAS.values() for library in libraries}
     # Triton comes with the torch of a GPU; Ray is for clusters, which have their own.
-    assert imported() - required - brought == {"triton", "ray"}
+    tops = {library.partition("-")[0] for library in brought}
+    assert imported() - required - tops == {"triton", "ray"}
 
 
 def test_a_module_inside_a_library_has_its_extra() -> None:
-    assert extra_of("torch.nn.functional") == "llm"
-    assert extra_of("uvicorn") == "serve"
+    assert extra_of("torch.nn.functional") == "law", "the smallest that brings it"
+    assert extra_of("peft") == "llm" and extra_of("uvicorn") == "serve"
+    assert extra_of("opentelemetry.sdk") == "otel"
     assert extra_of("waggle.typo") is None and extra_of(None) is None
+
+
+def test_a_message_names_the_extra_and_what_works_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert USES.keys() == EXTRAS.keys()
+    monkeypatch.chdir(tmp_path)
+    assert missing("torch") == (
+        "this needs torch; add it with `pip install 'waggle-swarm[law]'`; "
+        "rules such as `--law expert` play without it"
+    )
+    assert missing("nothing") is None
 
 
 def test_the_command_pins_torch_where_pins_are(

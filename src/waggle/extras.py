@@ -7,8 +7,10 @@ folder: where the package is installed already, an installer adds only what the 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 EXTRAS = {
+    "law": ("torch", "transformers", "safetensors", "tokenizers", "jinja2"),
     "llm": (
         "torch", "transformers", "peft", "accelerate", "safetensors", "gguf",
         "tokenizers", "jinja2", "huggingface_hub",
@@ -17,14 +19,46 @@ EXTRAS = {
     "serve": ("starlette", "uvicorn"),
     "report": ("matplotlib", "pandas"),
     "dataset": ("pyarrow",),
+    "pettingzoo": ("pettingzoo",),
+    "otel": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"),
 }  # fmt: skip
-"""Optional parts of the installation and the libraries they bring."""
+"""Optional parts of the installation and the libraries they bring; smaller parts come first."""
+
+
+class Use(NamedTuple):
+    """What an extra is for."""
+
+    serves: str
+    without: str
+    """What there is instead."""
+
+
+USES = {
+    "law": Use("the law nano, local models, training", "rules such as `--law expert` play"),
+    "llm": Use("adapters such as smollm2, hub downloads, conversion", "`--law nano` plays"),
+    "chat": Use("models behind an endpoint (`--law chat`)", "`--law nano` and rules play"),
+    "serve": Use("`waggle serve`", "`waggle run` plays the same laws"),
+    "report": Use("figures, plots and data frames", "`waggle report` writes its tables"),
+    "dataset": Use("AgentsNet's own parquet file", "its graphs are generated"),
+    "pettingzoo": Use("worlds as PettingZoo environments", "`waggle run` plays them"),
+    "otel": Use("`waggle run --otel`", "`waggle run` keeps the record"),
+}
+"""What each extra is for, and what works without it."""
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that brings a module, or None."""
+    """Return the smallest extra that brings a module, or None."""
     top = (module or "").partition(".")[0]
-    return next((name for name, libraries in EXTRAS.items() if top in libraries), None)
+    brought = {name: [lib.partition("-")[0] for lib in libs] for name, libs in EXTRAS.items()}
+    return next((name for name, tops in brought.items() if top in tops), None)
+
+
+def missing(module: str | None) -> str | None:
+    """Say in one line which extra brings a missing module, and what works without; else None."""
+    extra = extra_of(module)
+    if extra is None:
+        return None
+    return f"this needs {module}; add it with `{install(extra)}`; {USES[extra].without} without it"
 
 
 def install(extra: str) -> str:

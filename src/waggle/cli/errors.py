@@ -6,7 +6,7 @@ from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 from pydantic import ValidationError
 
 from waggle.core.errors import WaggleError
-from waggle.extras import extra_of, install
+from waggle.extras import missing
 
 
 def describe(error: BaseException) -> str:
@@ -14,9 +14,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, CycloptsError):
         return _usage(error)
     if isinstance(error, ModuleNotFoundError):
-        extra = extra_of(error.name)
-        fix = f"; install it with `{install(extra)}`" if extra else ""
-        return f"this needs {error.name}{fix}"
+        return missing(error.name) or f"this needs {error.name}"
     if isinstance(error, OSError) and not isinstance(error, WaggleError):
         where = f" {str(error.filename)!r}" if error.filename else ""
         return _line(f"cannot use{where}: {error.strerror or error}; give another path or fix it")

@@ -20,6 +20,7 @@ from waggle.core.record import EpisodeRecord, UpdateRecord
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
+from waggle.extras import missing
 from waggle.laws.digest import digest_of
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
@@ -127,7 +128,8 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
 
 def reason_of(error: BaseException) -> str:
     """Say in one line why a cell failed."""
-    text = str(error) if isinstance(error, WaggleError) else plugins.told(error)
+    absent = missing(error.name) if isinstance(error, ModuleNotFoundError) else None
+    text = str(error) if isinstance(error, WaggleError) else absent or plugins.told(error)
     return " ".join(text.split())[:MAX_REASON]
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
+from waggle.extras import missing
 from waggle.leftovers import sweep
 from waggle.models.catalog import SOURCES, Source, Wheel, source
 
@@ -120,9 +121,7 @@ def require_llm(*modules: str) -> None:
         try:
             import_module(module)
         except ImportError as error:
-            raise ConfigError(
-                f"this needs {module}; install it with `pip install 'waggle-swarm[llm]'`"
-            ) from error
+            raise ConfigError(missing(module) or f"this needs {module}") from error
 
 
 def snapshot(name: str) -> Path | None:

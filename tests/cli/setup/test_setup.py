@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from waggle import plugins
+from waggle import plugins, shipped
+from waggle.extras import EXTRAS
 
 KINDS = ("substrates", "tasks", "laws", "metrics")
 
@@ -45,3 +46,23 @@ def test_doctor_names_a_missing_part(waggle: Command, monkeypatch: pytest.Monkey
     said = waggle("doctor")
     assert said.code == 1
     assert "MISSING" in said.out and "no-such-package" in said.out
+
+
+def test_doctor_says_what_cannot_run_and_what_can(
+    waggle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRAS, "law", ("torch", "no-such-package"))
+    said = waggle("doctor", "--json")
+    assert said.code == 0
+    found = {finding["topic"]: finding for finding in said.data["findings"]}
+    assert not found["extra law"]["ok"] and found["extra serve"]["ok"]
+    assert found["extra law"]["text"].startswith("cannot run: the law nano")
+    assert "rules such as `--law expert` play without" in found["extra law"]["text"]
+
+
+def test_a_law_s_name_never_gives_random_weights(
+    waggle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waggle.models.fetch.path", lambda name: f"random {name}")
+    assert Path(waggle("models", "path", "nano").out.strip()) == shipped.folder("nano")
+    assert waggle("models", "path", "nano", "--untrained").out == "random nano\n"

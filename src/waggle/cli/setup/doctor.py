@@ -15,7 +15,7 @@ from waggle import __version__, plugins
 from waggle.built_in import BUILT_IN
 from waggle.cli import console
 from waggle.cli.options import AsJson
-from waggle.extras import EXTRAS, install
+from waggle.extras import EXTRAS, USES, install
 
 _CORE = ("numpy", "scipy", "networkx", "msgspec", "pydantic", "cyclopts", "rich")
 
@@ -32,10 +32,11 @@ class Finding(NamedTuple):
 def doctor(*, json: AsJson = False) -> int:
     """Check the installation.
 
-    Shows versions, extras, accelerators, substrates and laws that fail to load, and free disk
-    space. The exit code is 1 only if a package that every command needs is missing.
+    Shows versions, what cannot run for want of an extra, substrates and laws that fail to load,
+    accelerators and free disk space. The exit code is 1 only if a package that every command needs
+    is missing.
     """
-    findings = [*_python(), *_packages(), *_plugins(), _device(), _disk()]
+    findings = [*_python(), *_packages(), *_extras(), *_plugins(), _device(), _disk()]
     sound = all(f.ok for f in findings if f.required)
     if json:
         console.dump({"ok": sound, "findings": [f._asdict() for f in findings]})
@@ -65,8 +66,26 @@ def _python() -> list[Finding]:
 
 def _packages() -> list[Finding]:
     found = [_package(name, True, "pip install waggle-swarm") for name in _CORE]
+    known: set[str] = set()
+    for names in EXTRAS.values():
+        found += [_package(name, False, "see below") for name in names if name not in known]
+        known.update(names)
+    return found
+
+
+def _extras() -> list[Finding]:
+    """Say of every extra what it is for, or what cannot run without it and what can."""
+    found = []
     for extra, names in EXTRAS.items():
-        found += [_package(name, False, install(extra)) for name in names]
+        lacks = [name for name in names if not _package(name, False, "").ok]
+        use = USES[extra]
+        text = use.serves
+        if lacks:
+            text = (
+                f"cannot run: {use.serves}; add it with `{install(extra)}`; "
+                f"{use.without} without it"
+            )
+        found.append(Finding(f"extra {extra}", not lacks, False, text))
     return found
 
 

@@ -68,19 +68,20 @@ def _laws(ready: Collection[str]) -> list[dict[str, str]]:
     return rows
 
 
-def path(name: str, /, *, law: Flag = False) -> None:
-    """Print the folder of a model that is ready.
+def path(name: str, /, *, untrained: Flag = False) -> None:
+    """Print the folder of a law that ships, or of a model that is ready.
 
     Args:
         name: A name of `waggle models list`, a Hugging Face id, or a folder.
-        law: The name is that of a law; `nano` is also the name of its untrained backbone.
+        untrained: `nano` is the name of a law and of the model that it was trained from, whose
+            weights are random; this asks for the latter.
     """
     from waggle import shipped
-    from waggle.models import catalog, fetch
+    from waggle.models import fetch
 
-    if law or (name in shipped.names() and name not in catalog.SOURCES):
-        place = shipped.folder(name)
-        shipped.manifest(place)
-        console.say(str(place))
+    if untrained or name not in shipped.names():
+        console.say(str(fetch.path(name)))
         return
-    console.say(str(fetch.path(name)))
+    place = shipped.folder(name)
+    shipped.manifest(place)
+    console.say(str(place))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -282,6 +283,23 @@ def get_metric(name: str) -> Metric:
 def law_options(name: str) -> Mapping[str, inspect.Parameter]:
     """Return the options a law takes, by name."""
     return parameters(_load("law", name))
+
+
+def law_meanings(name: str) -> dict[str, str]:
+    """Return what the options of a law mean, as the `Args:` of its docstrings say it.
+
+    A function that says nothing of an option means by it what the class means that it returns.
+    """
+    factory = _load("law", name)
+    returned = getattr(factory, "__annotations__", {}).get("return")
+    made = getattr(factory, "__globals__", {}).get(returned, returned)
+    found: dict[str, str] = {}
+    for thing in (made, factory, *(getattr(factory, n, None) for n in ("__init__", "__call__"))):
+        listed = inspect.cleandoc(getattr(thing, "__doc__", None) or "").partition("Args:\n")[2]
+        block = re.split(r"^(?=\S)", listed, maxsplit=1, flags=re.M)[0]
+        entry = r"^ {4}(\w+)(?: \(.*?\))?: (.*(?:\n {5,}.*)*)"
+        found |= {option: " ".join(text.split()) for option, text in re.findall(entry, block, re.M)}
+    return found
 
 
 def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:

@@ -24,6 +24,7 @@ from waggle.core.errors import ConfigError, RecordError
 from waggle.core.protocols import Case, Substrate, World
 from waggle.core.record import STAGES, EpisodeRecord, Footer, Header
 from waggle.core.seeds import derive
+from waggle.evaluate.failures import why_failed
 from waggle.extras import install
 from waggle.runtime import replay as replaying
 from waggle.runtime.records import SUFFIX, RecordFile, read, record_name
@@ -146,9 +147,11 @@ class Episode:
 
     def __repr__(self) -> str:
         late = ", late counterevidence" if self.record.shock else ""
+        failed = why_failed(None, self.counters)
         return (
             f"Episode({self.task}, {self.law}, n={self.case.n}, seed={self.case.seed}{late}: "
-            f"score {figure(self.score)} after {self.record.footer.rounds} rounds)"
+            f"score {figure(self.score)} after {self.record.footer.rounds} rounds"
+            f"{f'; no result: {failed}' if failed else ''})"
         )
 
     def _repr_html_(self) -> str:

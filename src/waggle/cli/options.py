@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from cyclopts import Parameter
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from waggle import plugins
 from waggle.api.given import find_law
@@ -151,6 +151,40 @@ def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
     """
     found = find_law(name)
     return found.make(**_converted("law", name, options or {}, found.options))
+
+
+class LawOption(NamedTuple):
+    """An option of a law as a person reads it."""
+
+    option: str
+    default: str
+    meaning: str
+
+
+def described(name: str) -> list[LawOption]:
+    """Return the options of a law with their meaning."""
+    meanings = plugins.law_meanings(name)
+    return [
+        LawOption(
+            f"--law.{key.replace('_', '-')}",
+            "" if parameter.default in (None, "", parameter.empty) else str(parameter.default),
+            meanings.get(key, ""),
+        )
+        for key, parameter in plugins.law_options(name).items()
+    ]
+
+
+def law_model(tokens: Sequence[str]) -> type[BaseModel] | None:
+    """Return the options of the law that a call for help names, as a model that help can show."""
+    line = [part for token in tokens for part in token.split("=", 1)]
+    name = line[line.index("--law") + 1] if "--law" in line[:-1] else ""
+    if {"--help", "-h"}.isdisjoint(line) or name not in plugins.names("law"):
+        return None
+    fields: dict[str, Any] = {
+        key: (str | None, Field(default=each.default or None, description=each.meaning))
+        for key, each in zip(plugins.law_options(name), described(name), strict=True)
+    }
+    return create_model(name, **fields) if fields else None
 
 
 def _converted(

@@ -22,8 +22,11 @@ def share_failed(counters: Mapping[str, int], whose: str = "") -> float:
     return failed / max(1, failed, counters.get(f"{whose}calls", 0))
 
 
-def why_failed(law: Law, counters: Mapping[str, int]) -> str:
-    """Say in one line why an episode that a law played is no result; empty if it is one."""
+def why_failed(law: Law | None, counters: Mapping[str, int]) -> str:
+    """Say in one line why an episode is no result; empty if it is one.
+
+    The law that played it, where it is at hand, knows its own limit and what went wrong.
+    """
     if share_failed(counters, "worker.") > MAX_FAILED:
         return (
             f"{counters['worker.failures']:,} of {counters['worker.calls']:,} calls of private "

@@ -36,7 +36,11 @@ class RandomLegal:
 
 
 class Scripted:
-    """Answer what a test prescribes: one text for every call, or a function of the request."""
+    """Answer what a test prescribes: one text for every call, or a function of the request.
+
+    Args:
+        script: the answer to every call, or what makes it from the request.
+    """
 
     name: ClassVar[str] = "scripted"
 

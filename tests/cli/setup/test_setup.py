@@ -28,6 +28,32 @@ def test_list_has_machine_output(waggle: Command, kind: str) -> None:
     assert kind == "metrics" or data[kind]
 
 
+def test_every_option_of_every_law_is_explained(waggle: Command) -> None:
+    rows = waggle("list", "--verbose", "--json").data["laws"]
+    laws = {row["name"]: row["options"] for row in rows}
+    assert {"chat", "nano", "local", "adapted", "zero-shot"} <= {n for n in laws if laws[n]}
+    for name, options in laws.items():
+        assert len(options) == len(plugins.law_options(name))
+        assert [each for each in options if len(each["meaning"]) < 10] == [], name
+    said = waggle("list", "laws", "--verbose").out
+    assert "--law.timeout: seconds one question may take" in said and "[default: 120.0]" in said
+    assert "--law." in waggle("list", "laws").out
+
+
+@pytest.mark.parametrize(
+    ("law", "shown", "hidden"),
+    [("chat", "--law.base-url", "--law.dtype"), ("nano", "--law.dtype", "--law.base-url")],
+)
+def test_help_shows_the_options_of_the_law_it_is_asked_for(
+    waggle: Command, law: str, shown: str, hidden: str
+) -> None:
+    said = waggle("run", "beacon", "--law", law, "--help")
+    assert said.code == 0 and shown in said.out and hidden not in said.out
+    assert f"Options of the law {law}" in said.out
+    assert "Options of the law" not in waggle("run", "beacon", "--law", "relay", "--help").out
+    assert "Options of the law" not in waggle("run", "--help", "--law", "nobody").out
+
+
 def test_every_listed_task_can_be_named(waggle: Command, tmp_path: Path) -> None:
     for row in waggle("list", "tasks", "--json").data["tasks"]:
         for name in row["tasks"]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
 from cyclopts import Group, Parameter
+from pydantic import BaseModel
 
 from waggle import plugins
 from waggle.api.episode import place_of, summary
@@ -23,6 +24,7 @@ from waggle.cli.options import (
     LawOptions,
     Size,
     WorkerOptions,
+    law_model,
     make_law,
     models,
     read_worker,
@@ -73,7 +75,7 @@ def run(
         seed: Names the episode. 0 to 9,999 are for training, 10,000 to 10,999 and 20,000 to 24,999
             for development, 40,000 and up for evaluation.
         law: A name of `waggle list laws` or a law's folder. Its own options follow as
-            `--law.KEY VALUE`.
+            `--law.KEY VALUE`; `waggle run TASK --law NAME --help` shows them.
         worker: Who makes the private proposals, instead of the task's own rule: native, slips,
             chat, or `FILE.py:callable`. Its options follow as `--worker.KEY VALUE`:
             schedule (full or reuse), cache (a file), and the worker's own.
@@ -166,14 +168,20 @@ def command(tokens: Sequence[str]) -> Callable[..., int]:
 def _signature(tokens: Sequence[str]) -> inspect.Signature:
     fixed = inspect.signature(run, eval_str=True)
     parameters = [p for p in fixed.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    own = law_model(tokens)
+    if own is not None:  # a call for help, which runs nothing
+        parameters = [p for p in parameters if p.name != "law_options"]
+        parameters.append(_group("law_help", "law", f"Options of the law {own.__name__}", own))
     for name, model in models(tokens).items():
-        title = _TITLES.get(name, f"Options of {name}")
-        shown = Parameter(name=f"--{name}", group=Group(title, sort_key=9))
-        kind: Any = Annotated[Optional[model], shown]  # noqa: UP045
-        parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        )
+        parameters.append(_group(name, name, _TITLES.get(name, f"Options of {name}"), model))
     return fixed.replace(parameters=parameters)
+
+
+def _group(name: str, prefix: str, title: str, model: type[BaseModel]) -> inspect.Parameter:
+    """Return a parameter whose fields are the options `--PREFIX.FIELD`."""
+    shown = Parameter(name=f"--{prefix}", group=Group(title, sort_key=9))
+    kind: Any = Annotated[Optional[model], shown]  # noqa: UP045
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 _TITLES = {"perturb": "Perturbations of execution", "switch": "Ablations of the runtime"}

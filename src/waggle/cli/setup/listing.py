@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from waggle import plugins
 from waggle.cli import console
-from waggle.cli.options import AsJson
+from waggle.cli.options import AsJson, Flag, described
 
 Kind = Literal["substrates", "tasks", "laws", "metrics"]
 Row = Mapping[str, Any]
 
 
-def show(kind: Kind | None = None, /, *, json: AsJson = False) -> None:
+def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = False) -> None:
     """List substrates, tasks, laws and metrics, built in and installed.
 
     `waggle run` takes the names under Tasks, or the part behind the slash where it is unique.
@@ -23,16 +23,37 @@ def show(kind: Kind | None = None, /, *, json: AsJson = False) -> None:
 
     Args:
         kind: substrates, tasks, laws or metrics; all of them if unset.
+        verbose: Show the options of every law with their meaning.
     """
     wanted = [kind] if kind else list(_READERS)
     found = {name: _READERS[name]() for name in wanted}
+    if verbose and "laws" in found:
+        found["laws"] = [
+            {**row, "options": [each._asdict() for each in described(row["name"])]}
+            if row["options"]
+            else row
+            for row in found["laws"]
+        ]
     if json:
         console.dump(found)
         return
     for index, (name, rows) in enumerate(found.items()):
         if index:
             console.say("")
-        _print(name.capitalize(), rows)
+        if verbose and name == "laws":
+            _print_laws(rows)
+        else:
+            _print(name.capitalize(), rows)
+
+
+def _print_laws(rows: list[Row]) -> None:
+    """Print every law with its options under it, a line each."""
+    console.say("Laws")
+    for row in rows:
+        console.say(f"{row['name']}: {row['about']}")
+        for each in row["options"]:
+            default = f" [default: {each['default']}]" if each["default"] else ""
+            console.say(f"  {each['option']}: {each['meaning']}{default}")
 
 
 def _print(title: str, rows: list[Row]) -> None:

@@ -43,6 +43,10 @@ class Batcher:
             raise Full from None
         return future
 
+    def waiting(self) -> int:
+        """Return how many requests wait."""
+        return self._queue.qsize()
+
     def close(self) -> None:
         """Answer what is queued, then stop."""
         self._queue.put(None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
@@ -25,6 +25,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from waggle.compat.batcher import Batcher, Full
+from waggle.compat.limits import Guard, metrics
+from waggle.compat.meters import Meters
 from waggle.core.canon import check_view, decode_view, encode_decision
 from waggle.core.decode import parse
 from waggle.core.errors import WaggleError
@@ -230,9 +232,28 @@ async def _answer(law: Law, batcher: Batcher, data: bytes | None, shape: _Shape)
         return _refuse(500, f"the law failed: {type(error).__name__}")
 
 
-def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
-    """Return the server of a law as an ASGI application."""
+def app(
+    law: Law,
+    *,
+    max_queue: int = 1024,
+    max_batch: int = 64,
+    hosts: Iterable[str] | None = None,
+    token: str | None = None,
+    meters: Meters | None = None,
+) -> Guard:
+    """Return the server of a law as an ASGI application.
+
+    Args:
+        law: who decides.
+        max_queue: requests that may wait.
+        max_batch: the most requests in one batch.
+        hosts: names under which it may be asked; None for every name.
+        token: what clients must send; None where they need none.
+        meters: where it counts.
+    """
     batcher = Batcher(law, max_queue, max_batch)
+    meters = Meters() if meters is None else meters
+    meters.gauges["queue"] = ("Requests that wait for the law.", batcher.waiting)
 
     async def chat(request: HttpRequest) -> Response:
         return await _answer(law, batcher, await _body(request), completion)
@@ -247,17 +268,22 @@ def app(law: Law, *, max_queue: int = 1024, max_batch: int = 64) -> Starlette:
     async def health(_: HttpRequest) -> Response:
         return JSONResponse({"status": "ok"})
 
+    async def counted(_: HttpRequest) -> Response:
+        return metrics(meters)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         batcher.close()
 
-    return Starlette(
+    routes = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/messages", messages, methods=["POST"]),
             Route("/v1/models", models),
             Route("/health", health),
+            Route("/metrics", counted),
         ],
         lifespan=lifespan,
     )
+    return Guard(routes, meters, hosts, token)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
+import os
 
 from waggle.cli import console, options
 from waggle.cli.options import Flag, LawOptions
@@ -18,14 +18,16 @@ def serve(
     port: int = 8000,
     max_queue: int = 1024,
     max_batch: int = 64,
+    max_connections: int = 2048,
     public: Flag = False,
 ) -> None:
     """Serve a law over an OpenAI-compatible API.
 
     `waggle run` and `waggle eval` reach it as law `chat` with `--law.base-url http://HOST:PORT/v1`,
     and may list their views in any order: a law of canonical order gets canonical views. The server
-    asks for no key and listens on this machine only, unless `--public` is given. Needs the extra
-    `serve`. Example:
+    listens on this machine only, unless `--public` is given, and then asks for a token: that of the
+    environment variable WAGGLE_TOKEN, or a new one that it prints. Clients send it as API key.
+    `/metrics` counts for Prometheus. Needs the extra `serve`. Example:
 
     `waggle serve --law nano --port 8000`
 
@@ -36,38 +38,57 @@ def serve(
         port: Port to listen on.
         max_queue: Requests that may wait; more are answered with 429.
         max_batch: The most requests in one batch.
+        max_connections: The most clients at a time; more are turned away.
         public: Allow an address that other machines can reach; use it on trusted networks only.
     """
-    _guard(host, port, max_queue, max_batch, public)
+    _guard(port, max_queue, max_batch, max_connections)
     try:
         import uvicorn
 
+        from waggle.compat import limits
+        from waggle.compat.meters import Meters
         from waggle.compat.openai_server import app
     except ImportError as error:
         raise ConfigError(
             f"serving needs starlette and uvicorn; install them with `{install('serve')}`"
         ) from error
+    if not public and not limits.loopback(host):
+        raise ConfigError(f"--host {host} can be reached from outside; add --public to allow it")
     source = options.make_law(law, law_options)
     # Weights that are missing are better found out now than by the first client.
     getattr(source, "load", lambda: None)()
+    given = os.environ.get(limits.TOKEN)
+    token = limits.token_for(host, given)
     console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
-    server = app(source, max_queue=max_queue, max_batch=max_batch)
-    uvicorn.run(server, host=host, port=port, log_level="warning")
+    if token and not given:
+        console.note(f"clients send this token as their API key: {token}")
+    meters = Meters()
+    server = app(
+        source, max_queue=max_queue, max_batch=max_batch, hosts=limits.names_of(host), token=token,
+        meters=meters,
+    )  # fmt: skip
+    uvicorn.run(
+        server, host=host, port=port, log_level="error", ws="none", backlog=128,
+        http=limits.limited(meters, min(max_connections, _files())),
+        h11_max_incomplete_event_size=limits.MAX_HEADERS, server_header=False,
+    )  # fmt: skip
 
 
-def _guard(host: str, port: int, max_queue: int, max_batch: int, public: bool) -> None:
+def _files() -> int:
+    """Return how many connections this process may open beside its own files."""
+    try:
+        import resource
+    except ImportError:
+        return 512
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return 65_536 if most == resource.RLIM_INFINITY else max(64, most - 512)
+
+
+def _guard(port: int, max_queue: int, max_batch: int, max_connections: int) -> None:
     if not 1 <= port <= 65_535:
         raise ConfigError(f"--port must be 1 to 65535, not {port}")
     if not 1 <= max_batch <= 4096 or not 1 <= max_queue <= 65_536:
         raise ConfigError("--max-batch must be 1 to 4096 and --max-queue 1 to 65536")
-    if not public and not _loopback(host):
-        raise ConfigError(f"--host {host} can be reached from outside; add --public to allow it")
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    if not 1 <= max_connections <= 65_536:
+        raise ConfigError("--max-connections must be 1 to 65536")

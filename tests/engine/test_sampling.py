@@ -298,21 +298,23 @@ def test_no_temperature_is_no_sampling(temperature: float) -> None:
 def test_cuda_draws_what_a_cpu_draws(
     lively: Any, record_grammar: Grammar, dtype: torch.dtype
 ) -> None:
-    """Exactly in float32; in bfloat16 answers are those of rounded logits, in any batch."""
+    """In float32 all of it; in bfloat16, where steps are captured, what rounding leaves of it."""
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    engine = Engine(copy.deepcopy(lively[0]).to("cuda", dtype), lively[1], max_rows=16)
-    asked = batch(engine, record_grammar, 60)
-    done = engine.generate(asked)
+    model = copy.deepcopy(lively[0]).to(dtype)
+    wanted, found = (
+        Engine(copy.deepcopy(model).to(device, kind), lively[1], max_rows=64)
+        for device, kind in (("cpu", torch.float32), ("cuda", dtype))
+    )
+    expected = wanted.generate(batch(wanted, record_grammar, 300))
     for _ in range(4):
-        assert said(engine.generate(asked)) == said(done) or dtype != torch.float32
-    if dtype == torch.float32:
-        alone = Engine(*lively, max_rows=16)
-        assert said(done) == said(alone.generate(batch(alone, record_grammar, 60)))
-    else:
-        tail = ids(lively[1], "view 7: ab")
-        many = [Prompt(tail, max_new_tokens=1, sampling=Sampling(1.0, k)) for k in range(4000)]
-        cold = Engine(copy.deepcopy(lively[0]).to(dtype).float(), lively[1], max_rows=64)
-        found, wanted = (Counter(d.tokens for d in e.generate(many)) for e in (engine, cold))
-        moved = sum((found - wanted).values())
-        assert moved < 80, "the same noise, and logits that are rounded"
+        done = found.generate(batch(found, record_grammar, 300))
+        if dtype == torch.float32:
+            assert said(done) == said(expected)
+        pairs = zip(done, expected, strict=True)
+        first = [
+            (a.choices[0].offset, a.tokens[: a.choices[0].offset + 1])
+            == (b.choices[0].offset, b.tokens[: b.choices[0].offset + 1])
+            for a, b in pairs
+        ]
+        assert sum(first) > 270

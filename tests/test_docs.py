@@ -75,7 +75,7 @@ def name(path: Path) -> str:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_registry: None) -> Path:
     """A working directory that looks like the repository but may be written to."""
-    for shared in ("recipes", "src"):
+    for shared in ("recipes", "src", "examples"):
         (tmp_path / shared).symlink_to(ROOT / shared)
     monkeypatch.chdir(tmp_path)
     return tmp_path

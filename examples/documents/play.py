@@ -1,6 +1,7 @@
+#!/usr/bin/env python
 """Play the example and change a letter while it runs.
 
-    python examples/documents/play.py
+    examples/documents/play.py
 
 The folders are copied first, so that the example stays as it is.
 """

@@ -19,7 +19,7 @@ EXTRAS = {
     "serve": ("starlette", "uvicorn"),
     "report": ("matplotlib", "pandas"),
     "dataset": ("pyarrow",),
-    "pettingzoo": ("pettingzoo",),
+    "pettingzoo": ("pettingzoo", "gymnasium"),
     "otel": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"),
 }  # fmt: skip
 """Optional parts of the installation and the libraries they bring; smaller parts come first."""

@@ -1,5 +1,7 @@
-"""Servers for other programs, and what strangers may do to them.
+"""Doors for other programs, and what strangers may do to them.
 
-Read `openai_server` (chat completions and messages), the `batcher` behind it, `limits` (time-outs,
-crowds, token) and `meters` (counts for Prometheus).
+A server: `openai_server` (chat completions and messages), the `batcher` behind it, `limits`
+(time-outs, crowds, token) and `meters` (counts for Prometheus). Learners: `pettingzoo` gives them a
+world, `slots` writes views and decisions as numbers. Observability: `telemetry` sends episodes as
+OpenTelemetry spans.
 """

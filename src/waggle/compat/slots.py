@@ -1,0 +1,209 @@
+"""A view as numbers and a decision as a few choices, for learners that know neither.
+
+A view lists its rows in an order of its own, so a slot is the place of a row: claims and channels
+beyond the slots are left out, free-form content and facts are hashed. A decision is five choices
+(`PARTS`), each with its mask; together they may still be illegal, and then the runtime repairs
+them as it repairs any law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waggle.core.options import Write, actions, commits, responses, writes
+from waggle.core.schema import (
+    BROADCAST,
+    MAX_BIN,
+    MAX_LOT,
+    MAX_TTL,
+    Commitment,
+    Decision,
+    Fact,
+    Json,
+    Trace,
+    View,
+    action_argument,
+)
+
+CLAIMS, CHANNELS, ACTIONS = 8, 8, 32
+"""Rows of a view that have a slot."""
+FACTS, CONTENT = 4, 64
+"""Numbers that the facts of a row, and the free-form observation, are hashed into."""
+INTENTS = (None, "PRIVATE", "FIELD")
+PARTS = (1 + ACTIONS, len(INTENTS), 1 + 2 * CLAIMS, 1 + CHANNELS, 1 + CLAIMS)
+"""Choices of a decision: the action (0: the private proposal), its intent, the claim to write (0:
+none, then to support each, then to challenge each), the channel (0: all of them), and the claim to
+commit to (0: none)."""
+WIDTH = 4 + ACTIONS + CLAIMS * (10 + FACTS) + CHANNELS * (2 + FACTS + 4 * CLAIMS) + CONTENT
+"""Numbers of a view."""
+
+Numbers = NDArray[np.float32]
+Mask = tuple[NDArray[np.int8], ...]
+SILENT: Mask = tuple(np.eye(1, size, dtype=np.int8)[0] for size in PARTS)
+"""The mask of who has no choice."""
+
+
+class Menu(NamedTuple):
+    """What a view offers, by slot."""
+
+    view: View
+    actions: tuple[str, ...]
+    claims: tuple[str, ...]
+    channels: tuple[str, ...]
+    writes: Mapping[int, Write]
+    """Choice of the third part -> the strongest write it stands for."""
+    commits: Mapping[int, int]
+    """Choice of the fifth part -> the highest confidence."""
+
+    def mask(self) -> Mask:
+        """Return which choices of each part are legal."""
+        legal: tuple[Sequence[int] | range, ...] = (
+            [0, *(1 + k for k, name in enumerate(self.actions) if self._sayable(name))],
+            range(len(INTENTS)),
+            [0, *self.writes],
+            [0, *(1 + k for k in range(len(self.channels)))],
+            [0, *self.commits],
+        )
+        found = tuple(np.zeros(size, np.int8) for size in PARTS)
+        for part, choices in zip(found, legal, strict=True):
+            part[list(choices)] = 1
+        return found
+
+    def _sayable(self, action: str) -> bool:
+        """Whether an action needs no answer, or the view offers one."""
+        return action != self.view.contract.response or bool(responses(self.view))
+
+    def decision(self, choice: Sequence[int]) -> Decision:
+        """Return the decision of some choices; one that stands for nothing changes nothing."""
+        action, intent, write, channel, commit = (int(part) for part in choice)
+        view, response = self.view, self.view.proposal.response
+        said = self.actions[action - 1] if 1 <= action <= len(self.actions) else None
+        if said is None or (said == view.contract.response and not responses(view)):
+            said = view.proposal.action
+        if said != view.contract.response:
+            response = None
+        deposits: tuple[Trace, ...] = ()
+        chosen = self.writes.get(write)
+        if chosen is not None:
+            targets = self._targets(channel)
+            bins = (r.high for r in chosen[2:])
+            novelty, support, conflict, ttl = bins
+            deposits = tuple(
+                Trace(target, chosen.claim, novelty, support, conflict, ttl, chosen.direction)
+                for target in targets
+            )
+        held = None
+        if commit in self.commits:
+            held = Commitment(self.claims[commit - 1], self.commits[commit])
+        return Decision(said, response, deposits, held, INTENTS[intent])
+
+    def _targets(self, channel: int) -> tuple[str, ...]:
+        if 1 <= channel <= len(self.channels):
+            return (self.channels[channel - 1],)
+        if self.view.contract.broadcast:
+            return (BROADCAST,)
+        return self.channels[: self.view.contract.deposits]
+
+
+def menu(view: View) -> Menu:
+    """Return what a view offers."""
+    offered = sorted(actions(view), key=lambda action: action_argument(action)[1] is not None)
+    claims = tuple(dict.fromkeys(_claims(view)))[:CLAIMS]
+    slot = {claim: 1 + k for k, claim in enumerate(claims)}
+    found: dict[int, Write] = {}
+    for write in writes(view):
+        if write.claim in slot:
+            choice = slot[write.claim] + CLAIMS * write.challenges
+            if choice not in found or write.support.high > found[choice].support.high:
+                found[choice] = write
+    allowed = {slot[c.claim]: c.confidence.high for c in commits(view, None) if c.claim in slot}
+    channels = tuple(port.channel for port in view.private.channels)[:CHANNELS]
+    return Menu(view, tuple(offered[:ACTIONS]), claims, channels, found, allowed)
+
+
+def _claims(view: View) -> Iterator[str]:
+    """Yield every claim of a view: what is held, then what is ready, seen, proposed and heard."""
+    if view.commitment is not None:
+        yield view.commitment.claim
+    yield from view.private.ready
+    yield from (evidence.claim for evidence in view.private.evidence)
+    if view.proposal.claim is not None:
+        yield view.proposal.claim
+    yield from (trace.claim for trace in view.traces)
+    yield from (row.claim for row in view.private.claims)
+
+
+def numbers(offered: Menu) -> Numbers:
+    """Return a view as numbers from -1 to 1, in the slots of its menu."""
+    view, private = offered.view, offered.view.private
+    held = view.commitment
+    coverage = -1.0 if private.coverage is None else private.coverage / MAX_BIN
+    head = [view.budget / MAX_BIN, coverage, float(held is not None), len(view.traces) / 12]
+    proposed = [float(view.proposal.action == name) for name in offered.actions]
+    tables = {row.claim: row.facts for row in private.claims}
+    rows: list[float] = []
+    for claim in offered.claims:
+        own = [e for e in private.evidence if e.claim == claim]
+        heard = [t for t in view.traces if t.claim == claim]
+        rows += [
+            1.0,
+            max((e.novelty for e in own), default=0) / MAX_BIN,
+            max((e.support for e in own), default=0) / MAX_BIN,
+            max((e.conflict for e in own), default=0) / MAX_BIN,
+            float(claim in private.ready),
+            (1 + held.confidence_bin) / (1 + MAX_BIN) if held and held.claim == claim else 0.0,
+            float(view.proposal.claim == claim),
+            len({t.channel for t in heard}) / CHANNELS,
+            sum(t.support for t in heard) / (MAX_BIN * CHANNELS),
+            max((t.conflict for t in heard), default=0) / MAX_BIN,
+            *_hashed(tables.get(claim, {}), FACTS),
+        ]
+    ports: list[float] = []
+    for port in private.channels[:CHANNELS]:
+        ports += [1.0, port.lot / MAX_LOT, *_hashed(port.facts, FACTS)]
+        for claim in offered.claims:
+            on = [t for t in view.traces if t.channel == port.channel and t.claim == claim]
+            best = max(on, key=lambda t: (t.support, t.ttl), default=None)
+            ports += (
+                [0.0] * 4
+                if best is None
+                else [best.novelty / MAX_BIN, best.support / MAX_BIN, best.conflict / MAX_BIN,
+                      best.ttl / MAX_TTL]
+            )  # fmt: skip
+        ports += [0.0] * (4 * (CLAIMS - len(offered.claims)))
+    parts = (
+        (head, 4),
+        (proposed, ACTIONS),
+        (rows, CLAIMS * (10 + FACTS)),
+        (ports, CHANNELS * (2 + FACTS + 4 * CLAIMS)),
+        (_hashed(private.observation, CONTENT), CONTENT),
+    )
+    flat = [value for part, size in parts for value in (*part, *[0.0] * (size - len(part)))]
+    return np.clip(np.asarray(flat, np.float32), -1.0, 1.0)
+
+
+def _hashed(content: Mapping[str, Json] | Mapping[str, Fact], size: int) -> list[float]:
+    """Hash free-form content into so many numbers; a text counts once, a number by its size."""
+    found = [0.0] * size
+    for path, value in _leaves("", content):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        key = crc32((path if number else f"{path}={value}").encode())
+        sign = 1.0 if key & 1 else -1.0
+        found[(key >> 1) % size] += sign * (value / (1 + abs(value)) if number else 1.0)  # type: ignore[operator, arg-type]
+    return found
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}/{key}", inner)
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _leaves(f"{path}/{place}", inner)
+    else:
+        yield path, value

@@ -90,6 +90,7 @@ def test_a_page_does_what_it_shows(
     for block in blocks(read(page)):
         if block.language == "python":
             exec(compile(block.text, str(page), "exec"), scope)
+            shown = capsys.readouterr().out
         elif block.language == "toml":
             _check_toml(block, place)
         elif block.language == "json":

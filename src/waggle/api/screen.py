@@ -99,6 +99,8 @@ def counting(
                 note(f"{done:,} of {total:,} {what} ({word})")
 
         yield step
+    if line is not None and line.shown:
+        line.show(f"{done:,} of {total:,} {what}")
 
 
 def _in_notebook() -> bool:

@@ -64,9 +64,9 @@ def test_a_private_worker_is_a_name_or_a_callable(capsys: pytest.CaptureFixture[
     assert native.record.header.worker["schedule"] == "reuse" and native.replay().same
     played = waggle.run("silo/I-05", worker=lazy, n=4, rounds=3)
     assert len(asked) == played.counters["worker.calls"] == played.counters["updates"]
-    assert played.counters["worker.failures"] == len(asked)
+    assert played.counters["worker.refused"] == len(asked)
     played.show(0, 0)
-    assert "\n  worker       failed\n" in capsys.readouterr().out
+    assert "\n  worker       no answer\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,15 @@ def test_a_failed_episode_is_told_and_not_scored() -> None:
     assert "3 failed" in repr(runs) and "out of ideas" in repr(runs)
 
 
+def test_a_metric_that_fails_is_told_and_loses_nothing_else() -> None:
+    def broken(record: waggle.EpisodeRecord) -> float:
+        raise LookupError("no such thing")
+
+    runs = small(metrics=[broken])
+    assert "metric broken: LookupError: no such thing" in repr(runs).splitlines()[0]
+    assert [mean.metric for mean in runs.summary()] == ["score"]
+
+
 def test_kept_records_are_episodes(tmp_path: Path) -> None:
     runs = small(["heuristic", "nocomm"], folder=tmp_path, keep=True)
     episode = runs.episode(seed=10_001, law="nocomm")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COSTS = (
     "calls", "tokens.input", "tokens.output", "model_steps", "failures",
     "worker.calls", "worker.reused", "worker.tokens.input", "worker.tokens.output",
-    "worker.failures",
+    "worker.failures", "worker.refused",
 )  # fmt: skip
 
 

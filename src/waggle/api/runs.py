@@ -242,7 +242,9 @@ class Runs:
         left = f", {self.left} left" if self.left else ""
         lost = f", {len(self.failed)} failed" if self.failed else ""
         where = f" in {self.folder}" if self.folder else ""
-        reasons = (f"; {self.law(row)}: {row.error}" for row in self.failed[:SHOWN_FAILURES])
+        reasons = [f"; {self.law(row)}: {row.error}" for row in self.failed[:SHOWN_FAILURES]]
+        faults = {name: why for row in self.rows for name, why in (row.faults or {}).items()}
+        reasons += [f"; metric {name}: {why}" for name, why in faults.items()]
         return f"Runs: {len(self.rows)} episodes{left}{lost}{where}{''.join(reasons)}"
 
 

@@ -115,7 +115,7 @@ def _update(
         yield from _lines(_slots(view_of(header, update)))
     if update.work is not None:
         answer = msgspec.json.encode(update.work.answer).decode()
-        yield from _lines([("worker", "failed" if update.work.answer is None else answer)])
+        yield from _lines([("worker", "no answer" if update.work.answer is None else answer)])
     yield "\nsaid"
     for attempt, raw in enumerate(update.raw):
         yield from _lines([("first" if attempt == 0 else "second", _said(raw))])

@@ -49,8 +49,9 @@ from waggle.evaluate import plan
 from waggle.evaluate.episodes import law_of
 from waggle.evaluate.executors import Inline, Job, Processes, Result
 from waggle.evaluate.plan import Block, Cell, MethodSpec, Recipe
+from waggle.evaluate.results import read_result
 from waggle.evaluate.rows import Row, finished_rows, has_rows, read_rows
-from waggle.evaluate.runner import run_plan
+from waggle.evaluate.runner import open_run, run_plan
 from waggle.workers.hire import worker_options
 
 PATIENCE = 2.0
@@ -119,7 +120,7 @@ def sweep(
         where = None if folder is None else Path(folder)
         place = where or Path(stack.enter_context(TemporaryDirectory(prefix="waggle-")))
         _check_objects(place, given, sources, measures)
-        plan.write_run(place, recipe)
+        open_run(place, recipe)
         _play(cells, place, keep=keep, processes=processes, quiet=not progress)
         rows = {row.key: row for row in read_rows(place)} if has_rows(place) else {}
     found = [rows[cell.key] for cell in cells if cell.key in rows]
@@ -287,7 +288,7 @@ def _check_objects(
     now |= {f"law {name}": _digest(law.factory) for name, law in laws.items() if law.own}
     measured = {f"metric {m.name}": _digest(m.compute) for m in metrics}
     path = place / OBJECTS
-    known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    known = read_result(path, "digests of objects") if path.exists() else {}
     fresh = not has_rows(place)
     for name, digest in {**now, **measured}.items():
         before = known.get(name, "" if name in measured and not fresh else digest)

@@ -33,9 +33,19 @@ from waggle.evaluate.episodes import (
     record_path,
 )
 from waggle.evaluate.executors import Executor
-from waggle.evaluate.plan import Cell, Keep
+from waggle.evaluate.plan import Cell, Keep, Recipe, write_run
 from waggle.evaluate.resume import compare, stale_methods
-from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, has_rows, read_rows, row_of
+from waggle.evaluate.rows import (
+    Row,
+    RowFile,
+    alike,
+    finished_rows,
+    has_rows,
+    packed,
+    read_rows,
+    require_idle,
+    row_of,
+)
 from waggle.evaluate.selection import by_seed
 from waggle.leftovers import sweep
 from waggle.runtime.records import read
@@ -66,6 +76,22 @@ class _How(NamedTuple):
 def refuse(methods: Sequence[str], reason: object) -> NoReturn:
     """End a run because of a law that cannot be played."""
     raise ConfigError(f"method {methods[0]!r}: {reason}; or leave it out with --methods")
+
+
+def open_run(folder: Path, recipe: Recipe) -> Path:
+    """Make a run directory and write the settled recipe into it.
+
+    Raises:
+        ConfigError: for an archive, or a run directory that another process writes to.
+    """
+    if packed(folder):
+        raise ConfigError(
+            f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
+            f"there with --merge {folder}"
+        )
+    require_idle(folder)
+    write_run(folder, recipe)
+    return folder
 
 
 def run_plan(

@@ -27,8 +27,8 @@ from waggle.evaluate.again import FOLDER as AGAIN
 from waggle.evaluate.again import play_again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
-from waggle.evaluate.rows import Row, finished_rows, packed, require_idle
-from waggle.evaluate.runner import refuse, rows_from_records, run_plan
+from waggle.evaluate.rows import Row, finished_rows
+from waggle.evaluate.runner import open_run, refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.report import catalog, docs_pages, page
 
@@ -101,7 +101,7 @@ def evaluate(
         cells = select(cells, methods=words(methods), tasks=words(tasks), n=_sizes(n), seeds=seeds)
     if dry_run:
         return _count(cells, finished_rows(place / AGAIN if again else place), json=json)
-    folder = _folder(place, chosen)
+    folder = open_run(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
     failures: list[Row] = []
@@ -134,18 +134,6 @@ def evaluate(
         )
         console.say(f"rows: {folder / 'rows.jsonl'}; tables: waggle report {folder}")
     return 1 if outcome.failed or faults else 0
-
-
-def _folder(folder: Path, recipe: Recipe) -> Path:
-    """Make a run directory and write the settled recipe into it."""
-    if packed(folder):
-        raise ConfigError(
-            f"{folder} is an archive, which is not played into; play elsewhere and take its rows "
-            f"there with --merge {folder}"
-        )
-    require_idle(folder)
-    plan.write_run(folder, recipe)
-    return folder
 
 
 def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int:

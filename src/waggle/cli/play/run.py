@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
@@ -29,6 +30,7 @@ from waggle.cli.options import (
     models,
     read_worker,
 )
+from waggle.compat.telemetry import spans
 from waggle.core.errors import ConfigError
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
@@ -53,6 +55,7 @@ def run(
     shock: Flag = False,
     out: Path = Path("runs"),
     watch: Flag = False,
+    otel: Flag = False,
     json: AsJson = False,
     **groups: Any,
 ) -> int:
@@ -87,6 +90,8 @@ def run(
         shock: Inject late counterevidence, where the task knows how.
         out: Folder for the record; it is made if needed.
         watch: Draw every round.
+        otel: Send the episode as OpenTelemetry spans to where the OTEL_* variables say, by default
+            an OTLP collector on this machine. Uses the network.
         **groups: Dotted options of the substrates and of the runtime.
     """
     _refuse_foreign(groups, plugins.find_task(task).substrate)
@@ -114,8 +119,12 @@ def run(
     theirs = [name for name in plugins.names("metric") if name not in BUILT_IN["metric"]]
     memory = [Memory()] if theirs else []
     start = time.perf_counter()
-    with watching(setup.world, watch, quiet=json) as watcher, RecordFile(path) as sink:
-        footer = setup.play([sink, *memory], watcher)
+    with (
+        spans() if otel else nullcontext() as sent,
+        watching(setup.world, watch, quiet=json) as watcher,
+        RecordFile(path) as sink,
+    ):
+        footer = setup.play([sink, *memory, *([sent] if sent else [])], watcher)
     seconds = time.perf_counter() - start
     metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
     for name, reason in faults.items():

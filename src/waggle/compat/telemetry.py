@@ -93,7 +93,7 @@ def _lines(name: str) -> Any:
     from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
     def line(span: ReadableSpan) -> str:
-        return span.to_json(indent=None) + "\n"
+        return f"{span.to_json(indent=None)}\n"
 
     class File(ConsoleSpanExporter):
         def shutdown(self) -> None:

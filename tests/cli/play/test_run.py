@@ -156,7 +156,7 @@ def test_a_missing_extra_is_named(
         raise ModuleNotFoundError("No module named 'torch'", name="torch.nn")
 
     monkeypatch.setattr("waggle.laws.heuristic.Heuristic.decide", missing)
-    assert "waggle-swarm[llm]" in refused(waggle("run", "beacon", "--out", tmp_path))
+    assert "waggle-swarm[law]" in refused(waggle("run", "beacon", "--out", tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,19 +13,10 @@ from collections import Counter
 from pathlib import Path
 
 from waggle import EpisodeRecord, read
+from waggle.api.draw import commitments
 
 WIDE, HIGH, GAP, LEFT, TOP = 26, 15, 2, 48, 62
 EMPTY, OTHER, OLD, NEW, INK = "#e9ebee", "#c3d3e2", "#4878a8", "#e39a2d", "#2b2f36"
-
-
-def commitments(episode: EpisodeRecord) -> list[list[str | None]]:
-    """Return the claim of every agent (row) after every round (column)."""
-    rows: list[list[str | None]] = [[] for _ in range(episode.header.case.n)]
-    for entry in episode.rounds:
-        held = {update.node: update.claim for update in entry.updates}
-        for node, row in enumerate(rows):
-            row.append(held.get(node, row[-1] if row else None))
-    return rows
 
 
 def colours(rows: list[list[str | None]], shock: int | None) -> dict[str | None, str]:

@@ -25,7 +25,7 @@ def episode(record: EpisodeRecord) -> Figure:
     """Draw the claim that every agent holds, and the scores, over the rounds."""
     from matplotlib.colors import ListedColormap
 
-    held = _held(record)
+    held = commitments(record)
     counts = Counter(claim for row in held for claim in row if claim is not None)
     named = [claim for claim, _ in counts.most_common(_NAMED)]
     code: dict[str | None, int] = {claim: 2 + place for place, claim in enumerate(named)}
@@ -52,7 +52,7 @@ def episode(record: EpisodeRecord) -> Figure:
     return _shown(above.figure)
 
 
-def _held(record: EpisodeRecord) -> list[list[str | None]]:
+def commitments(record: EpisodeRecord) -> list[list[str | None]]:
     """Return the claim of every agent (row) after every round (column)."""
     rows: list[list[str | None]] = [[] for _ in range(record.header.case.n)]
     for entry in record.rounds:

@@ -186,8 +186,9 @@ def _own(name: str, spec: MethodSpec) -> str:
     parts = [] if spec.law == name else [f"law {spec.law}"]
     parts += [f"switches {options_of(spec.switches)}"] if spec.switches else []
     parts += [f"perturbation {options_of(spec.perturbation)}"] if spec.perturbation else []
-    parts += [f"worker {options_of(spec.worker)}"] if spec.worker else []
-    return ", ".join(parts)
+    own = {key: value for key, value in spec.worker.items() if key not in ("name", "cache")}
+    parts += [f"worker {spec.worker['name']}", options_of(own)] if spec.worker else []
+    return ", ".join(filter(None, parts))
 
 
 def _on_fewer_units(rows: Rows, recipe: Recipe) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
 """Which words may not be keys of a view (Section 3.1, "Canonical Local Interface").
 
 A view holds no identity, roster, population size, non-neighbour state, global state or global
-transcript, however the key is spelled: case, separators, camel case, plurals, full-width letters
-and invisible characters make no difference. Values are task content and are not read.
+transcript, however the key is spelled: case, separators, camel case, plurals, accents, letters of
+other scripts that look like Latin ones, digits in the place of letters and invisible characters
+make no difference, nor do words around the forbidden ones (`size_of_swarm`, `the_agent_name_v2`).
+Values are task content and are not read. What this can promise and what not: docs/security.md.
 """
 
 from __future__ import annotations
@@ -68,19 +70,72 @@ _STEMS: Mapping[str, str] = {
     "population": "population-size",
     "identit": "identity",
     "nonneighbo": "non-neighbour",
+    "identif": "identity",
+    "headcount": "population-size",
+    "blackboard": "global-transcript",
 }
 """Stems too particular to occur in an innocent word, so they are found without a separator."""
 
+_STRONG_BODY = "agent|node|robot|worker|member|player|peer|teammate|participant|vertex"
+_STRONG_TAG = "id|ident|identity|identifier|index|idx|name|uid|uuid|guid|rank|number|label|address"
+_STRONG_GROUP = f"population|swarm|team|fleet|colony|crowd|roster|network|{_STRONG_BODY}"
+_STRONG_COUNT = "size|count|total|number|cardinality|quantity"
+_FILLER = r"(?:of|for|in|the|a|an|this|that|all|each|every|total|whole|entire|per)*"
+_INSIDE: Mapping[str, re.Pattern[str]] = {
+    "identity": re.compile(
+        rf"(?:{_STRONG_BODY})s?(?:{_STRONG_TAG})|(?:{_STRONG_TAG})s?(?:of|for){_FILLER}"
+        rf"(?:{_STRONG_BODY}|self|me|sender|author)"
+    ),
+    "population-size": re.compile(
+        rf"(?:{_STRONG_GROUP})s?(?:{_STRONG_COUNT})"
+        rf"|(?:{_STRONG_COUNT}|num|howmany)(?:of|in){_FILLER}(?:{_STRONG_GROUP})"
+        rf"|(?:num|number|howmany|total){_FILLER}(?:{_STRONG_GROUP})"
+    ),
+    "roster": re.compile(
+        rf"(?:list|set|array|table|names?|map|ids)(?:of|for){_FILLER}(?:{_STRONG_GROUP})"
+        rf"|(?:all|every)(?:of)?(?:the)?(?:{_STRONG_BODY})s"
+    ),
+    "global-state": re.compile(
+        r"(?:state|map|view|graph)of(?:the)?(?:world|system|swarm|whole|network)|groundtruth"
+        r"|(?:world|system|swarm)state|adjacency"
+    ),
+    "global-transcript": re.compile(
+        r"(?:log|history|record)s?of(?:all|the|every)*(?:chat|message|conversation)"
+        r"|(?:chat|conversation|message)(?:log|history)"
+    ),
+}
+"""Patterns that are found anywhere in the squashed key, whatever stands around them."""
+_LOCAL = re.compile(r"near|neighbou?r|local|adjacent|visible|incident|contact|incoming|seen")
+"""Words of what is incident: a count of visible agents is no population size."""
+_LETTERS = (
+    "aаɑαᴀ@ bвьβʙ cсϲᴄҫ dԁđᴅɗ eеєεᴇҽ fϝꜰƒ gɡցɢ hһнհʜħ iіιɩıɪ jјϳȷᴊ kкκᴋқ lӏⅼłʟ mмᴍ nпոηɴ"
+    " oоοօᴏøσ pрρᴘþ qԛզ rгʀ sѕꜱς$ tтτᴛŧ uцυսᴜμ vѵνᴠ wԝωᴡѡ xхχ yуγʏү zᴢʐ"
+)
+"""Each Latin letter before the letters that look like it."""
+_CAPITALS = (
+    "AΑАᎪ BΒВᏴ CϹСᏟ DᎠ EΕЕᎬ GᏀ HΗНᎻ IΙІ JЈᎫ KΚКᏦ LᏞ MΜМᎷ NΝ OΟОՕ PΡРᏢ RᎡ SЅՏᏚ TΤТᎢ VᏙ"
+    " WᎳ XΧХ YΥУҮ ZΖᏃ"
+)
+"""The same for capitals, which look otherwise in some scripts."""
+_LOOKS = {
+    ord(other): group[0] for group in (*_LETTERS.split(), *_CAPITALS.split()) for other in group[1:]
+}
+_DIGITS = str.maketrans("013457", "oleast")
+_DIGIT_INSIDE = re.compile(r"(?<=[a-z])[013457]+(?=[a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATOR = re.compile(r"[\W_]+")
 _COMPASS = frozenset("nesw")
 
 
 def _words(key: str) -> list[str]:
+    """Return the words of a key in small Latin letters, as far as its letters look like some."""
     plain = "".join(
-        c for c in unicodedata.normalize("NFKC", key) if unicodedata.category(c) != "Cf"
-    )
-    return [w for w in _SEPARATOR.split(_HUMP.sub("_", plain).casefold()) if w]
+        c
+        for c in unicodedata.normalize("NFKD", key)
+        if unicodedata.category(c) not in ("Cf", "Mn", "Me")
+    ).translate(_LOOKS)
+    small = _HUMP.sub("_", plain).casefold().translate(_LOOKS)
+    return [w for w in _SEPARATOR.split(small) if w]
 
 
 def _singular(word: str) -> str:
@@ -93,6 +148,15 @@ def _singular(word: str) -> str:
 def forbidden(key: str) -> str | None:
     """Name the forbidden category of a key, or None for a key that may be shown."""
     words = _words(key)
+    found = _category(words)
+    if found is None:
+        read = [_DIGIT_INSIDE.sub(lambda digit: digit[0].translate(_DIGITS), w) for w in words]
+        found = _category(read) if read != words else None
+    return found
+
+
+def _category(words: list[str]) -> str | None:
+    """Name the forbidden category of the words of a key."""
     for word in words:
         category = _TOKENS.get(word) or _TOKENS.get(_singular(word))
         if category:
@@ -100,6 +164,8 @@ def forbidden(key: str) -> str | None:
             rest = "".join(words)
             return "global-transcript" if "transcript" in rest else category
     squashed = "".join(words)
+    if squashed in _TOKENS:
+        return _TOKENS[squashed]
     for stem, category in _STEMS.items():
         if stem in squashed:
             return category
@@ -108,6 +174,11 @@ def forbidden(key: str) -> str | None:
         for category, pattern in _WHOLE.items():
             if pattern.fullmatch(form):
                 return category
+    for category, pattern in _INSIDE.items():
+        if pattern.search(squashed) and not (
+            category in ("population-size", "roster") and _LOCAL.search(squashed)
+        ):
+            return category
     return None
 
 

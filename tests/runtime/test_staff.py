@@ -134,6 +134,7 @@ def fails(work: Work) -> Any:
         (fails, COUNT),
         (lambda work: "FLY", PURSUIT),
         (lambda work: "", COUNT),
+        (lambda work: "\x1b[2J", COUNT),
         (lambda work: ["UP"], PURSUIT),
     ],
 )

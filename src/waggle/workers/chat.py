@@ -35,8 +35,8 @@ Reply with a JSON object that has one key, "answer"."""
 """The prompt where none is given."""
 _PART = re.compile(r"\{(task|goal|actions|state|delivered)\}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.S)
-_NOT_OURS = ("seed", "cache")
-"""Options of the law that a worker has not, or that every worker has."""
+_NOT_OURS = ("seed", "cache", "max_failed")
+"""Options of the law that mean nothing for a worker, or that every worker has."""
 
 
 class ChatWorker:

@@ -11,18 +11,18 @@ from waggle import plugins
 from waggle.cli import console
 from waggle.cli.options import AsJson, Flag, described
 
-Kind = Literal["substrates", "tasks", "laws", "metrics"]
+Kind = Literal["substrates", "tasks", "laws", "workers", "metrics"]
 Row = Mapping[str, Any]
 
 
 def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = False) -> None:
-    """List substrates, tasks, laws and metrics, built in and installed.
+    """List substrates, tasks, laws, private workers and metrics, built in and installed.
 
     `waggle run` takes the names under Tasks, or the part behind the slash where it is unique.
     Plugins that cannot be loaded are listed with the reason.
 
     Args:
-        kind: substrates, tasks, laws or metrics; all of them if unset.
+        kind: substrates, tasks, laws, workers or metrics; all of them if unset.
         verbose: Show the options of every law with their meaning.
     """
     wanted = [kind] if kind else list(_READERS)
@@ -90,6 +90,19 @@ def _laws() -> list[Row]:
     return list(rows)
 
 
+def _workers() -> list[Row]:
+    from waggle.workers.hire import BUILT_IN, worker_options
+
+    return [
+        {
+            "name": name,
+            "about": _about(target),
+            "options": [f"--worker.{key.replace('_', '-')}" for key in worker_options(name)],
+        }
+        for name, target in BUILT_IN.items()
+    ]
+
+
 def _metrics() -> list[Row]:
     broken = plugins.broken("metric")
     usable = [plugins.get_metric(n) for n in plugins.names("metric") if n not in broken]
@@ -119,5 +132,6 @@ _READERS: dict[str, Callable[[], list[Row]]] = {
     "substrates": lambda: _described("substrate"),
     "tasks": _tasks,
     "laws": _laws,
+    "workers": _workers,
     "metrics": _metrics,
 }

@@ -86,8 +86,10 @@ class Proposer:
             claim = show_answer(value)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return None
+        if not claim or not claim.isprintable():  # a claim is shown on terminals, too
+            return None
         self._answers.setdefault(claim, value)
-        return claim or None
+        return claim
 
     def work(self, known: int, position: int, contract: Contract) -> Work:
         """Return what the private worker of a position is asked: its piece, and those delivered.

@@ -106,7 +106,8 @@ class Ray:
             ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
         """
         # Workers of a cluster do not inherit the environment; plug-in files lie at the same path.
-        known = {name: os.environ.get(name, "") for name in (plugins.FILES, watchdog.SECONDS)}
+        names = [name for name in (plugins.FILES, watchdog.SECONDS) if os.environ.get(name)]
+        known = {name: os.environ[name] for name in names}
         remote, left = self._ray.remote(runtime_env={"env_vars": known})(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]
         while running:

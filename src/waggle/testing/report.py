@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from waggle.core.errors import ContractError, WaggleError
+from waggle.plugins import FAULTS, told
 
 
 class ConformanceError(ContractError, AssertionError):
@@ -54,8 +55,8 @@ class Report:
             finding = look() or ""
         except WaggleError as error:
             finding = str(error)
-        except Exception as error:
-            finding = f"raised {type(error).__name__}: {error}"
+        except FAULTS as error:
+            finding = told(error)
         self.checks.append(Check(name, about, finding))
 
     def require(self) -> Report:

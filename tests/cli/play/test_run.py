@@ -171,7 +171,9 @@ def test_a_broken_program_is_not_taken_for_a_mistake(
         waggle("run", "beacon", "--out", tmp_path)
 
 
-def test_law_options_reach_the_law_in_their_own_types(waggle: Command, tmp_path: Path) -> None:
+def test_law_options_reach_the_law_in_their_own_types(
+    waggle: Command, tmp_path: Path, clean_registry: None
+) -> None:
     @plugins.law("told")
     class Told(Heuristic):
         name = "told"

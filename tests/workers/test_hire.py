@@ -43,6 +43,17 @@ def test_a_function_is_the_worker_and_a_class_makes_one(file: str) -> None:
     assert staff._desk.answer([work])[0].value == "abab"
 
 
+def test_a_changed_file_is_another_worker(file: str, tmp_path: Path) -> None:
+    work, cache = Work("t", "g", {}), str(tmp_path / "answers.sqlite")
+
+    def answer() -> object:
+        return hire(f"{file}:answer", cache=cache)._desk.answer([work])[0].value
+
+    assert answer() == answer() == "from the file"
+    Path(file).write_text(FILE.replace("from the file", "edited text"), encoding="utf-8")
+    assert answer() == "edited text"
+
+
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [

@@ -4,19 +4,20 @@
     play(world, law, case, staff=staff)
 
 A class is made with its options and then called; a function is the worker itself. Invariant: a
-desk is made once per process for each name and options, so that what it learns about an endpoint
+desk is made once per process for each code and options, so that what it learns about an endpoint
 is shared by episodes, and a staff is made for every episode.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -55,7 +56,7 @@ def hire(name: str, *, schedule: str = "full", cache: str = "", **options: Any) 
     if schedule not in get_args(Schedule):
         raise ConfigError(f"schedule {schedule!r} is unknown; use full or reuse")
     text = msgspec.json.encode(options, order="sorted").decode()
-    return Staff(_desk(name, cache, text), schedule)  # type: ignore[arg-type]
+    return Staff(_desk(name, find(name), cache, text), schedule)  # type: ignore[arg-type]
 
 
 def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
@@ -67,9 +68,9 @@ def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
 
 
 @cache
-def _desk(name: str, cache: str, options: str) -> WorkerDesk:
+def _desk(name: str, found: Found, cache: str, options: str) -> WorkerDesk:
     given: dict[str, Any] = msgspec.json.decode(options)
-    found, known = find(name), worker_options(name)
+    known = worker_options(name)
     for option in given:
         if option not in known:
             takes = ", ".join(["schedule", "cache", *known])
@@ -94,8 +95,8 @@ def find(name: str) -> Found:
             f"worker {name!r} is unknown; use {', '.join(BUILT_IN)} or FILE.py:callable{hint}"
         )
     try:
-        code, module = _loaded(place)
-        target = getattr(module, attribute)
+        code = _digest(place)
+        target = getattr(_loaded(place, code), attribute)
     except Exception as error:  # whatever code of others raises
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"worker {name!r} cannot be loaded ({reason}); mend it") from error
@@ -104,16 +105,24 @@ def find(name: str) -> Found:
     return Found(target, code)
 
 
+def _digest(place: str) -> str:
+    """Return what changes with the code of a file; nothing for a module."""
+    return sha256(_path(place).read_bytes()).hexdigest() if place.endswith(".py") else ""
+
+
+def _path(place: str) -> Path:
+    return Path(place).expanduser().resolve()
+
+
 @cache
-def _loaded(place: str) -> tuple[str, Any]:
-    """Return the digest and the module of a file, or a module by its name."""
+def _loaded(place: str, code: str) -> Any:
+    """Return the module of a file, run anew when its code has changed, or a module by its name."""
     if not place.endswith(".py"):
-        return "", import_module(place)
-    path = Path(place).expanduser().resolve()
-    spec = spec_from_file_location(f"waggle_worker_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{place} is no Python file")
-    code = sha256(path.read_bytes()).hexdigest()
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return code, module
+        return import_module(place)
+    path = _path(place)
+    module = ModuleType(f"waggle_worker_{path.stem}_{code[:8]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    # Not by a loader: it might take the compiled code of a file that was changed a moment ago.
+    exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    return module

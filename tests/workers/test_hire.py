@@ -13,8 +13,16 @@ from waggle.workers.hire import find, hire, worker_options
 from waggle.workers.rules import Slips, native
 
 FILE = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+@dataclass
+class Note:
+    text: str
+
 def answer(work):
-    return "from the file"
+    return Note("from the file").text
 
 class Made:
     def __init__(self, word: str = "x", times: int = 2):

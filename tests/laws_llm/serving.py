@@ -23,13 +23,13 @@ def serving(law: str) -> Iterator[str]:
     command = [sys.executable, "-m", "waggle", "serve", "--law", law, "--port", str(port)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         try:
-            _wait(f"http://127.0.0.1:{port}/v1/models")
+            wait_for(f"http://127.0.0.1:{port}/v1/models")
             yield f"http://127.0.0.1:{port}/v1"
         finally:
             server.terminate()
 
 
-def _wait(url: str) -> None:
+def wait_for(url: str) -> None:
     deadline = time.monotonic() + 90
     while True:
         try:

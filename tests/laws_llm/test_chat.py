@@ -355,6 +355,7 @@ def test_an_episode_survives_the_death_of_its_endpoint(unruly: Any) -> None:
      {"base_url": "http://"}, {"base_url": "http://[h"}, {"base_url": "http://h:99999"},
      {"base_url": "http://h:port"}, {"base_url": "http://a b"}, {"base_url": "http://h\n"},
      {"base_url": "http://a..b"}, {"max_tokens": 0}, {"api_key_env": "ODD_KEY"},
+     {"api_key_env": "sk-schluessel"},
      {"base_url": "http://me:sk-schl@host/v1"}, {"api": "grpc"}, {"extra": "{"}, {"extra": "[]"},
      {"extra": '{"stream": true}'}, {"rate": -1}, {"price_input": float("inf")},
      {"max_failed": 2}, {"api": "anthropic", "seed": True}],

@@ -124,7 +124,8 @@ class Endpoint:
         """Read the key again, and forget that the endpoint was dead."""
         self._key = _key(self._key_env)
         self._proven = False
-        self._dead: EndpointError | None = None
+        self._dead = ""
+        """Why nothing is asked any more; empty for an endpoint that may live."""
         self._warned = False
         self._failures = 0
         self._resume = 0.0
@@ -139,8 +140,8 @@ class Endpoint:
         found: list[Reply | Failure | None] = [self._known(key) for key in keys]
         missing = [place for place, reply in enumerate(found) if reply is None]
         if missing:
-            if self._dead is not None:
-                raise self._dead
+            if self._dead:
+                raise EndpointError(self._dead)
             process = os.getpid()
             loop = _loop(process)
             answers = asyncio.run_coroutine_threadsafe(
@@ -179,11 +180,11 @@ class Endpoint:
         if not self._proven:
             answer = await self._one(questions[0], session)
             if isinstance(answer, Failure):
-                self._dead = EndpointError(
+                self._dead = (
                     f"the endpoint {self._url} did not answer the first question "
                     f"({answer.reason}); {answer.fix}"
                 )
-                raise self._dead
+                raise EndpointError(self._dead)
             self._proven, first = True, [answer]
         rest = questions[len(first) :]
         return [*first, *await asyncio.gather(*(self._one(each, session) for each in rest))]
@@ -366,7 +367,12 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def _key(variable: str) -> str:
-    """Return the key in an environment variable; it must fit into a header."""
+    """Return the key in an environment variable; it must fit into a header.
+
+    A key that is given in place of the variable's name is not repeated.
+    """
+    if not variable.isidentifier():
+        raise ConfigError("--law.api-key-env takes the name of an environment variable, not a key")
     found = os.environ.get(variable, "").strip()
     if not (found.isascii() and found.isprintable()):
         raise ConfigError(f"the key in {variable} holds characters that no key has; set it again")

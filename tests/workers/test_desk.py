@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,15 @@ async def broken_later(asked: Work) -> Any:
     raise RuntimeError("no")
 
 
-@pytest.mark.parametrize("worker", [broken, broken_later])
+def leaving(asked: Work) -> Any:
+    sys.exit(3)
+
+
+async def leaving_later(asked: Work) -> Any:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("worker", [broken, broken_later, leaving, leaving_later])
 def test_a_failed_call_is_data_and_is_counted(
     worker: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

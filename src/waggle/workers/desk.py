@@ -22,6 +22,7 @@ from waggle.core.protocols import Usage
 from waggle.core.schema import Json
 from waggle.core.worker import MAX_ANSWER, Answer, Work, Worker, tokens
 from waggle.laws.replies import Reply, ReplyCache
+from waggle.plugins import FAULTS, told
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class WorkerDesk:
     def _one(self, work: Work) -> Any:
         try:
             return self._worker(work)
-        except Exception as error:  # a broken worker is data
+        except FAULTS as error:  # a broken worker is data
             return error
 
     async def _gather(self, works: Sequence[Work]) -> list[Any]:
@@ -100,14 +101,17 @@ class WorkerDesk:
         async def one(work: Work) -> Any:
             async with limit:
                 call: Any = self._worker
-                return await call(work)
+                try:
+                    return await call(work)
+                except FAULTS as error:  # a broken worker is data
+                    return error
 
-        return await asyncio.gather(*map(one, works), return_exceptions=True)
+        return await asyncio.gather(*map(one, works))
 
     def _checked(self, value: Any, question: bytes) -> Answer:
         """Return an answer with its cost; what is no bounded JSON is no answer."""
         cost = Usage(calls=1, input_tokens=tokens(question))
-        if isinstance(value, Exception):
+        if isinstance(value, FAULTS):
             self._warn(value)
             return Answer(None, msgspec.structs.replace(cost, failures=1))
         if isinstance(value, Answer):
@@ -123,13 +127,13 @@ class WorkerDesk:
             cost = msgspec.structs.replace(cost, output_tokens=tokens(text))
         return Answer(value, cost)
 
-    def _warn(self, error: Exception) -> None:
+    def _warn(self, error: BaseException) -> None:
         """Log the first fault: a worker that is wrong is wrong every time."""
         if not self._warned:
             self._warned = True
             _LOG.warning(
-                "worker %s failed (%s: %s); its nodes keep their latest proposal",
-                self.about.get("name"), type(error).__name__, " ".join(str(error).split())[:200],
+                "worker %s failed (%s); its nodes keep their latest proposal",
+                self.about.get("name"), told(error)[:200],
             )  # fmt: skip
 
     def _key(self, work: Work, question: bytes) -> str:

@@ -24,6 +24,7 @@ import msgspec
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.worker import Schedule
+from waggle.plugins import FAULTS, told
 from waggle.runtime.staff import Staff
 from waggle.workers.desk import WorkerDesk
 
@@ -97,9 +98,8 @@ def find(name: str) -> Found:
     try:
         code = _digest(place)
         target = getattr(_loaded(place, code), attribute)
-    except Exception as error:  # whatever code of others raises
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ConfigError(f"worker {name!r} cannot be loaded ({reason}); mend it") from error
+    except FAULTS as error:
+        raise ConfigError(f"worker {name!r} cannot be loaded: {told(error)}; mend it") from error
     if not callable(target):
         raise ConfigError(f"worker {name!r} is not callable; name a function or a class")
     return Found(target, code)

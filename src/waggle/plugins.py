@@ -37,6 +37,8 @@ _Compute: TypeAlias = Callable[[Any], float | None]
 
 FILES = "WAGGLE_PLUGINS"
 """Environment variable that lists plug-in files, as PATH lists folders; processes inherit it."""
+WORKER_FILE = "waggle_worker_"
+"""How names of modules begin that are files of private workers (`waggle.workers.hire`)."""
 FAULTS = (Exception, SystemExit)
 """What code of others may raise: `sys.exit` in a plug-in is its fault and not the end of a run."""
 
@@ -216,9 +218,9 @@ def place_of(error: BaseException) -> str:
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         name = str(frame.f_globals.get("__name__"))
-        if (name in modules or name.partition(".")[0] in packages) and not name.startswith(
-            "waggle."
-        ):
+        top = name.partition(".")[0]
+        theirs = name in modules or top in packages or name.startswith(WORKER_FILE)
+        if theirs and top != "waggle":
             place = f"{Path(frame.f_code.co_filename).name}:{line}"
     return place
 

@@ -82,6 +82,13 @@ def test_a_wrong_worker_is_one_line(
         hire(name.format(file=file), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("line", ["sys.exit(2)", "1 / 0"])
+def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "bad.py").write_text(f"import sys\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"cannot be loaded: .*\(bad\.py:3\)"):
+        hire(f"{tmp_path}/bad.py:answer")
+
+
 def test_slips_are_drawn_and_wrong() -> None:
     def work(draw: int, *actions: str) -> Work:
         right: Json = actions[0] if actions else {"a": [1, 2]}

@@ -24,7 +24,7 @@ import msgspec
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.worker import Schedule
-from waggle.plugins import FAULTS, told
+from waggle.plugins import FAULTS, WORKER_FILE, told
 from waggle.runtime.staff import Staff
 from waggle.workers.desk import WorkerDesk
 
@@ -120,7 +120,7 @@ def _loaded(place: str, code: str) -> Any:
     if not place.endswith(".py"):
         return import_module(place)
     path = _path(place)
-    module = ModuleType(f"waggle_worker_{path.stem}_{code[:8]}")
+    module = ModuleType(f"{WORKER_FILE}{path.stem}_{code[:8]}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses look their module up
     # Not by a loader: it might take the compiled code of a file that was changed a moment ago.

@@ -204,3 +204,19 @@ def test_a_full_cache_needs_no_server(
     assert run.play("--again", "--methods", "asked") == 0
     assert "2 episodes played" in capsys.readouterr().out
     assert {row.counters.get("calls", 0) for row in run.asked} == {0}
+
+
+def test_a_dead_endpoint_takes_the_place_of_no_result(
+    endpoint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = endpoint("good")
+    run = Run(tmp_path, server.url)
+    assert run.play() == 0
+    before = run.asked
+    server.script = ["hangup"]
+    assert run.play("--again") == 1
+    assert "the earlier rows stay" in capsys.readouterr().err and run.asked == before
+    server.script = ["good"]
+    assert run.play("--again") == 0
+    assert "2 episodes played, 2 known, 0 failed" in capsys.readouterr().out
+    assert not (run.folder / "again").exists() and run.asked == before

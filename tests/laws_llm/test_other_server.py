@@ -34,7 +34,7 @@ def served() -> Iterator[tuple[str, str]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    program = Path(sys.executable).with_name("transformers")
+    program = str(Path(sys.executable).with_name("transformers"))
     command = [program, "serve", model, "--port", str(port), "--device", "cpu"]
     with subprocess.Popen(
         [*command, "--dtype", "float32"],

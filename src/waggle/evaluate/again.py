@@ -29,6 +29,8 @@ def play_again(
 ) -> Outcome:  # fmt: skip
     """Play the cells of a plan whether they are finished or not, and replace their rows.
 
+    While some cells fail, finished rows stay, and the next call plays those cells once more.
+
     Args:
         plan: the cells.
         folder: the run directory.
@@ -41,6 +43,9 @@ def play_again(
     if stale_methods(compare(whole or plan, finished_rows(place), width)):
         shutil.rmtree(place)
     outcome = run_plan(plan, place, executor, width=width, **how)
+    here = finished_rows(folder)
+    if outcome.failed and any(cell.key in here for cell in plan):
+        return outcome  # a dead endpoint must not take the place of a result
     rows = RowFile(folder)
     for row in read_rows(place):
         rows.append(row)

@@ -34,6 +34,8 @@ SHORTEST_SECRET = 6
 """Characters of a key that is kept out of texts; what is shorter, such as EMPTY, is no secret."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
 """Seconds before another attempt, doubled every time, unless the server names its own."""
+IDLE_SECONDS = 3.0
+"""How long a connection waits for its next question; many servers close theirs after five."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -334,7 +336,7 @@ class _Session:
     """The connections of one process to an endpoint, with their pace."""
 
     def __init__(self, http: Any, limits: Limits) -> None:
-        many = http.Limits(max_connections=limits.concurrency)
+        many = http.Limits(max_connections=limits.concurrency, keepalive_expiry=IDLE_SECONDS)
         self.client: Any = http.AsyncClient(timeout=None, limits=many, follow_redirects=False)
         self.room = asyncio.Semaphore(limits.concurrency)
         self._interval = 60.0 / limits.rate if limits.rate else 0.0

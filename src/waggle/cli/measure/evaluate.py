@@ -125,6 +125,8 @@ def evaluate(
             f"metric {name!r} failed: {reason}; correct it and measure again, with `waggle report "
             f"{folder} --records` where records were kept, else with --again"
         )
+    if again and (folder / AGAIN).exists():
+        console.note("the earlier rows stay until all cells are played; run the same command again")
     if json:
         told = {"cells": len(cells), "folder": str(folder), "metrics_failed": faults}
         console.dump({**outcome._asdict(), **told})

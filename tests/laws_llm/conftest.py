@@ -234,6 +234,9 @@ class Unruly(BaseHTTPRequestHandler):
     def half(self) -> None:
         self._send(200, reply(RECORD)[:40])
 
+    def babble(self) -> None:
+        self._send(200, reply("x" * 1_000_000))
+
     def megabytes(self) -> None:
         """Send a hundred megabytes, to whoever reads them."""
         self.close_connection = True

@@ -84,14 +84,17 @@ def test_a_fault_at_the_first_question_is_an_error_that_names_the_fix(
     assert {d.output for d in law.decide([Request(view) for view in beacon_views[:4]])} == {RECORD}
 
 
-def test_a_text_that_is_no_unicode_is_a_bad_decode(unruly: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fault", "code"), [("no_text", "text.encoding"), ("babble", "text.size")])
+def test_a_text_that_cannot_be_read_is_a_bad_decode(
+    unruly: Any, tmp_path: Path, fault: str, code: str
+) -> None:
     cache, path = str(tmp_path / "replies.sqlite3"), tmp_path / "record.jsonl.gz"
-    law = ChatLaw(unruly("no_text").url, "m", cache=cache, **PATIENT)
+    law = ChatLaw(unruly(fault).url, "m", cache=cache, **PATIENT)
     case = Case("beacon", "beacon", 3, 10_003, 2)
     with RecordFile(path) as sink:
         Engine(plugins.get_substrate("beacon").open(case), law, case, sinks=[sink]).play()
     updates = [update for entry in read(path).rounds for update in entry.updates]
-    assert {update.codes for update in updates} == {("text.encoding",)}
+    assert {update.codes for update in updates} == {(code,)}
     assert all(update.usage.calls == 2 for update in updates)
 
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from waggle.core import prompt
-from waggle.core.decode import MAX_TEXT
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request, Usage
 from waggle.core.schema import private_decision
@@ -154,7 +153,7 @@ class ChatLaw:
         return Question(turns, own)
 
     def _decode(self, request: Request, answer: Reply | Failure) -> Decode:
-        if isinstance(answer, Failure) or len(answer.text) > MAX_TEXT:
+        if isinstance(answer, Failure):
             return Decode(private_decision(request.view), Usage(calls=1, failures=1))
         return Decode(answer.text, self.usage(answer))
 

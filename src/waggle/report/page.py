@@ -25,7 +25,7 @@ from waggle.report.provenance import (
     not_of_shipped_laws,
     seeds_of,
 )
-from waggle.report.rows import Rows, label
+from waggle.report.rows import Rows, grouped, label
 from waggle.report.tables import Table
 
 STYLE = """
@@ -89,7 +89,7 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
     facts = [f"episodes: {len(kept.rows):,}, failed: {len(kept.failed)}"]
     facts += [f"seeds: {seeds_of(kept.rows)}"] if kept.rows else []
     facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
-    facts += [f"failed: {row.method} {row.cell}: {row.error}" for row in kept.failed[:20]]
+    facts += _failed(kept.failed)
     played = _sessions(sessions.read(folder), recipe)
     return Report(recipe.title, facts + without_record, made, played), kept
 
@@ -113,6 +113,16 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
     for each in drawn:
         figure.save(each, folder)
     return paths
+
+
+def _failed(rows: Rows) -> list[str]:
+    """Say why cells failed, once for those of a method that failed in the same way."""
+    reasons = grouped(rows, lambda row: (row.method, row.error))
+    lines = [
+        f"failed: {method} {own[0].cell}{f' and {len(own) - 1:,} more' * (len(own) > 1)}: {error}"
+        for (method, error), own in reasons.items()
+    ]
+    return lines[:20]
 
 
 def _nothing(rows: int, kept: Counted) -> str:

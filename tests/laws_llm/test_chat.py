@@ -4,6 +4,7 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +20,11 @@ from waggle.laws.chat import ChatLaw
 from waggle.runtime.records import RecordFile, read
 from waggle.runtime.sync import Engine
 
-QUICK: dict[str, Any] = {"timeout": 0.5, "retries": 0, "concurrency": 4}
-PATIENT = QUICK | {"timeout": 20.0}
+PATIENT: dict[str, Any] = {"timeout": 20.0, "retries": 0, "concurrency": 4}
 """For servers that answer: a loaded machine may take its time."""
+QUICK = PATIENT | {"timeout": 1.0}
+"""For servers that hang."""
+HANGING = ("slow", "trickle", "dawdle")
 
 
 def test_answers_come_back_in_order_with_their_cost(unruly: Any, beacon_views: Any) -> None:
@@ -36,7 +39,7 @@ def test_answers_come_back_in_order_with_their_cost(unruly: Any, beacon_views: A
 
 
 FAULTS = {
-    "slow": "no answer within 0.5 s", "broken": "500 Internal Server Error: oops",
+    "slow": "no answer within 1 s", "broken": "500 Internal Server Error: oops",
     "busy": "429 Too Many Requests: slow down (it asks to wait 1 s)", "half": "no JSON",
     "megabytes": "over 4 MiB", "strange": "no chat completion", "hangup": "RemoteProtocolError",
     "trickle": "no answer within", "boastful": "token counts", "flattering": "token counts",
@@ -58,7 +61,8 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_fault_degrades_to_the_private_proposal_and_is_counted(
     unruly: Any, beacon_views: Any, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    law = ChatLaw(unruly("good", fault).url, "m", **QUICK)
+    how = QUICK if fault in HANGING else PATIENT
+    law = ChatLaw(unruly("good", fault).url, "m", **how)
     _, decode = law.decide([Request(view) for view in beacon_views[:2]])
     assert decode.output == private_decision(beacon_views[1])
     assert decode.usage.failures == 1
@@ -71,7 +75,7 @@ def test_a_fault_at_the_first_question_is_an_error_that_names_the_fix(
     unruly: Any, beacon_views: Any, fault: str
 ) -> None:
     server = unruly(fault)
-    law = ChatLaw(server.url, "m", **QUICK)
+    law = ChatLaw(server.url, "m", **(QUICK if fault in HANGING else PATIENT))
     for _ in range(2):
         with pytest.raises(EndpointError) as caught:
             law.decide([Request(view) for view in beacon_views[:4]])
@@ -319,16 +323,18 @@ def test_a_dead_endpoint_is_left_alone_after_a_while(unruly: Any, beacon_views: 
 
 
 def test_an_endpoint_that_was_left_alone_is_tried_by_one_question(
-    unruly: Any, beacon_views: Any
+    unruly: Any, beacon_views: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("waggle.laws.endpoint.time", SimpleNamespace(monotonic=lambda: now[0]))
     server = unruly("good", "broken")
-    law = ChatLaw(server.url, "m", timeout=0.3, retries=0, concurrency=4, patience=3)
+    law = ChatLaw(server.url, "m", patience=3, **PATIENT)
     law.decide([Request(view) for view in beacon_views[:9]])
     before = len(server.seen)
-    time.sleep(0.4)
+    now[0] += 21
     law.decide([Request(view) for view in beacon_views[:9]])
     assert len(server.seen) == before + 1
-    time.sleep(0.4)
+    now[0] += 21
     server.script = ["good"]
     law.decide([Request(beacon_views[0])])
     assert {d.usage.failures for d in law.decide([Request(v) for v in beacon_views[:9]])} == {0}
@@ -337,7 +343,7 @@ def test_an_endpoint_that_was_left_alone_is_tried_by_one_question(
 def test_feedback_of_a_failed_decode_is_quoted(unruly: Any, beacon_views: Any) -> None:
     server = unruly("good")
     request = Request(beacon_views[0], feedback=("json.syntax",), previous='{"oops')
-    ChatLaw(server.url, "m", **QUICK).decide([request])
+    ChatLaw(server.url, "m", **PATIENT).decide([request])
     turns = server.seen[0]["messages"]
     assert [turn["role"] for turn in turns] == ["system", "user", "assistant", "user"]
     assert turns[2]["content"] == '{"oops'
@@ -346,7 +352,7 @@ def test_feedback_of_a_failed_decode_is_quoted(unruly: Any, beacon_views: Any) -
 
 def test_an_episode_survives_the_death_of_its_endpoint(unruly: Any) -> None:
     case = Case("beacon", "beacon", 6, 10_002, 3)
-    law = ChatLaw(unruly("good", "hangup").url, "m", patience=2, **QUICK)
+    law = ChatLaw(unruly("good", "hangup").url, "m", patience=2, **PATIENT)
     footer = Engine(plugins.get_substrate("beacon").open(case), law, case).play()
     assert footer.rounds == 3 and footer.counters["failures"] > 10
 

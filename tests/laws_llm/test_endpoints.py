@@ -21,8 +21,8 @@ FAULTS = {
     "lukewarm": "400 Bad Request: 'temperature' does not support 0 here",
     "busy": "429 Too Many Requests: slow down (it asks to wait 1 s)",
     "broken": "500 Internal Server Error: oops",
-    "slow": "no answer within 0.4 s",
-    "dawdle": "no answer within 0.4 s",
+    "slow": "no answer within 1 s",
+    "dawdle": "no answer within 1 s",
     "half": "the answer is no JSON",
     "megabytes": "the answer is over 4 MiB long",
     "elsewhere": "307 Temporary Redirect: it points to http://127.0.0.1:",
@@ -53,7 +53,7 @@ class Run:
     """A recipe of two episodes of one endpoint and two of a rule, and its run directory."""
 
     def __init__(self, place: Path, url: str, **more: Any) -> None:
-        options = {"base_url": url, "timeout": 0.4, "retries": 0, "patience": 4,
+        options = {"base_url": url, "timeout": 20, "retries": 0, "patience": 4,
                    "extra": {"temperature": 0}, **more}  # fmt: skip
         written = ", ".join(
             f"{k} = {json.dumps(v).replace(': ', ' = ')}" for k, v in options.items()
@@ -84,7 +84,7 @@ def test_a_dead_endpoint_is_no_result_and_a_second_call_repairs_it(
     endpoint: Any, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = endpoint(fault)
-    run = Run(tmp_path, server.url)
+    run = Run(tmp_path, server.url, timeout=1 if fault in ("slow", "dawdle") else 20)
     assert run.play() == 1
     shown = capsys.readouterr()
     assert "2 episodes played, 0 known, 2 failed" in shown.out
@@ -107,7 +107,7 @@ def test_a_single_run_says_the_servers_sentence(
     endpoint: Any, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server, words = endpoint(fault), ["run", "beacon", "-n", "3", "--rounds", "2", "--law", "chat"]
-    words += ["--law.timeout", "0.4", "--law.retries", "0", "--law.extra", '{"temperature": 0}']
+    words += ["--law.timeout", "1", "--law.retries", "0", "--law.extra", '{"temperature": 0}']
     words += ["--law.base-url", server.url, "--out", str(tmp_path)]
     assert main(words) == 2
     said = capsys.readouterr().err

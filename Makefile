@@ -10,7 +10,7 @@ WORKERS ?= 2
 # One thread per worker: workers that each take every core only wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo test test-all suite lint style types format docs bench clean
+.PHONY: help demo test test-all suite lint style types format docs bench audit sbom attacks clean
 
 help:
 	@echo "make demo      set up and watch the shipped law organise a swarm of 16"
@@ -20,6 +20,9 @@ help:
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make docs      build the documentation into build/site, strict"
 	@echo "make bench     cost of the runtime per local update"
+	@echo "make attacks   every attack of the suite, and the table docs/attacks.md"
+	@echo "make audit     known vulnerabilities of the installed packages (asks the network)"
+	@echo "make sbom      software bill of materials, dist/sbom.json (CycloneDX)"
 	@echo "make clean     remove caches and runs/, keep $(VENV)"
 
 $(BIN)/python:
@@ -74,6 +77,22 @@ docs: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed
 	$(BIN)/waggle bench runtime
+
+# Tools that look at the environment and are no part of it.
+$(VENV)/.installed-audit: $(VENV)/.installed-law
+	@$(PIP) -e '.[audit]'
+	@touch $@
+
+audit: $(VENV)/.installed-audit
+	$(BIN)/pip-audit --skip-editable
+
+sbom: $(VENV)/.installed-audit
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
+
+# The suite of attacks with its long ones; writes the table of the documentation.
+attacks: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 0 tests/hostile --runslow --attack-table docs/attacks.md
 
 clean:
 	rm -rf build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -22,6 +22,14 @@ def test_an_extra_brings_what_messages_say_it_does(extra: str) -> None:
     assert [re.split(r"[<>=]", need)[0] for need in brought] == list(EXTRAS[extra])
 
 
+def test_what_users_install_has_an_upper_bound() -> None:
+    """A release that the suite has not seen is taken when somebody has looked at it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].items()
+    needs = [*project["dependencies"], *(n for name, own in extras if name != "dev" for n in own)]
+    assert [n for n in needs if "<" not in n and not n.startswith("waggle-swarm[")] == []
+
+
 def imported() -> set[str]:
     """Name what the sources import of others, at their top or inside functions."""
     found: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.hostile.commands import one_line, waggle
 from tests.hostile.tally import Tally
 from waggle import shipped
 from waggle.core.errors import ConfigError
-from waggle.models import vet
+from waggle.models import load, vet
 from waggle.models.nano import tiny_random
 
 
@@ -177,6 +178,22 @@ def test_code_of_a_folder_is_never_run(sound: Path, tmp_path: Path, tally: Tally
     one_line(ended, "again")
     tally.note("Model folder: code of its own, `yes` on standard input", "refused in one line",
                peak=ended.peak)  # fmt: skip
+
+
+def test_a_pickle_is_not_opened(sound: Path, tmp_path: Path, tally: Tally) -> None:
+    folder = copy(sound, tmp_path / "model")
+    mark = tmp_path / "mark"
+    (folder / "model.safetensors").unlink()
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return open, (str(mark), "w")
+
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"model.norm.weight": Evil()}))
+    with pytest.raises(ConfigError, match="again"):
+        load.load(str(folder), "cpu", "float32")
+    assert not mark.exists()
+    tally.note("Model folder: pickled weights", "refused in one line")
 
 
 @pytest.mark.parametrize("harm", ["empty list", "a file that is not listed"])

@@ -46,7 +46,7 @@ class Command(NamedTuple):
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Play episodes": ("demo", "run", "show", "replay", "serve"),
     "Evaluate and check": ("eval", "report", "archive", "check", "bound", "bench"),
-    "Train laws": ("corpus", "train", "tune", "diagnose", "law"),
+    "Train laws": ("corpus", "train", "tune", "learn", "diagnose", "law"),
     "Set up": ("list", "new", "recipes", "models", "doctor"),
 }
 """The overview: headings, and the first words of their commands."""
@@ -82,6 +82,7 @@ COMMANDS = {
     "corpus stats": Command("training.corpus:stats", "Print the datasheet of a corpus."),
     "train": Command("training.train:train", "Train a law by a recipe."),
     "tune": Command("training.tune:tune", "Choose the learning rate of a recipe."),
+    "learn": Command("training.learn:learn", "Train a law from the score of a world."),
     "diagnose": Command("training.diagnose:diagnose", "Measure a law on held-out data."),
     "law ranks": Command("training.law:ranks", "Measure how large an adapter must be."),
     "law pack": Command("training.law:pack", "Make a trained law shippable."),

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -24,12 +24,15 @@ from waggle.scd.forward import attention
 from waggle.scd.model import Student
 from waggle.scd.ship import low_rank
 
+Training: TypeAlias = Literal["distillation", "outcomes"]
 SHARD = "14MB"
 """Largest file of a law that is shipped as weights."""
 
 
-def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
-    """Write the deployable law of a student into a folder."""
+def export(
+    student: Student, target: Path, card: Mapping[str, Any], training: Training = "distillation"
+) -> Path:
+    """Write the deployable law of a student, trained in this way, into a folder."""
     recipe = student.recipe
     with new_folder(target) as folder:
         if recipe.adaptation.kind == "lora":
@@ -49,7 +52,7 @@ def export(student: Student, target: Path, card: Mapping[str, Any]) -> Path:
         }  # fmt: skip
         text = json.dumps(said | _lineage(recipe, card), indent=1)
         (folder / ABOUT).write_text(text, encoding="utf-8")
-        (folder / "README.md").write_text(model_card(recipe, card), encoding="utf-8")
+        (folder / "README.md").write_text(model_card(recipe, card, training), encoding="utf-8")
     return target
 
 
@@ -100,9 +103,10 @@ def _write_factors(student: Student, folder: Path) -> None:
     low_rank.write(folder, pairs, student.recipe.backbone, adaptation)
 
 
-def model_card(recipe: Recipe, card: Mapping[str, Any]) -> str:
+def model_card(
+    recipe: Recipe, card: Mapping[str, Any], training: Training = "distillation"
+) -> str:
     """Return the README of an exported law: how it was trained and what was measured."""
-    adaptation, two = recipe.adaptation, recipe.stage_two
     rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
     return f"""---
 base_model: {recipe.backbone}
@@ -111,7 +115,7 @@ tags: [waggle, swarm]
 ---
 # A Waggle law: {recipe.name}
 
-One anonymous local law for self-organizing swarms, trained by Swarm-Consistent Distillation.
+One anonymous local law for self-organizing swarms, trained {_how(recipe, training)}.
 It reads one bounded local view and answers with one canonical JSON decision. The training heads
 are not part of it.
 
@@ -119,11 +123,31 @@ are not part of it.
 |---|---|
 | backbone | {recipe.backbone} |
 | canon order | {recipe.order} |
-| adaptation | {adaptation.kind}, rank {adaptation.rank}, alpha {adaptation.alpha} |
-| stage two | {two.updates} updates of {two.batch} records and {two.transition_batch} transitions |
-| corpus | {recipe.corpus.bundles} bundles, {recipe.corpus.native} native |
+{_settings(recipe, training)}
 {rows}
 
-Never trained on: Synchronization, Flocking, Transport, AgentsNet. Scores on tasks belong to the
-command that measured them and are not repeated here unless they stand in the table above.
+Scores on tasks belong to the command that measured them and are not repeated here unless they stand
+in the table above.
 """
+
+
+def _how(recipe: Recipe, training: Training) -> str:
+    """Name a training by what it did: in canonical order an orbit pair is one text."""
+    if training == "outcomes":
+        return "from the outcomes of episodes, without a teacher"
+    if recipe.order == "canonical":
+        return "by imitation in canonical order"
+    return "by Swarm-Consistent Distillation"
+
+
+def _settings(recipe: Recipe, training: Training) -> str:
+    adaptation, two = recipe.adaptation, recipe.stage_two
+    trained = f"| adaptation | {adaptation.kind}"
+    if adaptation.kind != "full":
+        trained += f", rank {adaptation.rank}, alpha {adaptation.alpha}"
+    if training == "outcomes":
+        return f"{trained} |"
+    return f"""{trained} |
+| stage two | {two.updates} updates of {two.batch} records and {two.transition_batch} transitions |
+| corpus | {recipe.corpus.bundles} bundles, {recipe.corpus.native} native |
+| never trained on | Synchronization, Flocking, Transport, AgentsNet |"""

@@ -143,6 +143,20 @@ def evaluate(task: str, graph: AgentGraph, answers: Answers) -> float:
         return 0.0
 
 
+def node_share(task: str, graph: AgentGraph, answers: Answers, node: int) -> float | None:
+    """Return a node's part of the soft score; None where it has no parts that average to it."""
+    match task:
+        case "coloring":
+            if evaluate(task, graph, answers) == 0.0:
+                return 0.0
+            proper = sum(answers[node] != answers[v] for v in graph.adjacency[node])
+            return proper * graph.n / (2 * len(graph.edges))
+        case "matching":
+            return float(not _badly_matched(graph, answers, node))
+        case _:
+            return None
+
+
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:
     """Share of edges with different ends; 0 as soon as one answer is no group."""
     legal = frozenset(group_names(groups))

@@ -29,6 +29,7 @@ from waggle.substrates.agentsnet.tasks import (
     contract,
     evaluate,
     group_names,
+    node_share,
     round_budget,
 )
 
@@ -196,6 +197,13 @@ class AgentsNetWorld(WorldBase):
         soft = evaluate(self.task, self.graph, self.official_answers())
         strict, answered = float(soft == 1.0), self.n - self._standing.count(None)
         return {"score": strict, "strict": strict, "soft": soft, "answered": answered / self.n}
+
+    share_of = "soft"
+    """The score that the shares of all nodes average to."""
+
+    def share(self, node: int) -> float | None:
+        """Return a node's part of the soft score, or None in a task whose score has no parts."""
+        return node_share(self.task, self.graph, self.official_answers(), self.keys[node])
 
     def official_answers(self) -> list[str | None]:
         """Return the official answers so far, in the order of the graph's nodes."""

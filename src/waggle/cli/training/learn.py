@@ -1,0 +1,109 @@
+"""`waggle learn TASK`: a law learns from the outcomes of any world that has a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from waggle.cli import console
+from waggle.cli.options import words
+
+_SHOWN = (
+    "reward",
+    "dead",
+    "executable",
+    "choice.entropy",
+    "choice.divergence",
+    "decisions_per_second",
+)
+_ROOM = 5
+"""Development cases are compared in so many columns at most."""
+
+
+def learn(
+    task: str,
+    recipe: Path | None = None,
+    /,
+    *,
+    n: Annotated[tuple[int, ...] | None, Parameter(name=("-n", "--n"))] = None,
+    rounds: int | None = None,
+    start: str | None = None,
+    credit: Literal["auto", "group", "share", "frozen", "branch"] | None = None,
+    minutes: float | None = None,
+    batches: int | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    out: Path = Path("runs/learn"),
+) -> int:
+    """Train a law from the score of a world alone; no teacher and no expert are needed.
+
+    Episodes of one case that differ by luck alone are compared, and decisions of better episodes
+    become more likely. A world may say more: `share(node)`, parts that average to its score. The
+    law is exported only if it gains over the start on development cases it was not selected on.
+    Training seeds are 0 to 9,999; evaluation seeds are never played. The same command resumes an
+    interrupted run. Example, of a few minutes on two cores:
+
+    `waggle learn agentsnet/consensus -n 8 --minutes 5 --out runs/consensus`
+
+    Args:
+        task: A task name of `waggle list tasks`, several with commas between them, or a substrate
+            for all of its tasks.
+        recipe: A recipe of learning, such as recipes/learn/agentsnet.toml; options count more.
+        n: Swarm sizes.
+        rounds: Local updates of an episode; the task's own horizon if unset.
+        start: The law it begins with: a law that ships, a law's folder, or `scratch`.
+        credit: How an outcome is shared out among decisions: `group`, `share`, `frozen`, `branch`,
+            or `auto`, which takes `share` where the world has it.
+        minutes: Time budget.
+        batches: Most batches of episodes.
+        seed: Training seed.
+        processes: Processes that play episodes.
+        out: Folder of the run.
+    """
+    from waggle.learn.config import read_settings
+    from waggle.learn.learner import Learner
+
+    settings = read_settings(
+        recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
+        minutes=minutes, batches=batches,
+    )  # fmt: skip
+    if processes is not None:
+        machine = settings.machine.model_copy(update={"processes": processes})
+        settings = settings.model_copy(update={"machine": machine})
+    result = Learner(settings, seed, out, _watch).learn()
+    _show(result.summary)
+    gain = result.found.gain
+    told = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"
+    if result.law is None:
+        console.say(f"not better than {settings.start}: {told}; the start is kept")
+        return 1
+    console.say(f"gain over {settings.start}: {told}")
+    console.say(f"law: {result.law}")
+    return 0
+
+
+def _watch(batch: int, values: Mapping[str, float]) -> None:
+    """Print a line for every batch, and the paired gain where it was measured."""
+    parts = [f"batch {batch:4d}"]
+    parts += [
+        f"{name.removeprefix('choice.')} {values[name]:.4g}" for name in _SHOWN if name in values
+    ]
+    if "trial.low" in values:
+        low, high = values["trial.low"], values["trial.high"]
+        parts.append(f"gain {values['trial.gain']:+.3f} [{low:+.3f}, {high:+.3f}]")
+    console.note("  ".join(parts))
+
+
+def _show(summary: Mapping[str, Any]) -> None:
+    """Print the last comparison, with the controls."""
+    columns = {"start": summary["start"], "law": summary["law"]["means"]}
+    columns |= {name: found["means"] for name, found in summary["controls"].items()}
+    rows = [(name, *(means[name] for means in columns.values())) for name in summary["start"]]
+    console.table("Mean score, development cases", ("task", *columns), rows, right=1)
+    if "kept" in summary:
+        kept = summary["kept"]
+        rows = [(name, kept["start"][name], kept["law"]["means"][name]) for name in kept["start"]]
+        console.table("What was not learned but rehearsed", ("task", "start", "law"), rows, right=1)

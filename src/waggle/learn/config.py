@@ -1,0 +1,193 @@
+"""What a run of `waggle learn` is, as one TOML file; unknown keys are an error."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle import plugins
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case
+from waggle.core.seeds import Split, generator
+from waggle.corpus.settings import one_line
+
+SCRATCH = "scratch"
+"""The start that has no weights of its own: an untrained backbone."""
+Credit = Literal["auto", "group", "share", "frozen", "branch"]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Part = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=1_000)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+
+class Adapter(_Settings):
+    """The adapter that a large backbone is trained by; a small one is trained whole."""
+
+    rank: Count = 32
+    alpha: Count = 64
+    above: Count = 50_000_000
+    """Backbones with more weights than this are trained by an adapter."""
+
+
+class Machine(_Settings):
+    """How the machine is used."""
+
+    device: str = "auto"
+    """`auto`, `cpu` or `cuda`."""
+    processes: Count = 1
+    """Processes that play episodes; one plays in the process that learns."""
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    """Arithmetic of training; by default bfloat16 on a GPU."""
+    tokens_per_pass: Count = 32_768
+    """Tokens that are run together in training; lower it if memory runs out."""
+    save_every: Count = 20
+    """Batches between two checkpoints."""
+    tracker: str = "none"
+    """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
+
+
+class Settings(_Settings):
+    """A run of learning from outcomes."""
+
+    name: str = "learn"
+    tasks: tuple[str, ...] = ()
+    """Names of `waggle list tasks`, or of a substrate for all of its tasks."""
+    n: tuple[Count, ...] = (8,)
+    """Swarm sizes; cases go round through them."""
+    rounds: Count | None = None
+    """Local updates of an episode; the task's own horizon if unset."""
+    shock: bool = False
+    """Whether late counterevidence is injected."""
+    options: dict[str, Any] = {}
+    """Options of the substrate."""
+    start: str = "nano"
+    """The law it begins with: a shipped law, a law's folder, or `scratch`."""
+    backbone: str = "nano"
+    """With `scratch`: the untrained or pretrained model that becomes a law."""
+    order: Literal["shuffled", "canonical"] = "canonical"
+    """With `scratch`: the canon order; other laws keep their own."""
+    grammar_updates: Annotated[int, Field(ge=0, le=1_000_000)] = 300
+    """With `scratch`: updates of imitating random legal records, which teach the format alone."""
+    reward: dict[str, float] = {"score": 1.0}
+    """Weights of the scores of a world; their sum is what is learned from."""
+    credit: Credit = "auto"
+    """How an outcome is shared out among decisions; `auto` takes `share` where the world has it."""
+    cases: Count = 8
+    """Cases of a batch."""
+    replays: Annotated[int, Field(ge=2, le=1024)] = 8
+    """Episodes of each case, which differ by luck alone."""
+    probes: Count = 16
+    """With `frozen` and `branch`: decisions of an episode that are tried another way."""
+    mode: Literal["constrained", "free"] = "constrained"
+    """How episodes are sampled: among admissible records alone, or freely."""
+    temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
+    charge: Weight = 1.0
+    """Taken from the advantage of a decision that was not executable as decoded."""
+    minutes: Annotated[float, Field(gt=0, le=1_440)] = 10.0
+    """Time budget of the loop; whichever of it and `batches` is reached first ends the run."""
+    batches: Count = 100_000
+    updates: Count = 2
+    """Optimizer updates of each batch."""
+    rate: Annotated[float, Field(gt=0, le=1)] = 2e-5
+    rate_warm_up: Annotated[int, Field(ge=0)] = 4
+    clip: Annotated[float, Field(gt=0)] = 0.2
+    """How far the probability of a choice may move from where it was sampled before it counts no
+    more."""
+    kl: Weight = 0.01
+    """Weight of the divergence from the starting law."""
+    entropy: Weight = 0.0
+    """Weight of the entropy of choices."""
+    legality: Weight = 0.1
+    """Weight of spelling admissible records without being constrained to them."""
+    rehearse: tuple[str, ...] = ()
+    """Tasks whose decisions of the starting law are rehearsed, against forgetting."""
+    rehearsed: Part = 0.25
+    """Share of rehearsed decisions in an update."""
+    trial_cases: Count = 24
+    """Development cases of each task and size on which laws are compared during the run."""
+    trial_every: Count = 10
+    """Batches between two comparisons."""
+    final_cases: Count = 48
+    """Other development cases of the last comparison, which decides about the export."""
+    shuffled: bool = False
+    """Control: advantages are dealt to decisions at random; it must not learn."""
+    adapter: Adapter = Adapter()
+    machine: Machine = Machine()
+
+
+def read_settings(path: Path | None, **given: Any) -> Settings:
+    """Read a recipe of learning; what the command line gives counts more.
+
+    Raises:
+        ConfigError: one line that names the file, the key and what is wrong with it.
+    """
+    data: dict[str, Any] = {}
+    if path is not None:
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise ConfigError(f"cannot read recipe {path} ({reason})") from None
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigError(f"recipe {path} is not TOML ({error})") from None
+    data |= {name: value for name, value in given.items() if value is not None}
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        raise one_line(error, f"recipe {path}" if path else "learn") from None
+    if not settings.tasks:
+        raise ConfigError("nothing to learn: name a task, or `tasks` in the recipe")
+    return settings
+
+
+def tasks_of(names: tuple[str, ...]) -> list[plugins.Task]:
+    """Return the tasks of some names; the name of a substrate stands for all of its tasks."""
+    found = []
+    for name in names:
+        if name in plugins.names("substrate"):
+            found += [plugins.Task(name, task) for task in plugins.get_substrate(name).tasks]
+        else:
+            found.append(plugins.find_task(name))
+    return list(dict.fromkeys(found))
+
+
+def training_cases(settings: Settings, seed: int, batch: int) -> list[Case]:
+    """Draw the cases of a batch: tasks and sizes in turn, seeds of the training split."""
+    tasks = tasks_of(settings.tasks)
+    seeds = generator(seed, "learn cases", batch).integers(
+        Split.DEVELOPMENT.start, size=settings.cases
+    )
+    first = batch * settings.cases
+    cells = [(task, n) for n in settings.n for task in tasks]
+    return [
+        _case(settings, *cells[(first + place) % len(cells)], int(drawn))
+        for place, drawn in enumerate(seeds)
+    ]
+
+
+def development_cases(
+    settings: Settings, names: tuple[str, ...], count: int, *, final: bool
+) -> list[Case]:
+    """Return cases of the development split, those of the last comparison apart from the others."""
+    ranges = Split.DEVELOPMENT.value
+    seeds = ranges[1 if final else 0]
+    if count > len(seeds):
+        raise ConfigError(f"there are {len(seeds)} development seeds; compare on fewer cases")
+    return [
+        _case(settings, task, n, seed)
+        for task in tasks_of(names)
+        for n in settings.n
+        for seed in seeds[:count]
+    ]
+
+
+def _case(settings: Settings, task: plugins.Task, n: int, seed: int) -> Case:
+    options = settings.options if task in tasks_of(settings.tasks) else {}
+    rounds = settings.rounds if task in tasks_of(settings.tasks) else None
+    return Case(task.substrate, task.task, n, seed, rounds, settings.shock, options)

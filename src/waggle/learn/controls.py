@@ -1,0 +1,63 @@
+"""Controls of a learned law: the same law silenced, or with its answers held constant.
+
+A law that organises loses by both. One that scores as well in silence has learned no communication,
+and one that scores as well with a constant answer has learned the answer that scores best.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from waggle.core.decode import parse
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Decode, Law, Request
+from waggle.core.schema import Decision
+
+CONTROLS = ("silent", "constant")
+
+
+def controlled(law: Any, control: str) -> Law:
+    """Return a law under a control; an empty name is none."""
+    if not control:
+        return law  # type: ignore[no-any-return]
+    if control not in CONTROLS:
+        raise ConfigError(f"no control {control!r}; there are {', '.join(CONTROLS)}")
+    return _Controlled(law, control)
+
+
+class _Controlled:
+    def __init__(self, law: Any, control: str) -> None:
+        self.name, self.order = law.name, law.order
+        self._law, self._control = law, control
+        self._said: dict[str, Counter[str]] = {}
+        """By task: how often each action was decided so far."""
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        decodes = self._law.decide(requests)
+        found = [
+            self._changed(request, decode)
+            for request, decode in zip(requests, decodes, strict=True)
+        ]
+        return found
+
+    def _changed(self, request: Request, decode: Decode) -> Decode:
+        output = decode.output
+        decision = parse(output).decision if isinstance(output, str) else output
+        if decision is None:
+            return decode
+        if self._control == "silent":
+            return Decode(msgspec.structs.replace(decision, deposits=()), decode.usage)
+        return Decode(self._constant(request, decision), decode.usage)
+
+    def _constant(self, request: Request, decision: Decision) -> Decision:
+        """Answer with the action that was decided most often in this task and can be said here."""
+        contract = request.view.contract
+        said = self._said.setdefault(contract.task, Counter())
+        said[decision.task_action] += 1
+        plain = [action for action, _ in said.most_common() if action in contract.actions]
+        action = plain[0] if plain else decision.task_action
+        return msgspec.structs.replace(decision, task_action=action)

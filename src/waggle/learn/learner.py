@@ -1,0 +1,381 @@
+"""The loop: sample a batch of episodes, give credit, update, and compare with the start.
+
+    result = Learner(settings, seed, out).learn()
+
+    OUT/metrics.jsonl   what every batch measured
+    OUT/weights/        plain weights for the players, the start's as version 1
+    OUT/checkpoints/    to resume from; OUT/best/ the weights of the best trial
+    OUT/law/            the law, if it is better than the start; OUT/learn.json says by how much
+
+Every draw of batch b is named by (seed, b): cases, luck, rehearsed records. Weights are selected by
+a trial on development seeds, and exported only if they gain on other development seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from waggle.core.seeds import generator
+from waggle.learn import imitation
+from waggle.learn.config import SCRATCH, Settings, development_cases, training_cases
+from waggle.learn.controls import CONTROLS
+from waggle.learn.credit import Batch, advantages
+from waggle.learn.decisions import Decisions, stack
+from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
+from waggle.learn.rollout import Rollouts, Weights, jobs_of, reward, rollouts
+from waggle.learn.start import Start, find_start, open_student, plain_weights
+from waggle.learn.trial import Compared, Trial, plain
+from waggle.scd.config import Stage
+from waggle.scd.data.arrays import Rows
+from waggle.scd.data.batches import groups
+from waggle.scd.files import TrainError, write_json, write_tensors
+from waggle.scd.forward.ragged import Ragged, lay_out
+from waggle.scd.forward.run import final_states, output_of, run
+from waggle.scd.model import Student
+from waggle.scd.ship.export import export
+from waggle.scd.train import checkpoint, trackers
+from waggle.scd.train.checkpoint import Checkpoints, Progress
+from waggle.scd.train.cuda_graph import Scalars
+from waggle.scd.train.distributed import Processes
+from waggle.scd.train.optimizer import Optimizer
+
+Watch = Callable[[int, Mapping[str, float]], None]
+"""Called after every batch with its number and what it measured."""
+PATIENCE = 20
+"""Batches in a row without one differing pair of outcomes after which there is nothing to learn."""
+KINDS = "tasks", "start", "credit", "reward", "mode", "temperature", "rate", "replays", "cases"
+"""Settings that a card names."""
+
+
+class Result(NamedTuple):
+    """How a run ended."""
+
+    law: Path | None
+    """The exported law; None where it is not better than the start."""
+    found: Compared
+    summary: dict[str, Any]
+
+
+class Learner:
+    """Learns a law from outcomes."""
+
+    def __init__(
+        self, settings: Settings, seed: int, out: Path, watch: Watch = lambda _batch, _values: None
+    ) -> None:
+        self.settings, self.seed, self.out, self._watch = settings, seed, out, watch
+        self.start: Start = find_start(settings)
+        self.student: Student = open_student(self.start, settings, seed)
+        self._trained = self.student.trainable()
+        self._reference: Student | None = None
+        stage = Stage(
+            updates=1_000_000, rate=settings.rate, rate_warm_up=settings.rate_warm_up,
+            weight_decay=0.0,
+        )  # fmt: skip
+        self._optimizer = Optimizer(
+            self._trained, None, stage, Scalars(self.student.device, replayed=False)
+        )
+        self._checkpoints = Checkpoints(out, {"seed": seed, **settings.model_dump(mode="json")})
+        self.progress = Progress(0, -1, float("inf"))
+        self._updates = self._dead_run = 0
+        self._rehearsal: Rows | None = None
+
+    def learn(self) -> Result:
+        """Learn until the time or the batches are spent; export what is better than the start."""
+        self._prepare()
+        with rollouts(self.start, self.settings) as players:
+            first = self._publish(1)
+            self._rehearsal = self._rehearsed(players, first)
+            cases = self._cases(self.settings.trial_cases, final=False)
+            trial = Trial(players, cases, first)
+            self._resume()
+            self._loop(players, trial)
+            return self._finish(players, first)
+
+    def _cases(self, count: int, *, final: bool) -> list[Any]:
+        return development_cases(self.settings, self.settings.tasks, count, final=final)
+
+    # Before the loop.
+
+    def _prepare(self) -> None:
+        """Teach an untrained model the format; keep a copy of what the run begins with."""
+        if self.start.name == SCRATCH and self.settings.grammar_updates:
+            self._learn_grammar()
+        if self.settings.kl:
+            self._reference = open_student(self.start, self.settings, self.seed)
+            checkpoint.restore(self._reference.trainable(), self._trained, self.out)
+            self._reference.model.eval().requires_grad_(False)
+
+    def _learn_grammar(self) -> None:
+        """Imitate random legal records; the weights are kept, so that it is done once."""
+        kept = self.out / "grammar"
+        if (kept / checkpoint.BEST).exists():
+            checkpoint.restore_best(self._trained, kept)
+            return
+        rows = imitation.random_records(
+            self.settings, self.student.tokenizer, self.start.order, self.seed
+        )
+        stage = Stage(
+            updates=self.settings.grammar_updates, rate=1e-3, rate_warm_up=20, decay="cosine"
+        )
+        scalars = Scalars(self.student.device, replayed=False)
+        optimizer = Optimizer(self._trained, None, stage, scalars)
+        self.student.model.train()
+        for update in range(stage.updates):
+            optimizer.set_rates(update, 0.0)
+            optimizer.clear()
+            self._imitate(imitation.draw_rows(rows, 16, self.seed, update), 1.0)
+            optimizer.step(Processes())
+        checkpoint.save_best(kept, self._trained, None)
+
+    def _rehearsed(self, players: Rollouts, first: Weights) -> Rows | None:
+        """Return decisions of the starting law on the tasks that are to be kept."""
+        if not self.settings.rehearse:
+            return None
+        cases = imitation.rehearsal_cases(self.settings, self.seed)
+        return imitation.kept(players.records(first, cases), self.seed)
+
+    def _publish(self, version: int) -> Weights:
+        """Write the present weights for the players; those before are not needed any more."""
+        folder = self.out / "weights"
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = Weights(version, folder / f"{version}.safetensors")
+        write_tensors(weights.path, plain_weights(self.student))
+        if version > 2:  # the start's stay
+            (folder / f"{version - 1}.safetensors").unlink(missing_ok=True)
+        return weights
+
+    def _resume(self) -> None:
+        newest = self._checkpoints.newest()
+        if newest is None:
+            return
+        found = checkpoint.load(newest)
+        checkpoint.restore(self._trained, found.weights, newest)
+        self._optimizer.resume(found.optimizer)
+        self.progress = found.progress
+        self._updates = self.progress.update * self.settings.updates
+
+    # The loop.
+
+    def _loop(self, players: Rollouts, trial: Trial) -> None:
+        settings = self.settings
+        sinks = trackers.make(
+            settings.machine.tracker, self.out, settings.name, self.progress.update
+        )
+        weights = self._publish(self.progress.update + 2)
+        if self.progress.update == 0:
+            self._log(sinks, 0, {"trial.score": _mean(trial.start), "trial.gain": 0.0})
+        try:
+            while self.progress.update < settings.batches and not self._late:
+                began = time.perf_counter()
+                batch = self.progress.update
+                values = self._batch(players, weights, batch)
+                weights = self._publish(batch + 3)
+                spent = self.progress.seconds + time.perf_counter() - began
+                self.progress = self.progress._replace(update=batch + 1, seconds=spent)
+                last = self._late or batch + 1 == settings.batches
+                if last or (batch + 1) % settings.trial_every == 0:
+                    values |= self._tried(trial, weights)
+                if last or (batch + 1) % settings.machine.save_every == 0:
+                    self._checkpoints.save(
+                        self.progress, self._trained, {}, self._optimizer.state()
+                    )
+                self._log(sinks, batch + 1, values)
+        finally:
+            for sink in sinks:
+                sink.close()
+
+    @property
+    def _late(self) -> bool:
+        return self.progress.seconds >= 60 * self.settings.minutes
+
+    def _log(self, sinks: list[trackers.Tracker], batch: int, values: dict[str, float]) -> None:
+        for sink in sinks:
+            sink.log(batch, values)
+        self._watch(batch, values)
+
+    def _tried(self, trial: Trial, weights: Weights) -> dict[str, float]:
+        """Compare with the start, and keep the weights if none were better before."""
+        found = trial.compare(weights)
+        if -found.gain.mean < self.progress.best_loss:
+            self.progress = self.progress._replace(
+                best_update=self.progress.update, best_loss=-found.gain.mean
+            )
+            checkpoint.save_best(self.out, self._trained, None)
+        return {
+            "trial.gain": found.gain.mean, "trial.low": found.gain.low,
+            "trial.high": found.gain.high, "trial.executable": found.executable,
+            **{f"trial {name}": mean for name, mean in found.means.items()},
+        }  # fmt: skip
+
+    def _batch(self, players: Rollouts, weights: Weights, number: int) -> dict[str, float]:
+        """Sample a batch and learn from it."""
+        settings, began = self.settings, time.perf_counter()
+        cases = training_cases(settings, self.seed, number)
+        outcomes = players.sample(weights, jobs_of(cases, settings.replays, self.seed, number))
+        rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
+        decisions = stack([outcome.decisions for outcome in outcomes])
+        batch = Batch(decisions, rewards, [o.near for o in outcomes], settings.replays)
+        self._alive(batch)
+        sampled = time.perf_counter()
+        worth = advantages(batch, settings.credit, settings.charge)
+        if settings.shuffled:
+            worth = generator(self.seed, "shuffled", number).permutation(worth)
+        values = self._learn(decisions, worth, number)
+        ended = time.perf_counter()
+        return {
+            "reward": float(rewards.mean()), "dead": batch.dead,
+            "executable": float(decisions.legal.mean()), "decisions": float(len(decisions)),
+            "decisions_per_second": len(decisions) / (sampled - began),
+            "seconds.sampling": sampled - began, "seconds.learning": ended - sampled, **values,
+        }  # fmt: skip
+
+    def _alive(self, batch: Batch) -> None:
+        """Give up where outcomes never vary: no credit can come of them."""
+        self._dead_run = self._dead_run + 1 if batch.dead == 1.0 else 0
+        if self._dead_run >= PATIENCE:
+            raise TrainError(
+                f"the outcome was {batch.rewards.mean():.3g} in every episode of {PATIENCE} batches; "
+                "there is nothing to learn from: choose a reward that varies, smaller swarms or a "
+                "higher temperature"
+            )
+
+    def _learn(
+        self, decisions: Decisions, worth: NDArray[np.float64], number: int
+    ) -> dict[str, float]:
+        """Take the updates of a batch, each on its share of the decisions that got credit."""
+        credited = np.flatnonzero(worth)
+        order = generator(self.seed, "updates", number).permutation(credited)
+        sums: dict[str, float] = {}
+        self.student.model.train()
+        for part in np.array_split(order, self.settings.updates):
+            if len(part):
+                self._update(decisions.take(part), worth[part], sums)
+        choices = max(1.0, sums.pop("choices", 0.0))
+        count = max(1.0, sums.pop("trained", 0.0))
+        norm = sums.pop("norm", 0.0) / self.settings.updates
+        return {
+            "gradient": norm, "trained": count,
+            **{f"choice.{name}": value / choices for name, value in sums.items()},
+        }  # fmt: skip
+
+    def _update(self, found: Decisions, worth: NDArray[np.float64], sums: dict[str, float]) -> None:
+        """Take one update."""
+        settings = self.settings
+        self._optimizer.set_rates(self._updates, 0.0)
+        self._optimizer.clear()
+        for part in groups(found.lengths, settings.machine.tokens_per_pass):
+            self._pass(found.take(part), worth[part], len(found), sums)
+        if self._rehearsal is not None and settings.rehearsed:
+            count = max(1, round(len(found) * settings.rehearsed / (1 - settings.rehearsed)))
+            rows = imitation.draw_rows(self._rehearsal, count, self.seed, self._updates)
+            self._imitate(rows, settings.rehearsed)
+        norms = self._optimizer.step(Processes())
+        norm = float(norms["gradient.backbone"])
+        if not np.isfinite(norm):
+            raise TrainError("the loss is not finite; lower the rate of the recipe")
+        sums["norm"] = sums.get("norm", 0.0) + norm
+        sums["trained"] = sums.get("trained", 0.0) + len(found)
+        self._updates += 1
+
+    def _pass(
+        self, found: Decisions, worth: NDArray[np.float64], count: int, sums: dict[str, float]
+    ) -> None:
+        """Add the gradient of some decisions of an update."""
+        settings, device = self.settings, self.student.device
+        ragged = lay_out(found.ids, found.lengths, found.prompts, device=device)
+        shown = lay_out_choices(found, worth, device)
+        start = None
+        if self._reference is not None:
+            with torch.no_grad(), self._reference.arithmetic():
+                logits = _logits(self._reference, ragged)
+                start = log_policy(logits, shown, settings.temperature)
+        with self.student.arithmetic():
+            terms = policy_terms(
+                _logits(self.student, ragged), ragged.targets, shown, start,
+                temperature=settings.temperature, clip=settings.clip,
+            )  # fmt: skip
+        loss = (
+            terms.policy + settings.kl * terms.divergence - settings.entropy * terms.entropy
+            + settings.legality * terms.legality
+        )  # fmt: skip
+        torch.autograd.backward(loss / count)
+        read = torch.stack([term.detach().float() for term in terms]).tolist()
+        for name, value in zip(terms._fields, read, strict=True):
+            sums[name] = sums.get(name, 0.0) + value
+        sums["choices"] = sums.get("choices", 0.0) + len(shown.row)
+
+    def _imitate(self, rows: Rows, weight: float) -> None:
+        """Add the gradient of imitating some records, the mean over their tokens."""
+        tokens = int((rows.lengths - rows.prompts).sum())
+        for part in groups(rows.inputs, self.settings.machine.tokens_per_pass):
+            some = rows.take(part)
+            ragged = lay_out(some.ids, some.lengths, some.prompts, device=self.student.device)
+            with self.student.arithmetic():
+                nll = run(self.student.model, ragged).nll.sum()
+            torch.autograd.backward(weight * nll / tokens)
+
+    # After the loop.
+
+    def _finish(self, players: Rollouts, first: Weights) -> Result:
+        """Compare the selected weights on other cases, with the controls; export if better."""
+        if self.progress.best_update > 0:
+            checkpoint.restore_best(self._trained, self.out)
+        selected = self._publish(self.progress.update + 4)
+        trial = Trial(players, self._cases(self.settings.final_cases, final=True), first)
+        found = trial.compare(selected)
+        summary: dict[str, Any] = {
+            "settings": self.settings.model_dump(mode="json"), "seed": self.seed,
+            "batches": self.progress.update, "selected batch": self.progress.best_update,
+            "minutes": round(self.progress.seconds / 60, 2), "start": means_of(trial),
+            "law": plain(found),
+            "controls": {name: plain(trial.compare(selected, name)) for name in CONTROLS},
+        }  # fmt: skip
+        if self.settings.rehearse:
+            cases = development_cases(
+                self.settings, self.settings.rehearse, self.settings.trial_cases, final=True
+            )
+            kept = Trial(players, cases, first)
+            summary["kept"] = {"start": means_of(kept), "law": plain(kept.compare(selected))}
+        write_json(self.out / "learn.json", summary)
+        shutil.rmtree(self.out / "weights", ignore_errors=True)
+        law = self._export(found, summary) if found.gain.above_zero else None
+        return Result(law, found, summary)
+
+    def _export(self, found: Compared, summary: Mapping[str, Any]) -> Path:
+        gain = found.gain
+        card = {
+            "teacher": self.start.teacher, "learned from": "outcomes",
+            **{name: json.dumps(getattr(self.settings, name)) for name in KINDS},
+            "minutes of learning": summary["minutes"], "training seed": self.seed,
+            "gain over the start, development cases":
+                f"{gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}], {gain.units} cases",
+            "executable as decoded": f"{found.executable:.4f}",
+        }  # fmt: skip
+        return export(self.student, self.out / "law", card, training="outcomes")
+
+
+def means_of(trial: Trial) -> dict[str, float]:
+    """Return the mean scores of the starting law in a trial."""
+    from waggle.learn.trial import means
+
+    return means(trial.start)
+
+
+def _mean(ended: Any) -> float:
+    return float(np.mean([one.scores["score"] for one in ended]))
+
+
+def _logits(student: Student, ragged: Ragged) -> torch.Tensor:
+    """Return the logits of all predicted tokens of a pass."""
+    states = final_states(student.model, ragged)
+    found: torch.Tensor = output_of(student.model)(states.index_select(0, ragged.where))
+    return found

@@ -1,0 +1,121 @@
+"""The loss of sampled decisions: a clipped policy gradient under the grammar.
+
+A choice is a softmax over the tokens that were allowed; tokens that the grammar forced have
+probability one and no gradient. Beside it stand the divergence from the starting law, the entropy
+of choices, and legality: how likely the law, decoding freely, is to stay within what is allowed.
+Invariant: every term is a sum over decisions divided by their number in the update, so any cut into
+passes gives the gradient of the whole update.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from waggle.learn.decisions import Decisions
+from waggle.scd.forward.ragged import to_device
+
+
+class Choices(NamedTuple):
+    """The choices of a pass, on the device."""
+
+    row: Tensor
+    """Which predicted token of the pass each choice is."""
+    allowed: Tensor
+    """(choices, width) allowed tokens; the first one repeated behind the last."""
+    real: Tensor
+    """(choices, width): whether a column is an allowed token of its own."""
+    taken: Tensor
+    """Column of the token that was taken."""
+    sampled: Tensor
+    """Log-probability it was sampled with."""
+    advantage: Tensor
+    free: Tensor
+    """Choices among all tokens; their columns mean nothing."""
+    token: Tensor
+    """The token that was taken."""
+
+
+class Terms(NamedTuple):
+    """Sums over the choices of a pass."""
+
+    policy: Tensor
+    divergence: Tensor
+    entropy: Tensor
+    legality: Tensor
+    clipped: Tensor
+    """Choices that count no more because they moved too far."""
+
+
+def lay_out_choices(found: Decisions, advantage: np.ndarray, device: str) -> Choices:  # type: ignore[type-arg]
+    """Put the choices of some decisions on the device."""
+    answers = found.lengths - found.prompts
+    first = np.repeat(np.cumsum(answers) - answers, found.choices)
+    starts = np.repeat(np.cumsum(found.lengths) - found.lengths + found.prompts, found.choices)
+    tokens = found.ids[starts + found.offsets].astype(np.int64)
+    widths = np.maximum(found.widths, 1)
+    allowed = np.repeat(tokens[:, None], int(widths.max(initial=1)), axis=1)
+    columns = np.arange(allowed.shape[1])
+    inside = columns < found.widths[:, None]
+    allowed[inside] = found.allowed
+    real = columns < widths[:, None]
+    return Choices(
+        to_device(first + found.offsets, device), to_device(allowed, device),
+        to_device(real, device), to_device((allowed == tokens[:, None]).argmax(1), device),
+        to_device(found.logprobs, device),
+        to_device(np.repeat(advantage, found.choices).astype(np.float32), device),
+        to_device(found.widths == 0, device), to_device(tokens, device),
+    )  # fmt: skip
+
+
+def log_policy(logits: Tensor, shown: Choices, temperature: float) -> Tensor:
+    """Return the log-probabilities of the allowed tokens of each choice, (choices, width)."""
+    rows = logits.index_select(0, shown.row).float() / temperature
+    some = rows.gather(1, shown.allowed).masked_fill(~shown.real, float("-inf"))
+    whole = torch.where(shown.free, rows.logsumexp(1), some.logsumexp(1))
+    return some - whole.unsqueeze(1)
+
+
+def policy_terms(
+    logits: Tensor, targets: Tensor, shown: Choices, start: Tensor | None, *, temperature: float,
+    clip: float,
+) -> Terms:  # fmt: skip
+    """Return the terms of a pass.
+
+    Args:
+        logits: of all predicted tokens of the pass.
+        targets: the tokens that stand there.
+        shown: the choices among them.
+        start: `log_policy` of the starting law, or None if divergence does not count.
+        temperature: that the choices were sampled at.
+        clip: how far a probability may move.
+    """
+    logp = log_policy(logits, shown, temperature)
+    taken = logp.gather(1, shown.taken.unsqueeze(1)).squeeze(1)
+    ratio = (taken - shown.sampled).exp()
+    inside = ratio.clamp(1 - clip, 1 + clip)
+    gain = torch.minimum(ratio * shown.advantage, inside * shown.advantage)
+    likely = logp.exp()
+    known = torch.where(shown.real, logp, 0.0)
+    zero = logits.new_zeros((), dtype=torch.float32)
+    divergence = zero
+    if start is not None:
+        before = torch.where(shown.real, start, 0.0)
+        divergence = (likely * (known - before)).sum()
+    return Terms(
+        -gain.sum(), divergence, -(likely * known).sum(), _illegality(logits, targets, shown),
+        (gain.detach() < (ratio * shown.advantage).detach()).sum(),
+    )  # fmt: skip
+
+
+def _illegality(logits: Tensor, targets: Tensor, shown: Choices) -> Tensor:
+    """Return the loss of forced tokens, and of the mass outside of what was allowed."""
+    whole = logits.float().logsumexp(1)
+    inside = logits.gather(1, targets.unsqueeze(1)).squeeze(1).float()
+    some = logits.index_select(0, shown.row).float().gather(1, shown.allowed)
+    allowed = some.masked_fill(~shown.real, float("-inf")).logsumexp(1)
+    allowed = torch.where(shown.free, whole.index_select(0, shown.row), allowed)
+    return (whole - inside.index_copy(0, shown.row, allowed)).sum()

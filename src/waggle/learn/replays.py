@@ -1,0 +1,128 @@
+"""What a single decision was worth: play its episode again with another decision in its place.
+
+Some decisions of an episode are drawn; for each the law samples an alternative in the same view.
+With `frozen`, everybody else decides as before: an exact difference reward. With `branch`, those
+decide again whose view has changed, with the luck they had: it also credits what is said and only
+heard by others. Invariant: an episode replayed without a change ends as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from waggle import plugins
+from waggle.core.protocols import Decode, Request
+from waggle.core.record import EpisodeRecord, Footer, UpdateRecord
+from waggle.core.seeds import derive, generator, mix
+from waggle.laws.local import LocalLaw, Sample
+from waggle.learn.config import Settings
+from waggle.learn.rollout import Job, Sampler, lucky, reward
+from waggle.runtime.replay import view_of
+from waggle.runtime.sync import Engine, Episode, play_together
+
+Known: TypeAlias = Mapping[int, tuple[bytes, tuple[Decode, ...]]]
+"""By the draw of an update: the view it was made on, and what the law returned."""
+
+
+class _Probe(NamedTuple):
+    """A decision of an episode, by its place in it, and what is decided instead."""
+
+    place: int
+    entropy: int
+    other: Decode
+
+
+class Again(Engine):
+    """An episode that repeats another one except for one decision."""
+
+    known: Known
+    probe: _Probe
+    luck: int
+    branch: bool
+
+    def episode(self) -> Episode:
+        """Play as a generator of the requests that have to be decided anew."""
+        inner = super().episode()
+        try:
+            requests = next(inner)
+            while True:
+                answers = [self._answer(request) for request in requests]
+                new = [r for r, a in zip(requests, answers, strict=True) if a is None]
+                decided = iter((yield [lucky(r, self.luck) for r in new]) if new else ())
+                requests = inner.send([next(decided) if a is None else a for a in answers])
+        except StopIteration as end:
+            footer: Footer = end.value
+            return footer
+
+    def _answer(self, request: Request) -> Decode | None:
+        """Return what was decided before, or None where it has to be decided again."""
+        if request.entropy == self.probe.entropy:
+            return self.probe.other
+        seen, decodes = self.known[request.entropy]
+        if self.branch and not _same(self, request, seen):
+            return None
+        if not request.feedback:
+            return decodes[0]
+        return decodes[1] if len(decodes) > 1 else Decode("")  # it does not fit: it is projected
+
+
+def _same(engine: Engine, request: Request, seen: bytes) -> bool:
+    from waggle.core.canon import contract_head, encode_view
+
+    head = len(contract_head(engine.world.contract))
+    return b"{" + encode_view(request.view)[head:] == seen
+
+
+class Replays:
+    """Tries other decisions in episodes that a law has sampled."""
+
+    def __init__(self, law: LocalLaw, settings: Settings) -> None:
+        self._law, self._settings = law, settings
+
+    def credit(self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]) -> list[float]:
+        """Return for every decision of an episode what the outcome lost by another one.
+
+        Not a number where none was tried; 0 where the law would decide the same again.
+        """
+        updates = [update for entry in record.rounds for update in entry.updates]
+        worth = [float("nan")] * len(updates)
+        drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
+        requests = [_request(record, updates[k], job.luck) for k in drawn]
+        probes = []
+        for k, sample in zip(drawn.tolist(), self._law.sample(requests), strict=True):
+            worth[k] = 0.0
+            before = samples[mix(updates[k].entropy, job.luck)]
+            if sample.decode.output != before.decode.output:
+                probes.append(_Probe(k, updates[k].entropy, sample.decode))
+        known = {u.entropy: (bytes(u.view), tuple(Decode(raw) for raw in u.raw)) for u in updates}
+        ended = reward(self._settings, record.footer.scores)
+        law = Sampler(self._law)
+        engines = [self._open(job, law, known, probe) for probe in probes]
+        for engine, footer in play_together(engines, law):
+            assert isinstance(engine, Again)
+            worth[engine.probe.place] = ended - reward(self._settings, footer.scores)
+        return worth
+
+    def _open(self, job: Job, law: Sampler, known: Known, probe: _Probe) -> Again:
+        world = plugins.get_substrate(job.case.substrate).open(job.case)
+        engine = Again(world, law, job.case, order=self._law.order)
+        engine.known, engine.probe, engine.luck = known, probe, job.luck
+        engine.branch = self._settings.credit == "branch"
+        return engine
+
+
+def _request(record: EpisodeRecord, update: UpdateRecord, luck: int) -> Request:
+    """Return the request of an update, to be decided with other luck than before."""
+    return Request(view_of(record.header, update), derive(luck, "other", update.entropy))
+
+
+def fidelity(credit: Sequence[float], branches: Sequence[float]) -> float:
+    """Return the correlation of a credit with what closed-loop branches found."""
+    import numpy as np
+
+    one, two = np.asarray(credit, float), np.asarray(branches, float)
+    both = np.isfinite(one) & np.isfinite(two)
+    if both.sum() < 2 or one[both].std() == 0 or two[both].std() == 0:
+        return float("nan")
+    return float(np.corrcoef(one[both], two[both])[0, 1])

@@ -1,0 +1,320 @@
+"""Episodes that a law plays by sampling, in this process or in several.
+
+The same case with other luck: the world and its draws hang on the seed of the case, the law's
+choices on the draw of a node mixed with the luck of the episode. A player keeps its own copy of the
+weights and takes new ones when a job names them. Invariant: what an episode decides depends on
+weights, case and luck alone, never on what shares its batch or which process plays it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from waggle import plugins
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case, Decode, Request, World
+from waggle.core.record import EpisodeRecord, Footer
+from waggle.core.seeds import derive, mix
+from waggle.crew import Run, mapped
+from waggle.engine import memory as gpu_memory
+from waggle.laws.local import LocalLaw, Sample
+from waggle.learn.config import Settings
+from waggle.learn.decisions import Choice, Decided, Decisions, pack
+from waggle.learn.start import Start, open_model, put_weights
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine, Episode, play_together
+from waggle.scd.data.arrays import Encoded, Rows, from_encoded
+from waggle.scd.data.tokenize import end_of_turn
+from waggle.scd.files import read_tensors
+
+WIDTH = 1_024
+"""Requests that one batch of the law should hold, while episodes last."""
+LEGAL = ("first", "normalized")
+"""Stages of admission at which a decision was executable as decoded."""
+
+
+class Job(NamedTuple):
+    """One episode to sample."""
+
+    case: Case
+    luck: int
+
+
+class Outcome(NamedTuple):
+    """How an episode ended, and the decisions in it."""
+
+    scores: Mapping[str, float]
+    near: NDArray[np.float64] | None
+    """What the world shared out to each node and its contacts, where it shares out."""
+    decisions: Decisions
+
+
+class Ended(NamedTuple):
+    """How an episode under the law's most likely decisions ended."""
+
+    case: Case
+    scores: Mapping[str, float]
+    counters: Mapping[str, int]
+
+
+class Weights(NamedTuple):
+    """A file of plain weights, and how many there were before it."""
+
+    version: int
+    path: Path
+
+
+class Sampled(Engine):
+    """An episode whose law draws with luck of its own."""
+
+    luck = 0
+
+    def episode(self) -> Episode:
+        """Play as a generator of requests whose entropy is mixed with the luck."""
+        inner = super().episode()
+        try:
+            requests = next(inner)
+            while True:
+                requests = inner.send((yield [lucky(r, self.luck) for r in requests]))
+        except StopIteration as end:
+            footer: Footer = end.value
+            return footer
+
+
+def lucky(request: Request, luck: int) -> Request:
+    """Return a request whose draw is that of an episode with this luck."""
+    return msgspec.structs.replace(request, entropy=mix(request.entropy, luck))
+
+
+class Sampler:
+    """A law that samples, and remembers the first decode of every request by its entropy."""
+
+    def __init__(self, law: LocalLaw) -> None:
+        self.name, self.order = law.name, law.order
+        self.samples: dict[int, Sample] = {}
+        self._law = law
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Sample a decision for every request."""
+        found = self._law.sample(requests)
+        for request, sample in zip(requests, found, strict=True):
+            if not request.feedback:
+                self.samples[request.entropy] = sample
+        return [sample.decode for sample in found]
+
+
+class Player:
+    """Plays episodes in one process."""
+
+    def __init__(self, start: Start, settings: Settings) -> None:
+        machine = settings.machine
+        dtype = "float32" if machine.dtype == "float32" else "auto"
+        self._model, tokenizer = open_model(start, machine.device, dtype)
+        self._law = LocalLaw.over(self._model, tokenizer, mode=settings.mode)
+        self._law.name, self._law.order = start.name, start.order
+        if machine.processes > 1:
+            gpu_memory.keep_to(machine.processes + 2)  # training has two shares
+        self._end = tokenizer.encode(end_of_turn(tokenizer), add_special_tokens=False)
+        self._settings, self._version = settings, 0
+
+    def sample(self, weights: Weights | None, jobs: Sequence[Job]) -> list[Outcome]:
+        """Sample some episodes, with the credit of replays where the settings ask for it."""
+        from waggle.learn.replays import Replays
+
+        self._take(weights)
+        self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
+        sampler = Sampler(self._law)
+        outcomes: list[Outcome | None] = [None] * len(jobs)
+        opened: dict[int, tuple[int, Memory]] = {}
+
+        def engines() -> Iterator[Sampled]:
+            for place, job in enumerate(jobs):
+                memory = Memory()
+                engine = open_sampled(job, sampler, memory)
+                opened[id(engine)] = place, memory
+                yield engine
+
+        credit = self._settings.credit
+        replays = Replays(self._law, self._settings) if credit in ("frozen", "branch") else None
+        for engine, footer in play_together(engines(), sampler, WIDTH):
+            place, memory = opened.pop(id(engine))
+            record, job = memory.record(), jobs[place]
+            tried = None if replays is None else replays.credit(job, record, sampler.samples)
+            decisions = pack(list(self._decided(job, record, sampler.samples)), tried)
+            outcomes[place] = Outcome(footer.scores, shares(engine.world), decisions)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _decided(
+        self, job: Job, record: EpisodeRecord, samples: dict[int, Sample]
+    ) -> Iterator[Decided]:
+        """Pair what was sampled with where it was decided."""
+        for entry in record.rounds:
+            for update in entry.updates:
+                sample = samples.pop(mix(update.entropy, job.luck))
+                done = sample.completion
+                ended = [*done.tokens, *self._end] if done.finish == "stop" else list(done.tokens)
+                chosen = [Choice(c.offset, c.allowed or (), c.logprob) for c in done.choices]
+                legal = update.stage in LEGAL
+                yield Decided(sample.prompt_tokens, ended, chosen, update.node, entry.round, legal)
+
+    def greedy(
+        self, weights: Weights | None, cases: Sequence[Case], control: str = ""
+    ) -> list[Ended]:
+        """Play cases with the most likely decisions, freely decoded as a shipped law decodes."""
+        from waggle.learn.controls import controlled
+
+        self._take(weights)
+        self._law.mode, self._law.temperature = "free", 0.0
+        law = controlled(self._law, control)
+        engines = {}
+        for case in cases:
+            world = plugins.get_substrate(case.substrate).open(case)
+            engines[id(engine)] = (engine := Engine(world, law, case, order=self._law.order))
+        found = {
+            id(engine): Ended(engine.case, footer.scores, footer.counters)
+            for engine, footer in play_together(engines.values(), law, WIDTH)
+        }
+        return [found[key] for key in engines]
+
+    def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
+        """Return the law's most likely decisions in some cases, as records to imitate."""
+        self._take(weights)
+        self._law.mode, self._law.temperature = "free", 0.0
+        sampler = Sampler(self._law)
+        for case in cases:
+            world = plugins.get_substrate(case.substrate).open(case)
+            Engine(world, sampler, case, order=self._law.order).play()
+        encoded = [
+            Encoded(sample.prompt_tokens, [*sample.completion.tokens, *self._end])
+            for sample in sampler.samples.values()
+            if sample.completion.finish == "stop"
+        ]
+        return from_encoded(encoded, [()] * len(encoded))
+
+    def _take(self, weights: Weights | None) -> None:
+        """Take newer weights, if a job names them; without any the start's own are played."""
+        version = 0 if weights is None else weights.version
+        if version == self._version:
+            return
+        if weights is None:
+            raise ConfigError("the starting law cannot be played again; keep what it did")
+        put_weights(self._model, read_tensors(weights.path))
+        self._law.refresh(self._model)
+        self._version = version
+
+
+def open_sampled(job: Job, law: Any, memory: Memory) -> Sampled:
+    """Return the engine of an episode, ready to play."""
+    world = plugins.get_substrate(job.case.substrate).open(job.case)
+    engine = Sampled(world, law, job.case, order=law.order, sinks=[memory])
+    engine.luck = job.luck
+    return engine
+
+
+def reward(settings: Settings, scores: Mapping[str, float]) -> float:
+    """Return what an outcome is worth.
+
+    Raises:
+        ConfigError: where the world has no such score.
+    """
+    missing = [name for name in settings.reward if name not in scores]
+    if missing:
+        raise ConfigError(
+            f"the world has no score {missing[0]!r} to learn from; it has "
+            f"{', '.join(scores) or 'none: let its score() return one'}"
+        )
+    return sum(weight * scores[name] for name, weight in settings.reward.items())
+
+
+def shares(world: World) -> NDArray[np.float64] | None:
+    """Return what a world shares out to each node and its contacts, or None if it does not."""
+    share = getattr(world, "share", None)
+    own = None if share is None else [share(node) for node in range(world.n)]
+    if own is None or any(part is None for part in own):
+        return None
+    near = [[own[node], *(own[j] for j in world.neighbours(node))] for node in range(world.n)]
+    return np.array([float(np.mean(parts)) for parts in near])
+
+
+class Rollouts:
+    """Players in one or several processes."""
+
+    def __init__(self, run: Run, settings: Settings) -> None:
+        self._run, self._parts = run, settings.machine.processes
+
+    def sample(self, weights: Weights | None, jobs: Sequence[Job]) -> list[Outcome]:
+        """Sample episodes; outcomes come in the order of the jobs."""
+        parts = _cut(jobs, 2 * self._parts if self._parts > 1 else 1)
+        found = self._run(_sample, [(weights, part) for part in parts])
+        return _joined(jobs, parts, list(found))
+
+    def greedy(
+        self, weights: Weights | None, cases: Sequence[Case], control: str = ""
+    ) -> list[Ended]:
+        """Play cases with the most likely decisions; results come in the order of the cases."""
+        parts = _cut(cases, self._parts)
+        found = self._run(_greedy, [(weights, part, control) for part in parts])
+        return _joined(cases, parts, list(found))
+
+    def records(self, weights: Weights | None, cases: Sequence[Case]) -> list[Rows]:
+        """Return the law's most likely decisions in some cases, as records to imitate."""
+        parts = _cut(cases, self._parts)
+        return list(self._run(_records, [(weights, part) for part in parts]))
+
+
+def _cut(items: Sequence[Any], parts: int) -> list[list[Any]]:
+    """Deal items to parts in turn, so that each has some of every kind."""
+    return [list(items[k::parts]) for k in range(min(parts, len(items)))]
+
+
+def _joined(items: Sequence[Any], parts: Sequence[Any], found: list[Any]) -> list[Any]:
+    """Undo the dealing."""
+    joined = [None] * len(items)
+    for k, some in enumerate(found):
+        joined[k :: len(parts)] = some
+    return joined
+
+
+def _sample(player: Player, job: tuple[Weights | None, list[Job]]) -> list[Outcome]:
+    return player.sample(*job)
+
+
+def _records(player: Player, job: tuple[Weights | None, list[Case]]) -> Rows:
+    return player.records(*job)
+
+
+def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list[Ended]:
+    return player.greedy(*job)
+
+
+@contextmanager
+def rollouts(start: Start, settings: Settings) -> Iterator[Rollouts]:
+    """Open the players of a run."""
+    with mapped(settings.machine.processes, partial(Player, start, settings)) as run:
+        yield Rollouts(run, settings)
+
+
+def jobs_of(cases: Sequence[Case], replays: int, seed: int, batch: int) -> list[Job]:
+    """Return the episodes of a batch: each case with so many lots, case by case."""
+    return [
+        Job(case, derive(seed, "luck", batch, place, replay))
+        for place, case in enumerate(cases)
+        for replay in range(replays)
+    ]
+
+
+def executable(ended: Sequence[Ended]) -> float:
+    """Return the share of decisions that were executable as decoded."""
+    total: Counter[str] = Counter()
+    for one in ended:
+        total.update(one.counters)
+    return sum(total[f"stage.{stage}"] for stage in LEGAL) / max(1, total["updates"])

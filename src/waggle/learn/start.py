@@ -1,0 +1,137 @@
+"""The law a run begins with: its weights to train, and the same weights to play with.
+
+A small law is trained whole. A large backbone is trained by an adapter: that of the starting law,
+or a new one. A player needs plain weights, so those of an adapter are folded in for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from waggle import plugins
+from waggle.core.errors import ConfigError
+from waggle.core.order import Order
+from waggle.core.seeds import derive
+from waggle.laws.local import LocalLaw
+from waggle.laws.shipped import is_folder, of_folder
+from waggle.learn.config import SCRATCH, Settings
+from waggle.models import load
+from waggle.models.nano import nano
+from waggle.scd.config import Adaptation, Recipe, Run
+from waggle.scd.files import read_tensors
+from waggle.scd.model import Student
+
+
+class Start(NamedTuple):
+    """Where the weights of a run come from."""
+
+    name: str
+    backbone: str
+    adapter: str | None
+    order: Order
+    teacher: str
+
+
+def find_start(settings: Settings) -> Start:
+    """Return the law that a run begins with.
+
+    Raises:
+        ConfigError: for a law that has no weights to train.
+    """
+    name = settings.start
+    if name == SCRATCH:
+        return Start(name, settings.backbone, None, settings.order, "none")
+    law = of_folder(Path(name)) if is_folder(name) else plugins.get_law(name)
+    if not isinstance(law, LocalLaw):
+        raise ConfigError(
+            f"law {name!r} has no weights to train; start from nano, a law's folder or {SCRATCH}"
+        )
+    return Start(name, *law.weights, law.order, law.teacher)
+
+
+def open_model(start: Start, device: str, dtype: str) -> tuple[Any, Any]:
+    """Return plain weights and tokenizer of a start, to play with."""
+    if start.backbone == "nano" and start.name == SCRATCH:
+        model, tokenizer = nano()
+        where = load.pick_device(device)
+        return model.to(where, load.pick_dtype(dtype, where)), tokenizer
+    return load.load(start.backbone, device, dtype, start.adapter)
+
+
+def open_student(start: Start, settings: Settings, seed: int) -> Student:
+    """Return the weights of a start, to train."""
+    machine = settings.machine
+    where = load.pick_device(machine.device)
+    dtype = "bfloat16" if where.startswith("cuda") else "float32"
+    recipe = Recipe(
+        name=settings.name,
+        backbone=start.backbone,
+        order=start.order,
+        adaptation=_adaptation(start, settings),
+        run=Run(
+            device=where, dtype=dtype if machine.dtype == "auto" else machine.dtype,
+            tokens_per_pass=machine.tokens_per_pass, tracker=machine.tracker,
+        ),
+    )  # fmt: skip
+    student = Student(recipe, derive(seed, "adapter"))
+    if start.adapter is not None:
+        _load_adapter(student, Path(start.adapter))
+    return student
+
+
+def _adaptation(start: Start, settings: Settings) -> Adaptation:
+    """Choose what is trained: everything, the adapter of the start, or a new one."""
+    if start.adapter is not None:
+        said = json.loads((Path(start.adapter) / "adapter_config.json").read_text("utf-8"))
+        return Adaptation(
+            rank=said["r"], alpha=said["lora_alpha"], rslora=said.get("use_rslora", False),
+            dropout=0.0, targets=tuple(sorted(said["target_modules"])),
+        )  # fmt: skip
+    if (
+        start.backbone in ("nano", "tiny-random")
+        or _weights_of(start.backbone) <= settings.adapter.above
+    ):
+        return Adaptation(kind="full")
+    return Adaptation(rank=settings.adapter.rank, alpha=settings.adapter.alpha, dropout=0.0)
+
+
+def _weights_of(backbone: str) -> int:
+    """Estimate how many weights a model has by the size of its files, two bytes each."""
+    files = Path(load.path(backbone)).glob("*.safetensors")
+    return sum(file.stat().st_size for file in files) // 2
+
+
+def _load_adapter(student: Student, folder: Path) -> None:
+    from peft import set_peft_model_state_dict
+
+    weights = read_tensors(folder / "adapter_model.safetensors")
+    set_peft_model_state_dict(student.model, {name: w.float() for name, w in weights.items()})
+
+
+def plain_weights(student: Student) -> dict[str, Tensor]:
+    """Return the trained weights by the names of the plain model, adapters folded in."""
+    if student.recipe.adaptation.kind != "lora":
+        return {name: weight.detach() for name, weight in student.trainable().items()}
+    found = {}
+    for name, module in student.model.get_base_model().named_modules():
+        if hasattr(module, "get_delta_weight"):
+            with torch.no_grad():
+                delta = module.get_delta_weight("default")
+            found[f"{name}.weight"] = module.base_layer.weight.detach() + delta.to(
+                module.base_layer.weight.dtype
+            )
+    return found
+
+
+def put_weights(model: Any, weights: Mapping[str, Tensor]) -> None:
+    """Put plain weights into a model, in its own precision."""
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, weight in weights.items():
+            own[name].copy_(weight)

@@ -1,0 +1,65 @@
+"""Trials: the present law against the starting one, paired by case, on development seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from waggle.core.protocols import Case
+from waggle.evaluate.stats import Interval, paired
+from waggle.learn.rollout import Ended, Rollouts, Weights, executable
+
+HEADLINE = "score"
+
+
+class Compared(NamedTuple):
+    """What a trial found."""
+
+    gain: Interval
+    """Of the headline score, tasks and sizes weighing alike."""
+    means: dict[str, float]
+    """By task and size."""
+    executable: float
+    """Share of decisions that were executable as decoded."""
+
+
+class Trial:
+    """Some cases, and how the starting law played them."""
+
+    def __init__(self, rollouts: Rollouts, cases: Sequence[Case], start: Weights) -> None:
+        self._rollouts, self.cases = rollouts, list(cases)
+        self.start = rollouts.greedy(start, self.cases)
+
+    def compare(self, weights: Weights, control: str = "") -> Compared:
+        """Play the cases with other weights and compare case by case."""
+        return compared(self.start, self._rollouts.greedy(weights, self.cases, control))
+
+
+def compared(start: Sequence[Ended], now: Sequence[Ended]) -> Compared:
+    """Compare two plays of the same cases."""
+    gains: dict[str, list[float]] = {}
+    for before, after in zip(start, now, strict=True):
+        gain = after.scores[HEADLINE] - before.scores[HEADLINE]
+        gains.setdefault(stratum(after.case), []).append(gain)
+    return Compared(paired(gains), means(now), executable(now))
+
+
+def means(ended: Sequence[Ended]) -> dict[str, float]:
+    """Return the mean headline score by task and size."""
+    table: dict[str, list[float]] = {}
+    for one in ended:
+        table.setdefault(stratum(one.case), []).append(one.scores[HEADLINE])
+    return {name: sum(values) / len(values) for name, values in table.items()}
+
+
+def stratum(case: Case) -> str:
+    """Name what weighs as one in a comparison."""
+    return f"{case.substrate}/{case.task} n={case.n}"
+
+
+def plain(found: Compared) -> dict[str, Any]:
+    """Return a comparison as plain data."""
+    return {
+        "gain": found.gain.mean, "low": found.gain.low, "high": found.gain.high,
+        "cases": found.gain.units, "executable": found.executable, "means": found.means,
+    }  # fmt: skip

@@ -119,6 +119,12 @@ class LocalLaw:
         return engine, Dialogue(tokenizer)
 
     @property
+    def weights(self) -> tuple[str, str | None]:
+        """The model it decides with, by name or folder, and the folder of its adapter if any."""
+        model, _, _, adapter, _ = self._weights
+        return model, adapter
+
+    @property
     def digest(self) -> str:
         """Name the weights it decides with, as they were loaded; empty where nobody can tell."""
         return digest(self._look() if self._loaded is None else self._seen)

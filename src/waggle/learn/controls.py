@@ -38,11 +38,10 @@ class _Controlled:
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         decodes = self._law.decide(requests)
-        found = [
+        return [
             self._changed(request, decode)
             for request, decode in zip(requests, decodes, strict=True)
         ]
-        return found
 
     def _changed(self, request: Request, decode: Decode) -> Decode:
         output = decode.output

@@ -49,22 +49,29 @@ def share(batch: Batch) -> Advantages:
     """Give a decision half of what was shared out around its node, and half of the outcome.
 
     Raises:
-        ConfigError: where the world shares nothing out.
+        ConfigError: where no world shares anything out.
     """
-    found = batch.decisions
-    if any(near is None for near in batch.near):
+    if all(near is None for near in batch.near):
         raise ConfigError(
             "credit `share` needs share(node) of the world; write it, or use --credit group"
         )
-    local = np.zeros(len(found))
+    return auto(batch)
+
+
+def auto(batch: Batch) -> Advantages:
+    """Credit as `share` does in worlds that share out, and as `group` does in all others."""
+    found, whole = batch.decisions, group(batch)
+    local = whole.copy()
     for first in range(0, len(batch.rewards), batch.replays):
+        if batch.near[first] is None:
+            continue
         table = np.stack(
             [near for near in batch.near[first : first + batch.replays] if near is not None]
         )
         compared = _compared(table.T.reshape(-1), batch.replays).reshape(table.T.shape).T
         here = (found.episode >= first) & (found.episode < first + batch.replays)
         local[here] = compared[found.episode[here] - first, found.node[here]]
-    return 0.5 * local + 0.5 * group(batch)
+    return 0.5 * local + 0.5 * whole
 
 
 def tried(batch: Batch) -> Advantages:
@@ -75,14 +82,13 @@ def tried(batch: Batch) -> Advantages:
 
 
 CREDITS: Mapping[str, Callable[[Batch], Advantages]] = {
+    "auto": auto,
     "group": group, "share": share, "frozen": tried, "branch": tried,
 }  # fmt: skip
 
 
 def advantages(batch: Batch, name: str, charge: float) -> Advantages:
     """Return the advantage of every decision; one that was not executable is charged for it."""
-    if name == "auto":
-        name = "group" if any(near is None for near in batch.near) else "share"
     return CREDITS[name](batch) - charge * ~batch.decisions.legal
 
 

@@ -243,8 +243,8 @@ class Learner:
         self._dead_run = self._dead_run + 1 if batch.dead == 1.0 else 0
         if self._dead_run >= PATIENCE:
             raise TrainError(
-                f"the outcome was {batch.rewards.mean():.3g} in every episode of {PATIENCE} batches; "
-                "there is nothing to learn from: choose a reward that varies, smaller swarms or a "
+                f"every episode of {PATIENCE} batches came out at {batch.rewards.mean():.3g}: "
+                "nothing can be learned; choose a reward that varies, smaller swarms or a "
                 "higher temperature"
             )
 

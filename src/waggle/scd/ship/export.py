@@ -103,9 +103,7 @@ def _write_factors(student: Student, folder: Path) -> None:
     low_rank.write(folder, pairs, student.recipe.backbone, adaptation)
 
 
-def model_card(
-    recipe: Recipe, card: Mapping[str, Any], training: Training = "distillation"
-) -> str:
+def model_card(recipe: Recipe, card: Mapping[str, Any], training: Training = "distillation") -> str:
     """Return the README of an exported law: how it was trained and what was measured."""
     rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
     return f"""---

@@ -57,7 +57,8 @@ class Settings(_Settings):
 
     name: str = "learn"
     tasks: tuple[str, ...] = ()
-    """Names of `waggle list tasks`, or of a substrate for all of its tasks."""
+    """Names of `waggle list tasks`, or of a substrate for all of its tasks. One that is named twice
+    gets twice as many cases."""
     n: tuple[Count, ...] = (8,)
     """Swarm sizes; cases go round through them."""
     rounds: Count | None = None
@@ -92,6 +93,8 @@ class Settings(_Settings):
     minutes: Annotated[float, Field(gt=0, le=1_440)] = 10.0
     """Time budget of the loop; whichever of it and `batches` is reached first ends the run."""
     batches: Count = 100_000
+    trained: Count = 4_096
+    """Most decisions of a batch that are trained on, drawn from those that got credit."""
     updates: Count = 2
     """Optimizer updates of each batch."""
     rate: Annotated[float, Field(gt=0, le=1)] = 2e-5
@@ -154,7 +157,7 @@ def tasks_of(names: tuple[str, ...]) -> list[plugins.Task]:
             found += [plugins.Task(name, task) for task in plugins.get_substrate(name).tasks]
         else:
             found.append(plugins.find_task(name))
-    return list(dict.fromkeys(found))
+    return found
 
 
 def training_cases(settings: Settings, seed: int, batch: int) -> list[Case]:
@@ -181,7 +184,7 @@ def development_cases(
         raise ConfigError(f"there are {len(seeds)} development seeds; compare on fewer cases")
     return [
         _case(settings, task, n, seed)
-        for task in tasks_of(names)
+        for task in dict.fromkeys(tasks_of(names))
         for n in settings.n
         for seed in seeds[:count]
     ]

@@ -105,11 +105,10 @@ class Decisions:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def pack(decided: Sequence[Decided], tried: Sequence[float] | None = None) -> Decisions:
-    """Put decisions of one episode into arrays."""
+def pack(decided: Sequence[Decided], tried: Sequence[float]) -> Decisions:
+    """Put decisions of one episode into arrays; `tried` as in `Decisions`."""
     choices = [choice for one in decided for choice in one.choices]
     whole = [token for one in decided for part in (one.prompt, one.answer) for token in part]
-    none = np.full(len(decided), np.nan, np.float32)
     return Decisions(
         ids=np.array(whole, np.int32),
         lengths=np.array([len(one.prompt) + len(one.answer) for one in decided], np.int64),
@@ -118,7 +117,7 @@ def pack(decided: Sequence[Decided], tried: Sequence[float] | None = None) -> De
         node=np.array([one.node for one in decided], np.int64),
         round=np.array([one.round for one in decided], np.int64),
         legal=np.array([one.legal for one in decided], np.bool_),
-        tried=none if tried is None else np.array(tried, np.float32),
+        tried=np.array(tried, np.float32),
         choices=np.array([len(one.choices) for one in decided], np.int64),
         offsets=np.array([choice.offset for choice in choices], np.int64),
         logprobs=np.array([choice.logprob for choice in choices], np.float32),

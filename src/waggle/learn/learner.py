@@ -38,6 +38,7 @@ from waggle.scd.config import Stage
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.batches import groups
 from waggle.scd.files import TrainError, write_json, write_tensors
+from waggle.scd.forward.prefix_tree import sorted_by_tokens
 from waggle.scd.forward.ragged import Ragged, lay_out
 from waggle.scd.forward.run import final_states, output_of, run
 from waggle.scd.model import Student
@@ -253,7 +254,9 @@ class Learner:
     ) -> dict[str, float]:
         """Take the updates of a batch, each on its share of the decisions that got credit."""
         credited = np.flatnonzero(worth)
-        order = generator(self.seed, "updates", number).permutation(credited)
+        order = generator(self.seed, "updates", number).permutation(credited)[
+            : self.settings.trained
+        ]
         sums: dict[str, float] = {}
         self.student.model.train()
         for part in np.array_split(order, self.settings.updates):
@@ -272,6 +275,9 @@ class Learner:
         settings = self.settings
         self._optimizer.set_rates(self._updates, 0.0)
         self._optimizer.clear()
+        # Prompts of one task side by side: what they begin with is computed once.
+        near = sorted_by_tokens(found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts)
+        found, worth = found.take(near), worth[near]
         for part in groups(found.lengths, settings.machine.tokens_per_pass):
             self._pass(found.take(part), worth[part], len(found), sums)
         if self._rehearsal is not None and settings.rehearsed:

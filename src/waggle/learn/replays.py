@@ -8,7 +8,7 @@ heard by others. Invariant: an episode replayed without a change ends as it did.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from waggle import plugins
@@ -17,7 +17,7 @@ from waggle.core.record import EpisodeRecord, Footer, UpdateRecord
 from waggle.core.seeds import derive, generator, mix
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings
-from waggle.learn.rollout import Job, Sampler, lucky, reward
+from waggle.learn.rollout import WIDTH, Job, Sampler, lucky, reward
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine, Episode, play_together
 
@@ -30,7 +30,8 @@ class _Probe(NamedTuple):
 
     place: int
     entropy: int
-    other: Decode
+    other: Sample | None
+    """None where the law decided the same."""
 
 
 class Again(Engine):
@@ -58,7 +59,8 @@ class Again(Engine):
     def _answer(self, request: Request) -> Decode | None:
         """Return what was decided before, or None where it has to be decided again."""
         if request.entropy == self.probe.entropy:
-            return self.probe.other
+            assert self.probe.other is not None
+            return Decode("") if request.feedback else self.probe.other.decode
         seen, decodes = self.known[request.entropy]
         if self.branch and not _same(self, request, seen):
             return None
@@ -74,35 +76,63 @@ def _same(engine: Engine, request: Request, seen: bytes) -> bool:
     return b"{" + encode_view(request.view)[head:] == seen
 
 
+class Tried(NamedTuple):
+    """Another decision in the place of one, and what the outcome lost by it."""
+
+    place: int
+    """Of the decision in its episode."""
+    worth: float
+    """0 where the law decided the same again."""
+    other: Sample | None
+    """The other decision, where it is another one."""
+
+
 class Replays:
     """Tries other decisions in episodes that a law has sampled."""
 
     def __init__(self, law: LocalLaw, settings: Settings) -> None:
         self._law, self._settings = law, settings
 
-    def credit(self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]) -> list[float]:
-        """Return for every decision of an episode what the outcome lost by another one.
+    def tried(
+        self, episodes: Sequence[tuple[Job, EpisodeRecord]], samples: Mapping[int, Sample]
+    ) -> list[list[Tried]]:
+        """Try some decisions of every episode another way; all replays share batches."""
+        found: list[list[Tried]] = [[] for _ in episodes]
+        changed: dict[int, tuple[int, float, _Probe]] = {}
+        law = Sampler(self._law)
 
-        Not a number where none was tried; 0 where the law would decide the same again.
-        """
+        def engines() -> Iterator[Again]:
+            for number, (job, record) in enumerate(episodes):
+                ended = reward(self._settings, record.footer.scores)
+                known, probes = self._probes(job, record, samples)
+                for probe in probes:
+                    if probe.other is None:
+                        found[number].append(Tried(probe.place, 0.0, None))
+                        continue
+                    engine = self._open(job, law, known, probe)
+                    changed[id(engine)] = number, ended, probe
+                    yield engine
+
+        for engine, footer in play_together(engines(), law, WIDTH):
+            number, ended, probe = changed.pop(id(engine))
+            lost = ended - reward(self._settings, footer.scores)
+            found[number].append(Tried(probe.place, lost, probe.other))
+        return found
+
+    def _probes(
+        self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
+    ) -> tuple[Known, list[_Probe]]:
+        """Draw decisions of an episode and let the law decide each of them once more."""
         updates = [update for entry in record.rounds for update in entry.updates]
-        worth = [float("nan")] * len(updates)
         drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
         requests = [_request(record, updates[k], job.luck) for k in drawn]
         probes = []
-        for k, sample in zip(drawn.tolist(), self._law.sample(requests), strict=True):
-            worth[k] = 0.0
-            before = samples[mix(updates[k].entropy, job.luck)]
-            if sample.decode.output != before.decode.output:
-                probes.append(_Probe(k, updates[k].entropy, sample.decode))
+        for k, other in zip(drawn.tolist(), self._law.sample(requests), strict=True):
+            before = samples[mix(updates[k].entropy, job.luck)].decode.output
+            same = other.decode.output == before
+            probes.append(_Probe(k, updates[k].entropy, None if same else other))
         known = {u.entropy: (bytes(u.view), tuple(Decode(raw) for raw in u.raw)) for u in updates}
-        ended = reward(self._settings, record.footer.scores)
-        law = Sampler(self._law)
-        engines = [self._open(job, law, known, probe) for probe in probes]
-        for engine, footer in play_together(engines, law):
-            assert isinstance(engine, Again)
-            worth[engine.probe.place] = ended - reward(self._settings, footer.scores)
-        return worth
+        return known, probes
 
     def _open(self, job: Job, law: Sampler, known: Known, probe: _Probe) -> Again:
         world = plugins.get_substrate(job.case.substrate).open(job.case)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,6 +35,9 @@ from waggle.runtime.sync import Engine, Episode, play_together
 from waggle.scd.data.arrays import Encoded, Rows, from_encoded
 from waggle.scd.data.tokenize import end_of_turn
 from waggle.scd.files import read_tensors
+
+if TYPE_CHECKING:
+    from waggle.learn.replays import Tried
 
 WIDTH = 1_024
 """Requests that one batch of the law should hold, while episodes last."""
@@ -133,8 +136,8 @@ class Player:
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         sampler = Sampler(self._law)
-        outcomes: list[Outcome | None] = [None] * len(jobs)
         opened: dict[int, tuple[int, Memory]] = {}
+        ended: dict[int, tuple[World, EpisodeRecord]] = {}
 
         def engines() -> Iterator[Sampled]:
             for place, job in enumerate(jobs):
@@ -143,28 +146,48 @@ class Player:
                 opened[id(engine)] = place, memory
                 yield engine
 
-        credit = self._settings.credit
-        replays = Replays(self._law, self._settings) if credit in ("frozen", "branch") else None
-        for engine, footer in play_together(engines(), sampler, WIDTH):
+        for engine, _ in play_together(engines(), sampler, WIDTH):
             place, memory = opened.pop(id(engine))
-            record, job = memory.record(), jobs[place]
-            tried = None if replays is None else replays.credit(job, record, sampler.samples)
-            decisions = pack(list(self._decided(job, record, sampler.samples)), tried)
-            outcomes[place] = Outcome(footer.scores, shares(engine.world), decisions)
-        return [outcome for outcome in outcomes if outcome is not None]
+            ended[place] = engine.world, memory.record()
+        tried: list[list[Tried]] = [[] for _ in jobs]
+        if self._settings.credit in ("frozen", "branch"):
+            played = [(job, ended[place][1]) for place, job in enumerate(jobs)]
+            tried = Replays(self._law, self._settings).tried(played, sampler.samples)
+        return [
+            self._outcome(job, *ended[place], sampler.samples, tried[place])
+            for place, job in enumerate(jobs)
+        ]
+
+    def _outcome(
+        self, job: Job, world: World, record: EpisodeRecord, samples: dict[int, Sample],
+        tried: Sequence[Tried],
+    ) -> Outcome:  # fmt: skip
+        """Put an episode together: its decisions, and those that were tried in their place."""
+        decided = list(self._decided(job, record, samples))
+        worth = [float("nan")] * len(decided)
+        for one in tried:
+            worth[one.place] = one.worth
+            if one.other is not None:
+                before = decided[one.place]
+                decided.append(self._of_sample(one.other, before.node, before.round, True))
+                worth.append(-one.worth)
+        return Outcome(record.footer.scores, shares(world), pack(decided, worth))
 
     def _decided(
-        self, job: Job, record: EpisodeRecord, samples: dict[int, Sample]
+        self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
     ) -> Iterator[Decided]:
         """Pair what was sampled with where it was decided."""
         for entry in record.rounds:
             for update in entry.updates:
-                sample = samples.pop(mix(update.entropy, job.luck))
-                done = sample.completion
-                ended = [*done.tokens, *self._end] if done.finish == "stop" else list(done.tokens)
-                chosen = [Choice(c.offset, c.allowed or (), c.logprob) for c in done.choices]
+                sample = samples[mix(update.entropy, job.luck)]
                 legal = update.stage in LEGAL
-                yield Decided(sample.prompt_tokens, ended, chosen, update.node, entry.round, legal)
+                yield self._of_sample(sample, update.node, entry.round, legal)
+
+    def _of_sample(self, sample: Sample, node: int, round: int, legal: bool) -> Decided:
+        done = sample.completion
+        answer = [*done.tokens, *self._end] if done.finish == "stop" else list(done.tokens)
+        chosen = [Choice(c.offset, c.allowed or (), c.logprob) for c in done.choices]
+        return Decided(sample.prompt_tokens, answer, chosen, node, round, legal)
 
     def greedy(
         self, weights: Weights | None, cases: Sequence[Case], control: str = ""

@@ -153,6 +153,11 @@ def node_share(task: str, graph: AgentGraph, answers: Answers, node: int) -> flo
             return proper * graph.n / (2 * len(graph.edges))
         case "matching":
             return float(not _badly_matched(graph, answers, node))
+        case "vertex_cover":
+            # The share of its links that are covered, times the share of members that are needed.
+            links = sum("Yes" in (answers[node], answers[v]) for v in graph.adjacency[node])
+            covered = sum("Yes" in (answers[u], answers[v]) for u, v in graph.edges)
+            return links * graph.n * evaluate(task, graph, answers) / (2 * max(1, covered))
         case _:
             return None
 

@@ -85,9 +85,6 @@ class Settings(_Settings):
     """Episodes of each case, which differ by luck alone."""
     probes: Count = 16
     """With `frozen` and `branch`: decisions of an episode that are tried another way."""
-    explore: Annotated[float, Field(gt=0, le=100)] = 3.0
-    """Temperature at which these are decided the other way: what a law hardly ever says is tried,
-    too."""
     mode: Literal["constrained", "free"] = "constrained"
     """How episodes are sampled: among admissible records alone, or freely."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0

@@ -26,7 +26,6 @@ class Choice(NamedTuple):
     allowed: Sequence[int]
     """Tokens it could have chosen; empty where it was free."""
     logprob: float
-    """It was sampled with; not a number where it was tried by another policy than is learned."""
 
 
 class Decided(NamedTuple):

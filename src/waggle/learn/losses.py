@@ -95,9 +95,7 @@ def policy_terms(
     """
     logp = log_policy(logits, shown, temperature)
     taken = logp.gather(1, shown.taken.unsqueeze(1)).squeeze(1)
-    # What another policy tried counts as if the law as it stands had sampled it.
-    sampled = torch.where(shown.sampled.isnan(), taken.detach(), shown.sampled)
-    ratio = (taken - sampled).exp()
+    ratio = (taken - shown.sampled).exp()
     inside = ratio.clamp(1 - clip, 1 + clip)
     gain = torch.minimum(ratio * shown.advantage, inside * shown.advantage)
     likely = logp.exp()

@@ -1,7 +1,6 @@
 """What a single decision was worth: play its episode again with another decision in its place.
 
-Some decisions of an episode are drawn; for each the law samples another one in the same view, at a
-temperature that explores. Of the two, what turned out better becomes more likely.
+Some decisions of an episode are drawn; for each the law samples an alternative in the same view.
 With `frozen`, everybody else decides as before: an exact difference reward. With `branch`, those
 decide again whose view has changed, with the luck they had: it also credits what is said and only
 heard by others. Invariant: an episode replayed without a change ends as it did.
@@ -128,10 +127,7 @@ class Replays:
         drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
         requests = [_request(record, updates[k], job.luck) for k in drawn]
         probes = []
-        self._law.temperature = self._settings.explore
-        others = self._law.sample(requests)
-        self._law.temperature = self._settings.temperature
-        for k, other in zip(drawn.tolist(), others, strict=True):
+        for k, other in zip(drawn.tolist(), self._law.sample(requests), strict=True):
             before = samples[mix(updates[k].entropy, job.luck)].decode.output
             same = other.decode.output == before
             probes.append(_Probe(k, updates[k].entropy, None if same else other))

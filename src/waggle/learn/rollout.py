@@ -169,10 +169,8 @@ class Player:
             worth[one.place] = one.worth
             if one.other is not None:
                 before = decided[one.place]
-                other = self._of_sample(one.other, before.node, before.round, True)
-                asked = [choice._replace(logprob=float("nan")) for choice in other.choices]
-                decided.append(other._replace(choices=asked))
-                worth.append(max(0.0, -one.worth))
+                decided.append(self._of_sample(one.other, before.node, before.round, True))
+                worth.append(-one.worth)
         return Outcome(record.footer.scores, shares(world), pack(decided, worth))
 
     def _decided(

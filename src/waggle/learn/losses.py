@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from waggle.learn.decisions import Decisions
@@ -50,7 +51,7 @@ class Terms(NamedTuple):
     """Choices that count no more because they moved too far."""
 
 
-def lay_out_choices(found: Decisions, advantage: np.ndarray, device: str) -> Choices:  # type: ignore[type-arg]
+def lay_out_choices(found: Decisions, advantage: NDArray[np.float64], device: str) -> Choices:
     """Put the choices of some decisions on the device."""
     answers = found.lengths - found.prompts
     first = np.repeat(np.cumsum(answers) - answers, found.choices)

@@ -197,16 +197,16 @@ class Player:
 
         self._take(weights)
         self._law.mode, self._law.temperature = "free", 0.0
-        law = controlled(self._law, control)
-        engines = {}
-        for case in cases:
-            world = plugins.get_substrate(case.substrate).open(case)
-            engines[id(engine)] = (engine := Engine(world, law, case, order=self._law.order))
+        law: Any = controlled(self._law, control)
+        engines = [
+            Engine(plugins.get_substrate(case.substrate).open(case), law, case, order=law.order)
+            for case in cases
+        ]
         found = {
             id(engine): Ended(engine.case, footer.scores, footer.counters)
-            for engine, footer in play_together(engines.values(), law, WIDTH)
+            for engine, footer in play_together(engines, law, WIDTH)
         }
-        return [found[key] for key in engines]
+        return [found[id(engine)] for engine in engines]
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
         """Return the law's most likely decisions in some cases, as records to imitate."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from waggle.laws.local import LocalLaw
 from waggle.laws.shipped import is_folder, of_folder
 from waggle.learn.config import SCRATCH, Settings
 from waggle.models import load
+from waggle.models.fetch import path
 from waggle.models.nano import nano
 from waggle.scd.config import Adaptation, Recipe, Run
 from waggle.scd.files import read_tensors
@@ -68,7 +69,7 @@ def open_student(start: Start, settings: Settings, seed: int) -> Student:
     """Return the weights of a start, to train."""
     machine = settings.machine
     where = load.pick_device(machine.device)
-    dtype = "bfloat16" if where.startswith("cuda") else "float32"
+    dtype: Literal["bfloat16", "float32"] = "bfloat16" if where.startswith("cuda") else "float32"
     recipe = Recipe(
         name=settings.name,
         backbone=start.backbone,
@@ -103,7 +104,7 @@ def _adaptation(start: Start, settings: Settings) -> Adaptation:
 
 def _weights_of(backbone: str) -> int:
     """Estimate how many weights a model has by the size of its files, two bytes each."""
-    files = Path(load.path(backbone)).glob("*.safetensors")
+    files = path(backbone).glob("*.safetensors")
     return sum(file.stat().st_size for file in files) // 2
 
 

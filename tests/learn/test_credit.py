@@ -1,0 +1,55 @@
+"""Credit: what every decision of a batch gets from the outcomes."""
+
+import numpy as np
+import pytest
+
+from waggle.core.errors import ConfigError
+from waggle.learn.credit import Batch, advantages, group, share, tried
+from waggle.learn.decisions import Choice, Decided, Decisions, pack, stack
+
+
+def episode(nodes: int, *, worth: float = float("nan"), legal: bool = True) -> Decisions:
+    decided = [
+        Decided((1, 2), (3, 4), (Choice(0, (3, 5), -0.5),), node, 0, legal) for node in range(nodes)
+    ]
+    return pack(decided, [worth] * nodes)
+
+
+def batch(rewards: list[float], near: list[np.ndarray | None] | None = None) -> Batch:
+    decisions = stack([episode(2) for _ in rewards])
+    return Batch(decisions, np.array(rewards), near or [None] * len(rewards), 2)
+
+
+def test_episodes_of_a_case_are_compared_with_one_another_alone() -> None:
+    # The second case has better outcomes throughout, which says nothing about its decisions.
+    assert group(batch([0.0, 1.0, 5.0, 9.0])).tolist() == [-1, -1, 1, 1, -1, -1, 1, 1]
+
+
+def test_a_case_whose_episodes_end_alike_gives_no_credit_and_counts_as_dead() -> None:
+    found = batch([0.3, 0.3, 0.0, 1.0])
+    assert group(found).tolist() == [0, 0, 0, 0, -1, -1, 1, 1]
+    assert found.dead == 0.5
+
+
+def test_a_share_credits_the_node_it_was_given_to() -> None:
+    near = [np.array([0.0, 1.0]), np.array([1.0, 1.0])]
+    found = share(batch([0.5, 1.0], near))
+    assert found.tolist() == [-1.0, -0.5, 1.0, 0.5]  # half by the share, half by the outcome
+
+
+def test_a_world_that_shares_nothing_out_is_told_so() -> None:
+    with pytest.raises(ConfigError, match=r"share\(node\)"):
+        share(batch([0.0, 1.0]))
+    assert advantages(batch([0.0, 1.0]), "auto", 0.0).tolist() == [-1, -1, 1, 1]
+
+
+def test_what_was_tried_another_way_gets_what_the_outcome_lost_and_nothing_else_does() -> None:
+    decisions = stack([episode(1, worth=0.5), episode(1, worth=-0.5), episode(1), episode(1)])
+    found = tried(Batch(decisions, np.zeros(4), [None] * 4, 2))
+    assert found.tolist() == [1.0, -1.0, 0.0, 0.0]
+
+
+def test_what_was_not_executable_is_charged() -> None:
+    decisions = stack([episode(1), episode(1, legal=False)])
+    found = advantages(Batch(decisions, np.array([0.0, 1.0]), [None] * 2, 2), "group", 3.0)
+    assert found.tolist() == [-1.0, -2.0]  # the better episode, by an illegal decision

@@ -1,0 +1,93 @@
+"""The policy gradient under the grammar, against plain arithmetic."""
+
+import numpy as np
+import pytest
+import torch
+
+from waggle.learn.decisions import Choice, Decided, Decisions, pack
+from waggle.learn.losses import Terms, lay_out_choices, log_policy, policy_terms
+
+VOCABULARY = 12
+
+
+def sampled(logprob: float) -> Decisions:
+    """Two decisions: one choice among three in the second token, one free choice."""
+    one = Decided((1, 2), (3, 4, 5), (Choice(1, (7, 4, 9), logprob),), 0, 0, True)
+    two = Decided((1,), (6,), (Choice(0, (), logprob),), 1, 0, True)
+    return pack([one, two], [0.0, 0.0])
+
+
+def terms(logits: torch.Tensor, logprob: float, worth: list[float], start: bool = False) -> Terms:
+    found = sampled(logprob)
+    shown = lay_out_choices(found, np.array(worth), "cpu")
+    targets = torch.tensor([3, 4, 5, 6])
+    before = log_policy(torch.zeros_like(logits), shown, 2.0) if start else None
+    return policy_terms(logits, targets, shown, before, temperature=2.0, clip=0.2)
+
+
+def drawn() -> torch.Tensor:
+    return torch.randn(
+        4, VOCABULARY, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+
+
+def test_probabilities_are_those_among_the_allowed_tokens_at_the_temperature() -> None:
+    logits = drawn()
+    shown = lay_out_choices(sampled(0.0), np.ones(2), "cpu")
+    found = log_policy(logits, shown, 2.0)
+    masked = torch.log_softmax(logits[1, [7, 4, 9]].float() / 2, 0)
+    assert torch.allclose(found[0], masked)
+    assert torch.allclose(found[1, 0], torch.log_softmax(logits[3].float() / 2, 0)[6])
+    assert shown.taken.tolist() == [1, 0]
+
+
+def test_a_better_decision_becomes_more_likely_by_a_step_against_the_gradient() -> None:
+    logits = drawn().requires_grad_()
+    before = log_policy(logits, lay_out_choices(sampled(0.0), np.ones(2), "cpu"), 2.0).detach()
+    taken = torch.stack([before[0, 1], before[1, 0]])
+    found = sampled(0.0)
+    found.logprobs[:] = taken.numpy()
+    shown = lay_out_choices(found, np.array([1.0, -1.0]), "cpu")
+    policy_terms(
+        logits, torch.tensor([3, 4, 5, 6]), shown, None, temperature=2.0, clip=0.2
+    ).policy.backward()
+    moved = log_policy(logits.detach() - 0.5 * logits.grad, shown, 2.0)
+    assert moved[0, 1] > before[0, 1]
+    assert moved[1, 0] < before[1, 0]
+
+
+def test_forced_tokens_and_tokens_that_were_not_allowed_have_no_policy_gradient() -> None:
+    logits = drawn().requires_grad_()
+    terms(logits, -1.0, [1.0, 0.0]).policy.backward()
+    touched = torch.nonzero(logits.grad).tolist()
+    assert touched == [[1, 4], [1, 7], [1, 9]]
+
+
+def test_a_choice_that_has_moved_too_far_counts_no_more() -> None:
+    logits = drawn().requires_grad_()
+    found = terms(logits, -50.0, [1.0, 1.0])  # now far more likely than it was sampled
+    assert found.clipped == 2
+    found.policy.backward()
+    assert not logits.grad.any()
+
+
+def test_divergence_from_the_start_is_zero_at_the_start_and_positive_elsewhere() -> None:
+    assert terms(
+        torch.zeros(4, VOCABULARY), -1.0, [1.0, 1.0], start=True
+    ).divergence == pytest.approx(0)
+    found = sampled(-1.0)
+    one = found.take(np.array([0]))
+    shown = lay_out_choices(one, np.ones(1), "cpu")
+    logits = drawn()[:3]
+    start = log_policy(torch.zeros_like(logits), shown, 2.0)
+    there = policy_terms(logits, torch.tensor([3, 4, 5]), shown, start, temperature=2.0, clip=0.2)
+    likely = torch.softmax(logits[1, [7, 4, 9]].float() / 2, 0)
+    assert there.divergence == pytest.approx(float((likely * (likely * 3).log()).sum()), abs=1e-5)
+
+
+def test_legality_counts_forced_tokens_and_the_mass_outside_of_what_was_allowed() -> None:
+    logits = drawn()
+    logp = torch.log_softmax(logits.float(), 1)
+    inside = logp[1, [7, 4, 9]].logsumexp(0)
+    expected = -(logp[0, 3] + inside + logp[2, 5])  # the free choice is legal whatever it says
+    assert terms(logits, -1.0, [1.0, 1.0]).legality == pytest.approx(float(expected), abs=1e-5)

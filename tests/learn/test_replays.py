@@ -1,0 +1,91 @@
+"""Episodes sampled by a tiny law, and played again with one decision changed."""
+
+import numpy as np
+import pytest
+
+from tests.backbones import save_backbone
+from waggle.core.seeds import mix
+from waggle.learn.config import Settings, training_cases
+from waggle.learn.replays import Again, Replays, fidelity
+from waggle.learn.rollout import Job, Player, Sampler, jobs_of, open_sampled
+from waggle.learn.start import find_start
+from waggle.models.nano import nano_tokenizer
+from waggle.runtime.recorder import Memory
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = save_backbone(tmp_path_factory.mktemp("tiny"), nano_tokenizer())
+    return Settings(
+        tasks=("agentsnet/coloring",), n=(4,), rounds=3, start="scratch", backbone=str(folder),
+        cases=1, replays=2, probes=12, credit="branch", temperature=2.0,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def player(settings: Settings) -> Player:
+    return Player(find_start(settings), settings)
+
+
+def jobs(settings: Settings) -> list[Job]:
+    return jobs_of(training_cases(settings, 0, 0), settings.replays, 0, 0)
+
+
+def test_the_same_luck_samples_the_same_episode_and_other_luck_another(
+    settings: Settings, player: Player
+) -> None:
+    one, other = player.sample(None, jobs(settings))
+    again = player.sample(None, jobs(settings)[:1])[0]
+    assert again.decisions.ids.tolist() == one.decisions.ids.tolist()
+    assert other.decisions.ids.tolist() != one.decisions.ids.tolist()
+
+
+def test_every_sampled_decision_is_executable_and_every_choice_was_allowed(
+    settings: Settings, player: Player
+) -> None:
+    for outcome in player.sample(None, jobs(settings)):
+        found = outcome.decisions
+        assert found.legal.all()
+        starts = np.cumsum(found.lengths) - found.lengths + found.prompts
+        taken = found.ids[np.repeat(starts, found.choices) + found.offsets]
+        allowed = np.split(found.allowed, np.cumsum(found.widths)[:-1])
+        assert all(token in some for token, some in zip(taken, allowed, strict=True))
+        assert (found.logprobs <= 0).all()
+
+
+def test_what_is_tried_comes_back_on_both_sides_with_opposite_worth(
+    settings: Settings, player: Player
+) -> None:
+    outcome = player.sample(None, jobs(settings))[0]
+    own = settings.n[0] * 3
+    worth = outcome.decisions.tried
+    probed = worth[:own][~np.isnan(worth[:own])]
+    assert len(probed) == settings.probes
+    assert len(worth) > own  # some decisions were other ones
+    assert sorted(-worth[own:][worth[own:] != 0]) == sorted(probed[probed != 0])
+
+
+def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
+    settings: Settings, player: Player
+) -> None:
+    law = player._law
+    sampler, memory, job = Sampler(law), Memory(), jobs(settings)[0]
+    law.mode, law.temperature = settings.mode, settings.temperature
+    open_sampled(job, sampler, memory).play()
+    record = memory.record()
+    replays = Replays(law, settings)
+    known, probes = replays._probes(job, record, sampler.samples)
+    first = record.rounds[0].updates[0]
+    same = sampler.samples[mix(first.entropy, job.luck)]
+    asked = Sampler(law)
+    engine = replays._open(job, asked, known, type(probes[0])(0, first.entropy, same))
+    assert isinstance(engine, Again)
+    footer = engine.play()
+    assert footer.scores == record.footer.scores
+    assert not asked.samples  # no view was another one: nobody decided again
+
+
+def test_fidelity_is_the_correlation_where_both_are_known() -> None:
+    nan = float("nan")
+    assert fidelity([1, 2, 3, nan], [2, 4, 6, 9]) == pytest.approx(1.0)
+    assert np.isnan(fidelity([1, 1], [2, 3]))

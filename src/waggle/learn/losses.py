@@ -41,7 +41,7 @@ class Choices(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Sums over the choices of a pass."""
+    """Sums over the choices of a pass; of a free choice the taken token alone counts."""
 
     policy: Tensor
     divergence: Tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -166,18 +167,37 @@ def run(place: Path, folder: Path) -> list[str]:
             "--law.device", "cpu", "--out", str(place / "records")]  # fmt: skip
 
 
-def test_code_of_a_folder_is_never_run(sound: Path, tmp_path: Path, tally: Tally) -> None:
-    folder = copy(sound, tmp_path / "model")
-    mark = tmp_path / "mark"
+def with_code(sound: Path, place: Path) -> tuple[Path, Path]:
+    """Return a folder with code of its own, and the file that the code would make."""
+    folder, mark = copy(sound, place / "model"), place / "mark"
     (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w').close()\nclass Evil: pass\n")
     names = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}
     change(folder / "config.json", model_type="evil", auto_map=names)
     change(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]})
+    return folder, mark
+
+
+OWN_CODE = "Model folder: code of its own, `yes` on standard input"
+
+
+def test_code_of_a_folder_is_never_run(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    folder, mark = with_code(sound, tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 100))
+    with pytest.raises(ConfigError, match="again"):
+        load.load(str(folder), "cpu", "float32")
+    assert not mark.exists()
+    tally.note(OWN_CODE, "refused in one line")
+
+
+@pytest.mark.slow
+def test_a_command_does_not_run_code_of_a_folder(sound: Path, tmp_path: Path, tally: Tally) -> None:
+    folder, mark = with_code(sound, tmp_path)
     ended = waggle(run(tmp_path, folder), stdin=b"y\n" * 100)
     assert not mark.exists()
     one_line(ended, "again")
-    tally.note("Model folder: code of its own, `yes` on standard input", "refused in one line",
-               peak=ended.peak)  # fmt: skip
+    tally.note(OWN_CODE, "refused in one line", peak=ended.peak)
 
 
 def test_a_pickle_is_not_opened(sound: Path, tmp_path: Path, tally: Tally) -> None:

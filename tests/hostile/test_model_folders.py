@@ -85,6 +85,9 @@ HARM: dict[str, Callable[[Path], None]] = {
     "vocabulary of 2^40": settings("config.json", vocab_size=1 << 40),
     "no layers": settings("config.json", num_hidden_layers=0),
     "weights that are not there": settings("config.json", hidden_size=65536, vocab_size=1 << 20),
+    "attention by code of the hub": settings(
+        "config.json", attn_implementation={"": "evil/kernel"}
+    ),
     "end token 10^9": settings("generation_config.json", eos_token_id=10**9),
 }
 ADAPTERS: dict[str, dict[str, Any]] = {

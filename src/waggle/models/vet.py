@@ -46,6 +46,8 @@ _COUNTS = {
     "num_local_experts": 1 << 14,
 }  # fmt: skip
 """Largest plausible counts of a configuration, far above the largest models."""
+_CODE = "_implementation"
+"""Ending of settings that may name code of the hub."""
 _PATTERNS = ("target_modules", "exclude_modules", "layers_pattern")
 
 
@@ -99,10 +101,15 @@ def _settings(path: Path) -> dict[str, Any]:
 
 def _require_counts(folder: Path) -> None:
     for name in ("config.json", "generation_config.json"):
-        for key, value in _numbers(_settings(folder / name)):
-            most = trial.MAX_ID if key.endswith("_token_id") else _COUNTS.get(key)
-            least = -1 if key.endswith("_token_id") else 1
-            if most is not None and not least <= value <= most:
+        for key, value in _leaves(_settings(folder / name)):
+            if isinstance(value, str):
+                # Transformers would fetch a kernel of that name from the hub, and run it.
+                wrong = key.endswith(_CODE) and "/" in value
+            else:
+                most = trial.MAX_ID if key.endswith("_token_id") else _COUNTS.get(key)
+                least = -1 if key.endswith("_token_id") else 1
+                wrong = most is not None and not least <= value <= most
+            if wrong:
                 raise _refusal(folder, f"{key} of {name} is {value!r}")
     _require_weights(folder)
 
@@ -119,16 +126,17 @@ def _require_weights(folder: Path) -> None:
             raise _refusal(folder, f"{least:,} weights or more in {there:,} bytes")
 
 
-def _numbers(raw: Any) -> Iterator[tuple[str, float]]:
-    """Yield the numbers in a configuration and its parts, with their names."""
+def _leaves(raw: Any) -> Iterator[tuple[str, float | str]]:
+    """Yield the numbers and texts in a configuration and its parts, with their names."""
     waiting: list[tuple[str, Any]] = [("", raw)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, dict):
-            waiting += value.items()
+            kept = key.endswith(_CODE)
+            waiting += ((key if kept else name, part) for name, part in value.items())
         elif isinstance(value, list):
             waiting += ((key, part) for part in value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif isinstance(value, int | float | str) and not isinstance(value, bool):
             yield key, value
 
 

@@ -89,6 +89,7 @@ def test_pack_and_card_put_every_result_in(
         assert part in text, part
     assert "100.00% of orbit" not in text
     law = shipped.verify(root / "nano")
+    assert "trained by imitation in canonical order" in text and "lambda_orbit" not in text
     assert text == card(law, json.loads((root / "nano" / "results.json").read_text()))
 
 

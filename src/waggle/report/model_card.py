@@ -18,6 +18,7 @@ from waggle.laws.digest import of_manifest
 from waggle.report.provenance import counted, of_other_weights, weights_of_shipped_laws
 from waggle.report.rows import Rows, family, grouped, mean, metric
 from waggle.report.tables import Table, markdown, number
+from waggle.scd.config import StageTwo, objective, terms
 from waggle.shipped import SOURCE, Manifest
 
 EXPERT, GOAL = "expert", 0.95
@@ -83,12 +84,24 @@ def _about(law: Manifest) -> str:
     called = law.name if law.name in shipped.names() else "FOLDER"
     return (
         f"# {law.name}, a Waggle law\n\n"
-        "One anonymous local law for self-organizing swarms, trained by Swarm-Consistent "
-        "Distillation. It reads one bounded local view and answers with one canonical JSON "
+        f"One anonymous local law for self-organizing swarms, trained by {_objective(law)}. It "
+        "reads one bounded local view and answers with one canonical JSON "
         f"decision. This is {what} in bfloat16; the training heads are not part of it. Use it with "
         f"`waggle run TASK --law {called}`; views are then shown in {law.order} order, which it "
         "was trained in.\n\nNever trained on: Synchronization, Flocking, Transport, AgentsNet.\n"
     )
+
+
+def _stage_two(law: Manifest) -> StageTwo:
+    """Return the settings of stage two; those of earlier versions are left out."""
+    known = law.recipe.get("stage_two", {})
+    return StageTwo(**{name: known[name] for name in StageTwo.model_fields if name in known})
+
+
+def _objective(law: Manifest) -> str:
+    if law.training.get("learned from") == "outcomes":
+        return "the outcomes of episodes, without a teacher"
+    return objective(law.order, _stage_two(law), str(law.training.get("objective")))
 
 
 def _facts(law: Manifest) -> Table:
@@ -101,16 +114,21 @@ def _facts(law: Manifest) -> Table:
         ("weight files, bytes", f"{size:,}"),
         *((f"seed: {name}", str(value)) for name, value in law.seeds.items()),
         *((name, _plain(value)) for name, value in _flat(law.training)),
+        ("objective", _objective(law)),
     ]
     return Table("The law", ("", ""), tuple(dict(rows).items()))
 
 
 def _settings(law: Manifest) -> Table:
+    """Return the settings of training, without the weight of a term that was zero."""
+    active = terms(law.order, _stage_two(law), str(law.training.get("objective")))
+    unused = {f"lambda_{term}" for term in ("orbit", "field") if term not in active}
     rows = tuple(
         (f"{part}.{name}", _plain(value))
         for part, settings in law.recipe.items()
         if isinstance(settings, Mapping)
         for name, value in _flat(settings)
+        if name not in unused
     )
     return Table("Training settings", ("setting", "value"), rows)
 

@@ -214,8 +214,26 @@ def read_recipe(path: Path) -> Recipe:
         raise one_line(error, f"recipe {path}") from None
 
 
-def weights(stage: StageTwo, arm: Arm) -> tuple[float, float]:
+def weights(stage: StageTwo, arm: str) -> tuple[float, float]:
     """Return the orbit and field weights of an arm; a disabled loss has weight zero."""
     orbit = stage.lambda_orbit if arm in ("orbit", "scd") else 0.0
     field = stage.lambda_field if arm in ("field", "scd") else 0.0
     return orbit, field
+
+
+def terms(order: Order, stage: StageTwo, arm: str) -> list[str]:
+    """Return which terms of an arm were not zero: `orbit`, `field`.
+
+    In canonical order both views of an orbit pair are one text, so the orbit term is zero there.
+    """
+    orbit, field = weights(stage, arm)
+    active = {"orbit": orbit > 0 and order == "shuffled", "field": field > 0}
+    return [name for name, is_active in active.items() if is_active]
+
+
+def objective(order: Order, stage: StageTwo, arm: str) -> str:
+    """Name a training by the terms that were not zero."""
+    active = terms(order, stage, arm)
+    if len(active) == 2:
+        return "Swarm-Consistent Distillation"
+    return f"imitation in {order} order" + "".join(f", with the {name} term" for name in active)

@@ -18,7 +18,7 @@ import torch
 
 from waggle.laws.origin import origin
 from waggle.models import adapters, load
-from waggle.scd.config import Recipe
+from waggle.scd.config import Recipe, objective
 from waggle.scd.files import ABOUT, new_folder
 from waggle.scd.forward import attention
 from waggle.scd.model import Student
@@ -113,7 +113,7 @@ tags: [waggle, swarm]
 ---
 # A Waggle law: {recipe.name}
 
-One anonymous local law for self-organizing swarms, trained {_how(recipe, training)}.
+One anonymous local law for self-organizing swarms, trained {_how(recipe, card, training)}.
 It reads one bounded local view and answers with one canonical JSON decision. The training heads
 are not part of it.
 
@@ -129,13 +129,10 @@ in the table above.
 """
 
 
-def _how(recipe: Recipe, training: Training) -> str:
-    """Name a training by what it did: in canonical order an orbit pair is one text."""
+def _how(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
     if training == "outcomes":
         return "from the outcomes of episodes, without a teacher"
-    if recipe.order == "canonical":
-        return "by imitation in canonical order"
-    return "by Swarm-Consistent Distillation"
+    return f"by {objective(recipe.order, recipe.stage_two, str(card.get('objective')))}"
 
 
 def _settings(recipe: Recipe, training: Training) -> str:

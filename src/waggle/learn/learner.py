@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +31,9 @@ from waggle.learn.controls import CONTROLS
 from waggle.learn.credit import Batch, advantages
 from waggle.learn.decisions import Decisions, stack
 from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
-from waggle.learn.rollout import Rollouts, Weights, jobs_of, reward, rollouts
+from waggle.learn.rollout import Ended, Rollouts, Weights, jobs_of, reward, rollouts
 from waggle.learn.start import Start, find_start, open_student, plain_weights
-from waggle.learn.trial import Compared, Trial, plain
+from waggle.learn.trial import Compared, Trial, means, plain
 from waggle.scd.config import Stage
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.batches import groups
@@ -341,7 +341,7 @@ class Learner:
         summary: dict[str, Any] = {
             "settings": self.settings.model_dump(mode="json"), "seed": self.seed,
             "batches": self.progress.update, "selected batch": self.progress.best_update,
-            "minutes": round(self.progress.seconds / 60, 2), "start": means_of(trial),
+            "minutes": round(self.progress.seconds / 60, 2), "start": means(trial.start),
             "law": plain(found),
             "controls": {name: plain(trial.compare(selected, name)) for name in CONTROLS},
         }  # fmt: skip
@@ -350,7 +350,7 @@ class Learner:
                 self.settings, self.settings.rehearse, self.settings.trial_cases, final=True
             )
             kept = Trial(players, cases, first)
-            summary["kept"] = {"start": means_of(kept), "law": plain(kept.compare(selected))}
+            summary["kept"] = {"start": means(kept.start), "law": plain(kept.compare(selected))}
         write_json(self.out / "learn.json", summary)
         shutil.rmtree(self.out / "weights", ignore_errors=True)
         law = self._export(found, summary) if found.gain.above_zero else None
@@ -369,15 +369,8 @@ class Learner:
         return export(self.student, self.out / "law", card, training="outcomes")
 
 
-def means_of(trial: Trial) -> dict[str, float]:
-    """Return the mean scores of the starting law in a trial."""
-    from waggle.learn.trial import means
-
-    return means(trial.start)
-
-
-def _mean(ended: Any) -> float:
-    return float(np.mean([one.scores["score"] for one in ended]))
+def _mean(ended: Sequence[Ended]) -> float:
+    return float(np.mean(list(means(ended).values())))
 
 
 def _logits(student: Student, ragged: Ragged) -> torch.Tensor:

@@ -19,8 +19,6 @@ _SHOWN = (
     "choice.divergence",
     "decisions_per_second",
 )
-_ROOM = 5
-"""Development cases are compared in so many columns at most."""
 
 
 def learn(

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -93,7 +93,7 @@ def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
     texts = _docstrings(struct)
     fields: dict[str, Any] = {}
     for f in msgspec.structs.fields(struct):
-        least = None if f.type is bool else 0
+        least = 0 if {int, float} & {f.type, *get_args(f.type)} else None
         finite = False if f.type is float else None
         about = texts.get(f.name)
         limits = Field(default=f.default, description=about, ge=least, allow_inf_nan=finite)

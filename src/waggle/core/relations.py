@@ -68,6 +68,13 @@ def is_relay(view: View, deposit: Trace) -> bool:
     return any(deposit.ttl <= relay_ttl(t) and repeats(deposit, t) for t in view.traces)
 
 
+def hides_conflict(view: View, deposit: Trace) -> bool:
+    """Whether a deposit keeps the support of every trace it relays and leaves out some conflict."""
+    told = [t for t in view.traces if deposit.ttl <= relay_ttl(t) and repeats(deposit, t)]
+    hidden = all(deposit.conflict < trace.conflict for trace in told)
+    return deposit.support > 0 and bool(told) and hidden
+
+
 def is_verified(view: View, claim: str) -> bool:
     """Whether the node's own evidence contradicts a claim."""
     return any(row.claim == claim and row.conflict > 0 for row in view.private.evidence)

@@ -40,6 +40,8 @@ score = Metric("score", _score("score"), unit="native")
 """The substrate's headline score at the end of the episode."""
 strict = Metric("strict", _score("strict"), unit="0 or 1")
 """Whether everything was right: strict S on Silo, solved on AgentsNet."""
+honest = Metric("honest", _score("honest"), unit="mean share")
+"""Mean success of the honest nodes, where some are Byzantine and success is a node's own."""
 messages = Metric("messages", _per_agent("messages.delivered"), "lower", "delivered per agent")
 """Receiver-delivered messages per agent."""
 attempted = Metric("attempted", _per_agent("messages.attempted"), "lower", "sent per agent")

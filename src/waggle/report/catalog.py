@@ -58,6 +58,7 @@ TABLES: Mapping[str, str] = {
     "components": "reorganization.tables:components",
     "perturbations": "reorganization.runtime:perturbations",
     "sensitivity": "reorganization.runtime:sensitivity",
+    "byzantine": "byzantine:byzantine",
     "worker-transfer": "workers:transfer",
     "worker-reuse": "workers:reuse",
 }

@@ -165,7 +165,7 @@ class EventEngine(Engine):
             for node, call in zip(nodes, calls, strict=True)
             if call.started != time and node not in self._cancelled
         }
-        admissions = yield from self._decide([call.shown for call in calls])
+        admissions = yield from self._decide(nodes, [call.shown for call in calls], time)
         for node, call, admission in zip(nodes, calls, admissions, strict=True):
             done = Done(node, call.shown, admission, [], None)
             self._done.append(self._take_effect(done, current.get(node, call.shown), time))

@@ -1,4 +1,4 @@
-"""Execution perturbations as event schedules: delay, loss, churn, departures, arrivals, slow calls.
+"""Perturbations as event schedules: delay, loss, churn, departures, arrivals, slow calls, liars.
 
 Both engines read the same schedule. Every draw is named by the keys of the nodes it concerns, so a
 relabelled swarm meets the relabelled schedule (Proposition 2).
@@ -14,6 +14,7 @@ import msgspec
 
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import derive, mix
+from waggle.runtime.attacks import ATTACKS, Attack
 
 
 class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,9 +40,14 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Round of the arrivals; a quarter of the horizon if unset."""
     call_delay: int = 0
     """Event-driven engine: extra rounds a call takes, uniform on 0 to this many."""
+    byzantine: float = 0.0
+    """Share of nodes that are Byzantine: they attack instead of doing what the law says."""
+    attack: Attack = "silent"
+    """What Byzantine nodes do: silent, wait, lie, flipflop, stale, spam, fabricate, challenge or
+    collude."""
 
     def __post_init__(self) -> None:
-        for name in ("loss", "churn", "departures", "arrivals"):
+        for name in ("loss", "churn", "departures", "arrivals", "byzantine"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"perturbation {name} must be a share from 0 to 1")
         for name in ("delay", "call_delay", "churn_rounds"):
@@ -51,6 +57,8 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             at = getattr(self, name)
             if at is not None and at < 0:
                 raise ConfigError(f"perturbation {name} must be a round from 0 on")
+        if self.attack not in ATTACKS:
+            raise ConfigError(f"perturbation attack must be one of {', '.join(ATTACKS)}")
 
     def on(self, engine: str) -> Perturbation:
         """Return it for an engine that can play it.
@@ -75,6 +83,8 @@ class Schedule:
         self._suspended = self._pick("churn", p.churn)
         self._leaving = self._pick("departures", p.departures)
         self._coming = self._pick("arrivals", p.arrivals)
+        self.byzantine = self._pick("byzantine", p.byzantine)
+        """The nodes that attack."""
         self._leave_at = self._half if p.departures_at is None else p.departures_at
         self._come_at = rounds // 4 if p.arrivals_at is None else p.arrivals_at
         self.quiet = p == Perturbation()

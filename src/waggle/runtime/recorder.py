@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import fsum
 from typing import Protocol
 
 import msgspec
@@ -69,8 +70,11 @@ class Memory:
 class Recorder:
     """Turns what happens in an episode into record entries and counters."""
 
-    def __init__(self, swarm: Swarm, sinks: list[Sink]) -> None:
+    def __init__(
+        self, swarm: Swarm, sinks: list[Sink], liars: frozenset[int] = frozenset()
+    ) -> None:
         self._swarm = swarm
+        self._liars = liars
         self._sinks = sinks
         self._strip = len(contract_head(swarm.world.contract))
         self.counters: Counter[str] = Counter()
@@ -210,7 +214,16 @@ class Recorder:
     def footer(self, rounds: int) -> Footer:
         """Finish the record."""
         counters = dict(sorted(self.counters.items()))
-        footer = Footer(rounds, dict(self._swarm.world.score()), counters)
+        footer = Footer(rounds, {**self._swarm.world.score(), **self._honest()}, counters)
         for sink in self._sinks:
             sink.footer(footer)
         return footer
+
+    def _honest(self) -> dict[str, float]:
+        """Return the mean share of the honest nodes, where some lie and the world has shares."""
+        world = self._swarm.world
+        share = getattr(world, "share", None)
+        if share is None or not self._liars:
+            return {}
+        own = [share(node) for node in range(world.n) if node not in self._liars]
+        return {} if not own or None in own else {"honest": fsum(own) / len(own)}

@@ -20,6 +20,7 @@ from waggle.core.record import FORMAT, Footer, Header, RoundRecord, WriteRecord
 from waggle.core.schema import action_argument
 from waggle.runtime import commitment
 from waggle.runtime.admission import Admission, Deciding, ask, decide
+from waggle.runtime.attacks import corrupt
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Recorder, Sink
 from waggle.runtime.staff import Staff
@@ -74,7 +75,7 @@ class Engine:
         self.swarm = Swarm(world, case, switches or native_switches(law, world), salt)
         self.schedule = Schedule(self.perturbation, case.seed, world.keys, world.rounds)
         self.transport = Transport(self.swarm, self.schedule)
-        self.recorder = Recorder(self.swarm, list(sinks))
+        self.recorder = Recorder(self.swarm, list(sinks), self.schedule.byzantine)
         self._salt = salt
         self._watch = watch
         self._shocked = not case.shock
@@ -118,7 +119,7 @@ class Engine:
         shock = self._inject(round)
         nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
         shown = self._show(nodes, round)
-        admissions = yield from self._decide(shown)
+        admissions = yield from self._decide(nodes, shown, round)
         done = [
             self._commit(i, s, a, round) for i, s, a in zip(nodes, shown, admissions, strict=True)
         ]
@@ -147,8 +148,17 @@ class Engine:
             self.schedule.injected(round)
         return shock
 
-    def _decide(self, shown: Sequence[Shown]) -> Deciding:
-        return decide([Request(s.view, s.entropy) for s in shown])
+    def _decide(self, nodes: Sequence[int], shown: Sequence[Shown], round: int) -> Deciding:
+        """Ask the law for everyone, then let Byzantine nodes do something else."""
+        admissions = yield from decide([Request(s.view, s.entropy) for s in shown])
+        liars, attack = self.schedule.byzantine, self.perturbation.attack
+        if not liars:
+            return admissions
+        draw = self.swarm.aliases.draw
+        return [
+            a._replace(decision=corrupt(attack, s, a.decision, round, draw)) if i in liars else a
+            for i, s, a in zip(nodes, shown, admissions, strict=True)
+        ]
 
     def _commit(self, node: int, shown: Shown, admission: Admission, round: int) -> Done:
         """Apply commitment and communication of one admitted decision."""

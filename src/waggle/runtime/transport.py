@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from waggle.core.protocols import Write
 from waggle.core.record import WriteRecord
-from waggle.core.relations import is_fresh
+from waggle.core.relations import hides_conflict, is_fresh
 from waggle.core.schema import BROADCAST, Decision, Trace
 from waggle.runtime.perturb import Schedule
 from waggle.runtime.state import Shown, Swarm
@@ -67,6 +67,8 @@ class Transport:
             for j in receivers
         ]  # fmt: skip
         cause = self._cause(shown, writes, fresh)
+        if cause is None and not fresh and hides_conflict(shown.view, deposit):
+            cause = "hidden_conflict"
         refresh = False
         if cause is None:
             due, refresh = self._due(node, writes, round)

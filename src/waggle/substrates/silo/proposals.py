@@ -166,6 +166,10 @@ class Proposer:
         """
         return score([self._credit(text, position) for position, text in enumerate(texts)])
 
+    def is_right(self, text: str | None, position: int) -> bool:
+        """Whether an answering text equals the gold of its position."""
+        return self._credit(text, position).right
+
     def _credit(self, text: str | None, position: int) -> Credit:
         key = (text, position if self._task.segmented else -1)
         credit = self._credits.get(key)

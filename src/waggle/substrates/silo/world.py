@@ -374,6 +374,13 @@ class SiloWorld(WorldBase):
             "bytes": self._volume,
         }
 
+    share_of = "score"
+    """The score that the shares of all nodes average to."""
+
+    def share(self, node: int) -> float:
+        """Return 1 for a node whose answer is right, else 0."""
+        return float(self._proposer.is_right(self._bound[node], self.keys[node]))
+
     def render(self) -> str:
         """Say how far the pieces and the answers have come."""
         now = self.score()

@@ -6,7 +6,7 @@ import pytest
 from tests.backbones import save_backbone
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
-from waggle.learn.replays import Again, Replays, fidelity
+from waggle.learn.replays import Again, Replays
 from waggle.learn.rollout import Job, Player, Sampler, jobs_of, open_sampled
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
@@ -83,9 +83,3 @@ def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     footer = engine.play()
     assert footer.scores == record.footer.scores
     assert not asked.samples  # no view was another one: nobody decided again
-
-
-def test_fidelity_is_the_correlation_where_both_are_known() -> None:
-    nan = float("nan")
-    assert fidelity([1, 2, 3, nan], [2, 4, 6, 9]) == pytest.approx(1.0)
-    assert np.isnan(fidelity([1, 1], [2, 3]))

@@ -31,7 +31,7 @@ class Adapter(_Settings):
 
     rank: Count = 32
     alpha: Count = 64
-    above: Count = 50_000_000
+    above: Annotated[int, Field(ge=0)] = 50_000_000
     """Backbones with more weights than this are trained by an adapter."""
 
 
@@ -118,6 +118,8 @@ class Settings(_Settings):
     """Batches between two comparisons."""
     final_cases: Count = 48
     """Other development cases of the last comparison, which decides about the export."""
+    fidelity: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Decisions on which the credit is compared with closed-loop branches after the run."""
     shuffled: bool = False
     """Control: advantages are dealt to decisions at random; it must not learn."""
     adapter: Adapter = Adapter()

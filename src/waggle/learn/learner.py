@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from waggle.core.seeds import generator
-from waggle.learn import imitation
+from waggle.learn import fidelity, imitation
 from waggle.learn.config import SCRATCH, Settings, development_cases, training_cases
 from waggle.learn.controls import CONTROLS
 from waggle.learn.credit import Batch, advantages
@@ -84,7 +84,8 @@ class Learner:
         self._optimizer = Optimizer(
             self._trained, None, stage, Scalars(self.student.device, replayed=False)
         )
-        self._checkpoints = Checkpoints(out, {"seed": seed, **settings.model_dump(mode="json")})
+        kept = settings.model_dump(mode="json", exclude={"fidelity"})  # measured after the run
+        self._checkpoints = Checkpoints(out, {"seed": seed, **kept})
         self.progress = Progress(0, -1, float("inf"))
         self._updates = self._dead_run = 0
         self._rehearsal: Rows | None = None
@@ -168,8 +169,10 @@ class Learner:
 
     def _loop(self, players: Rollouts, trial: Trial) -> None:
         settings = self.settings
+        played = self.progress.update
+        # Batches count from one in the metrics, and their line 0 is the start.
         sinks = trackers.make(
-            settings.machine.tracker, self.out, settings.name, self.progress.update
+            settings.machine.tracker, self.out, settings.name, played + 1 if played else 0
         )
         weights = self._publish(self.progress.update + 2)
         if self.progress.update == 0:
@@ -182,6 +185,7 @@ class Learner:
                 weights = self._publish(batch + 3)
                 spent = self.progress.seconds + time.perf_counter() - began
                 self.progress = self.progress._replace(update=batch + 1, seconds=spent)
+                values["minutes"] = spent / 60
                 last = self._late or batch + 1 == settings.batches
                 if last or (batch + 1) % settings.trial_every == 0:
                     values |= self._tried(trial, weights)
@@ -340,11 +344,15 @@ class Learner:
         found = trial.compare(selected)
         summary: dict[str, Any] = {
             "settings": self.settings.model_dump(mode="json"), "seed": self.seed,
+            "origin": {"teacher": self.start.teacher, "backbone": self.start.origin},
             "batches": self.progress.update, "selected batch": self.progress.best_update,
             "minutes": round(self.progress.seconds / 60, 2), "start": means(trial.start),
             "law": plain(found),
+            "sampled": plain(trial.compare_sampled(selected)),
             "controls": {name: plain(trial.compare(selected, name)) for name in CONTROLS},
         }  # fmt: skip
+        if self.settings.fidelity:
+            summary["fidelity"] = fidelity.measure(players, selected, self.settings, self.seed)
         if self.settings.rehearse:
             cases = development_cases(
                 self.settings, self.settings.rehearse, self.settings.trial_cases, final=True

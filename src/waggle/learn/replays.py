@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from waggle import plugins
 from waggle.core.protocols import Decode, Request
-from waggle.core.record import EpisodeRecord, Footer, UpdateRecord
+from waggle.core.record import EpisodeRecord, Footer
 from waggle.core.seeds import derive, generator, mix
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings
@@ -88,10 +88,10 @@ class Tried(NamedTuple):
 
 
 class Replays:
-    """Tries other decisions in episodes that a law has sampled."""
+    """Tries other decisions in episodes that a law has sampled; `draw` names their luck."""
 
-    def __init__(self, law: LocalLaw, settings: Settings) -> None:
-        self._law, self._settings = law, settings
+    def __init__(self, law: LocalLaw, settings: Settings, draw: str = "other") -> None:
+        self._law, self._settings, self._draw = law, settings, draw
 
     def tried(
         self, episodes: Sequence[tuple[Job, EpisodeRecord]], samples: Mapping[int, Sample]
@@ -125,7 +125,12 @@ class Replays:
         """Draw decisions of an episode and let the law decide each of them once more."""
         updates = [update for entry in record.rounds for update in entry.updates]
         drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
-        requests = [_request(record, updates[k], job.luck) for k in drawn]
+        requests = [
+            Request(
+                view_of(record.header, updates[k]), derive(job.luck, self._draw, updates[k].entropy)
+            )
+            for k in drawn
+        ]
         probes = []
         for k, other in zip(drawn.tolist(), self._law.sample(requests), strict=True):
             before = samples[mix(updates[k].entropy, job.luck)].decode.output
@@ -140,19 +145,3 @@ class Replays:
         engine.known, engine.probe, engine.luck = known, probe, job.luck
         engine.branch = self._settings.credit == "branch"
         return engine
-
-
-def _request(record: EpisodeRecord, update: UpdateRecord, luck: int) -> Request:
-    """Return the request of an update, to be decided with other luck than before."""
-    return Request(view_of(record.header, update), derive(luck, "other", update.entropy))
-
-
-def fidelity(credit: Sequence[float], branches: Sequence[float]) -> float:
-    """Return the correlation of a credit with what closed-loop branches found."""
-    import numpy as np
-
-    one, two = np.asarray(credit, float), np.asarray(branches, float)
-    both = np.isfinite(one) & np.isfinite(two)
-    if both.sum() < 2 or one[both].std() == 0 or two[both].std() == 0:
-        return float("nan")
-    return float(np.corrcoef(one[both], two[both])[0, 1])

@@ -30,7 +30,7 @@ from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings
 from waggle.learn.decisions import Choice, Decided, Decisions, pack
 from waggle.learn.start import Start, open_model, put_weights
-from waggle.runtime.recorder import Memory
+from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.sync import Engine, Episode, play_together
 from waggle.scd.data.arrays import Encoded, Rows, from_encoded
 from waggle.scd.data.tokenize import end_of_turn
@@ -59,6 +59,8 @@ class Outcome(NamedTuple):
     near: NDArray[np.float64] | None
     """What the world shared out to each node and its contacts, where it shares out."""
     decisions: Decisions
+    branched: NDArray[np.float64] | None = None
+    """What closed-loop branches found each decision worth, where they were asked for."""
 
 
 class Ended(NamedTuple):
@@ -129,8 +131,13 @@ class Player:
         self._end = tokenizer.encode(end_of_turn(tokenizer), add_special_tokens=False)
         self._settings, self._version = settings, 0
 
-    def sample(self, weights: Weights | None, jobs: Sequence[Job]) -> list[Outcome]:
-        """Sample some episodes, with the credit of replays where the settings ask for it."""
+    def sample(
+        self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
+    ) -> list[Outcome]:
+        """Sample some episodes, with the credit of replays where the settings ask for it.
+
+        So many decisions of each episode are branched beside that, to compare a credit with.
+        """
         from waggle.learn.replays import Replays
 
         self._take(weights)
@@ -150,12 +157,20 @@ class Player:
             place, memory = opened.pop(id(engine))
             ended[place] = engine.world, memory.record()
         tried: list[list[Tried]] = [[] for _ in jobs]
+        played = [(job, ended[place][1]) for place, job in enumerate(jobs)]
         if self._settings.credit in ("frozen", "branch"):
-            played = [(job, ended[place][1]) for place, job in enumerate(jobs)]
             tried = Replays(self._law, self._settings).tried(played, sampler.samples)
-        return [
+        found = [
             self._outcome(job, *ended[place], sampler.samples, tried[place])
             for place, job in enumerate(jobs)
+        ]
+        if not branches:
+            return found
+        asked = self._settings.model_copy(update={"credit": "branch", "probes": branches})
+        worth = Replays(self._law, asked, "branch").tried(played, sampler.samples)
+        return [
+            one._replace(branched=_spread(some, len(one.decisions)))
+            for one, some in zip(found, worth, strict=True)
         ]
 
     def _outcome(
@@ -198,15 +213,21 @@ class Player:
         self._take(weights)
         self._law.mode, self._law.temperature = "free", 0.0
         law: Any = controlled(self._law, control)
-        engines = [
-            Engine(plugins.get_substrate(case.substrate).open(case), law, case, order=law.order)
-            for case in cases
-        ]
-        found = {
-            id(engine): Ended(engine.case, footer.scores, footer.counters)
-            for engine, footer in play_together(engines, law, WIDTH)
-        }
-        return [found[id(engine)] for engine in engines]
+        return _ended(
+            [
+                Engine(plugins.get_substrate(case.substrate).open(case), law, case, order=law.order)
+                for case in cases
+            ],
+            law,
+        )
+
+    def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[Ended]:
+        """Play cases as episodes of training are sampled, with one luck each."""
+        self._take(weights)
+        self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
+        law = Sampler(self._law)
+        jobs = [Job(case, derive(case.seed, "sampled")) for case in cases]
+        return _ended([open_sampled(job, law) for job in jobs], law)
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
         """Return the law's most likely decisions in some cases, as records to imitate."""
@@ -235,10 +256,27 @@ class Player:
         self._version = version
 
 
-def open_sampled(job: Job, law: Any, memory: Memory) -> Sampled:
+def _ended(engines: Sequence[Engine], law: Any) -> list[Ended]:
+    """Play episodes together; results come in their order."""
+    found = {
+        id(engine): Ended(engine.case, footer.scores, footer.counters)
+        for engine, footer in play_together(engines, law, WIDTH)
+    }
+    return [found[id(engine)] for engine in engines]
+
+
+def _spread(tried: Sequence[Tried], count: int) -> NDArray[np.float64]:
+    """Return the worth of so many decisions; not a number where none was tried."""
+    worth = np.full(count, np.nan)
+    for one in tried:
+        worth[one.place] = one.worth
+    return worth
+
+
+def open_sampled(job: Job, law: Any, *sinks: Sink) -> Sampled:
     """Return the engine of an episode, ready to play."""
     world = plugins.get_substrate(job.case.substrate).open(job.case)
-    engine = Sampled(world, law, job.case, order=law.order, sinks=[memory])
+    engine = Sampled(world, law, job.case, order=law.order, sinks=sinks)
     engine.luck = job.luck
     return engine
 
@@ -274,10 +312,12 @@ class Rollouts:
     def __init__(self, run: Run, settings: Settings) -> None:
         self._run, self._parts = run, settings.machine.processes
 
-    def sample(self, weights: Weights | None, jobs: Sequence[Job]) -> list[Outcome]:
+    def sample(
+        self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
+    ) -> list[Outcome]:
         """Sample episodes; outcomes come in the order of the jobs."""
         parts = _cut(jobs, 2 * self._parts if self._parts > 1 else 1)
-        found = self._run(_sample, [(weights, part) for part in parts])
+        found = self._run(_sample, [(weights, part, branches) for part in parts])
         return _joined(jobs, parts, list(found))
 
     def greedy(
@@ -286,6 +326,12 @@ class Rollouts:
         """Play cases with the most likely decisions; results come in the order of the cases."""
         parts = _cut(cases, self._parts)
         found = self._run(_greedy, [(weights, part, control) for part in parts])
+        return _joined(cases, parts, list(found))
+
+    def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[Ended]:
+        """Play cases as episodes of training are sampled; results in the order of the cases."""
+        parts = _cut(cases, self._parts)
+        found = self._run(_sampled, [(weights, part) for part in parts])
         return _joined(cases, parts, list(found))
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> list[Rows]:
@@ -307,8 +353,12 @@ def _joined(items: Sequence[Any], parts: Sequence[Any], found: list[Any]) -> lis
     return joined
 
 
-def _sample(player: Player, job: tuple[Weights | None, list[Job]]) -> list[Outcome]:
+def _sample(player: Player, job: tuple[Weights | None, list[Job], int]) -> list[Outcome]:
     return player.sample(*job)
+
+
+def _sampled(player: Player, job: tuple[Weights | None, list[Case]]) -> list[Ended]:
+    return player.sampled(*job)
 
 
 def _records(player: Player, job: tuple[Weights | None, list[Case]]) -> Rows:

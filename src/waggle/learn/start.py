@@ -37,6 +37,8 @@ class Start(NamedTuple):
     adapter: str | None
     order: Order
     teacher: str
+    origin: str
+    """The backbone as tables name it."""
 
 
 def find_start(settings: Settings) -> Start:
@@ -47,13 +49,13 @@ def find_start(settings: Settings) -> Start:
     """
     name = settings.start
     if name == SCRATCH:
-        return Start(name, settings.backbone, None, settings.order, "none")
+        return Start(name, settings.backbone, None, settings.order, "none", settings.backbone)
     law = of_folder(Path(name)) if is_folder(name) else plugins.get_law(name)
     if not isinstance(law, LocalLaw):
         raise ConfigError(
             f"law {name!r} has no weights to train; start from nano, a law's folder or {SCRATCH}"
         )
-    return Start(name, *law.weights, law.order, law.teacher)
+    return Start(name, *law.weights, law.order, law.teacher, law.backbone)
 
 
 def open_model(start: Start, device: str, dtype: str) -> tuple[Any, Any]:

@@ -21,6 +21,8 @@ class Compared(NamedTuple):
     """By task and size."""
     executable: float
     """Share of decisions that were executable as decoded."""
+    gains: dict[str, list[float]]
+    """Of every case, by task and size."""
 
 
 class Trial:
@@ -34,6 +36,10 @@ class Trial:
         """Play the cases with other weights and compare case by case."""
         return compared(self.start, self._rollouts.greedy(weights, self.cases, control))
 
+    def compare_sampled(self, weights: Weights) -> Compared:
+        """Play the cases as episodes of training are sampled, and compare case by case."""
+        return compared(self.start, self._rollouts.sampled(weights, self.cases))
+
 
 def compared(start: Sequence[Ended], now: Sequence[Ended]) -> Compared:
     """Compare two plays of the same cases."""
@@ -41,7 +47,7 @@ def compared(start: Sequence[Ended], now: Sequence[Ended]) -> Compared:
     for before, after in zip(start, now, strict=True):
         gain = after.scores[HEADLINE] - before.scores[HEADLINE]
         gains.setdefault(stratum(after.case), []).append(gain)
-    return Compared(paired(gains), means(now), executable(now))
+    return Compared(paired(gains), means(now), executable(now), gains)
 
 
 def means(ended: Sequence[Ended]) -> dict[str, float]:
@@ -62,4 +68,5 @@ def plain(found: Compared) -> dict[str, Any]:
     return {
         "gain": found.gain.mean, "low": found.gain.low, "high": found.gain.high,
         "cases": found.gain.units, "executable": found.executable, "means": found.means,
+        "gains": found.gains,
     }  # fmt: skip

@@ -7,6 +7,7 @@ Read in this order:
   tables share.
 * `catalog` names all tables and figures: `primary`, `scale`, `generic`, `agentsnet`, `ceilings`,
   `factorial`, `diagnoses`, `curves`, and the folder `reorganization`.
+* `learning` makes the report of runs of `waggle learn`.
 * `page` writes the report of a run, `docs_pages` those of the documentation, `model_card` the card
   of a law.
 """

@@ -102,6 +102,11 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
         drawn = [catalog.figure(name)(kept.rows, recipe) for name in recipe.figures]
     except MissingLibrary as error:
         report.facts.append(f"figures left out: {error}")
+    return write_files(report, drawn, folder)
+
+
+def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Written:
+    """Write a report with its figures into a folder."""
     made = [*report.tables, *report.sessions]
     text = "\n".join([f"# {report.title}", "", *(f"- {line}" for line in report.facts), ""])
     text += "\n" + "\n".join(tables.markdown(table) for table in made)

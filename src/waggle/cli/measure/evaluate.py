@@ -30,6 +30,7 @@ from waggle.evaluate.plan import Cell, Key, Recipe
 from waggle.evaluate.rows import Row, finished_rows
 from waggle.evaluate.runner import open_run, refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
+from waggle.learn.runs import find as find_learned
 from waggle.report import catalog, docs_pages, page
 
 SHOWN_FAILURES = 3
@@ -217,12 +218,14 @@ def report(
 
     The files are `report.*` in the run directory; the Markdown is printed as well. Results of
     `waggle diagnose --out` in the folder `diagnoses` of the run become its table of held-out
-    decisions. Example:
+    decisions. A run of `waggle learn`, or a folder of such runs (training seeds, credits, the
+    shuffled control), is reported with its curves, gains and controls. Example:
 
     `waggle report results/primary`
 
     Args:
-        folder: A run directory of `waggle eval`, or an archive of one.
+        folder: A run directory of `waggle eval` or an archive of one, a run of `waggle learn`, or a
+            folder of such runs.
         records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
         freeze: Also write the expert's SwarmBench means at N = 8 to this file, as the anchors that
             normalized scores divide by.
@@ -236,17 +239,31 @@ def report(
         else:
             console.say(f"{len(written_pages)} pages: {pages}")
         return 0
-    recipe = plan.load_run(folder)
-    rows = rows_from_records(plan.cells(recipe), folder) if records else None
-    if freeze is not None:
-        _freeze(recipe, folder, freeze)
-    written = page.write(recipe, folder, rows)
+    if not (folder / plan.RUN_RECIPE).exists() and find_learned(folder):
+        from waggle.report import learning
+
+        if records or freeze is not None:
+            raise ConfigError(
+                "--records and --freeze are for runs of `waggle eval`; leave them out"
+            )
+        written = learning.write(folder)
+    else:
+        written = _report_rows(folder, records=records, freeze=freeze)
     if json:
         console.dump({name: str(path) for name, path in written._asdict().items()})
     else:
         console.say(written.markdown.read_text(encoding="utf-8"))
         console.say(f"page: {written.html}")
     return 0
+
+
+def _report_rows(folder: Path, *, records: bool, freeze: Path | None) -> page.Written:
+    """Write the report of a run of `waggle eval`."""
+    recipe = plan.load_run(folder)
+    rows = rows_from_records(plan.cells(recipe), folder) if records else None
+    if freeze is not None:
+        _freeze(recipe, folder, freeze)
+    return page.write(recipe, folder, rows)
 
 
 def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from rich.progress import TextColumn, TimeRemainingColumn
 
 from waggle.cli import console
 from waggle.cli.options import words
+
+if TYPE_CHECKING:
+    from waggle.learn.config import Settings
+    from waggle.learn.learner import Watch
 
 _SHOWN = (
     "reward",
@@ -33,6 +39,7 @@ def learn(
     minutes: float | None = None,
     batches: int | None = None,
     seed: int = 0,
+    fidelity: int | None = None,
     processes: int | None = None,
     out: Path = Path("runs/learn"),
 ) -> int:
@@ -58,6 +65,8 @@ def learn(
         minutes: Time budget.
         batches: Most batches of episodes.
         seed: Training seed.
+        fidelity: After the run, compare the credit with closed-loop branches of so many decisions;
+            500 says enough.
         processes: Processes that play episodes.
         out: Folder of the run.
     """
@@ -66,12 +75,13 @@ def learn(
 
     settings = read_settings(
         recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
-        minutes=minutes, batches=batches,
+        minutes=minutes, batches=batches, fidelity=fidelity,
     )  # fmt: skip
     if processes is not None:
         machine = settings.machine.model_copy(update={"processes": processes})
         settings = settings.model_copy(update={"machine": machine})
-    result = Learner(settings, seed, out, _watch).learn()
+    with _watching(settings) as watch:
+        result = Learner(settings, seed, out, watch).learn()
     _show(result.summary)
     gain = result.found.gain
     told = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"
@@ -79,25 +89,44 @@ def learn(
         console.say(f"not better than {settings.start}: {told}; the start is kept")
         return 1
     console.say(f"gain over {settings.start}: {told}")
-    console.say(f"law: {result.law}")
+    console.say(f"law: {result.law}; curves: waggle report {out}")
     return 0
 
 
-def _watch(batch: int, values: Mapping[str, float]) -> None:
-    """Print a line for every batch, and the paired gain where it was measured."""
-    parts = [f"batch {batch:4d}"]
-    parts += [
-        f"{name.removeprefix('choice.')} {values[name]:.4g}" for name in _SHOWN if name in values
-    ]
-    if "trial.low" in values:
-        low, high = values["trial.low"], values["trial.high"]
-        parts.append(f"gain {values['trial.gain']:+.3f} [{low:+.3f}, {high:+.3f}]")
-    console.note("  ".join(parts))
+@contextmanager
+def _watching(settings: Settings) -> Iterator[Watch]:
+    """Show a bar with the latest figures on a terminal; elsewhere a line for every batch.
+
+    The paired gain over the start is that of the last comparison.
+    """
+    gain = ""
+    with console.bars(TextColumn("{task.fields[now]}"), TimeRemainingColumn()) as bar:
+        job = bar.add_task("% of the budget", total=100, now="")
+
+        def watch(batch: int, values: Mapping[str, float]) -> None:
+            nonlocal gain
+            if "trial.low" in values:
+                low, high = values["trial.low"], values["trial.high"]
+                gain = f"gain {values['trial.gain']:+.3f} [{low:+.3f}, {high:+.3f}] at {batch}"
+            parts = [f"batch {batch:4d}"]
+            parts += [
+                f"{name.removeprefix('choice.')} {values[name]:.4g}"
+                for name in _SHOWN
+                if name in values
+            ]
+            now = "  ".join([*parts, gain]).rstrip()
+            spent = max(batch / settings.batches, values.get("minutes", 0.0) / settings.minutes)
+            bar.update(job, completed=min(100, int(100 * spent)), now=now)
+            if bar.disable:
+                console.note(now)
+
+        yield watch
 
 
 def _show(summary: Mapping[str, Any]) -> None:
     """Print the last comparison, with the controls."""
     columns = {"start": summary["start"], "law": summary["law"]["means"]}
+    columns["sampled"] = summary["sampled"]["means"]
     columns |= {name: found["means"] for name, found in summary["controls"].items()}
     rows = [(name, *(means[name] for means in columns.values())) for name in summary["start"]]
     console.table("Mean score, development cases", ("task", *columns), rows, right=1)
@@ -105,3 +134,11 @@ def _show(summary: Mapping[str, Any]) -> None:
         kept = summary["kept"]
         rows = [(name, kept["start"][name], kept["law"]["means"][name]) for name in kept["start"]]
         console.table("What was not learned but rehearsed", ("task", "start", "law"), rows, right=1)
+    if "fidelity" in summary:
+        found = summary["fidelity"]
+        value = found["correlation"]
+        console.say(
+            f"credit {summary['settings']['credit']}: correlation with branches "
+            f"{'undefined' if value is None else f'{value:.2f}'} over {found['decisions']} "
+            f"decisions, of which {found['mattered']} mattered"
+        )

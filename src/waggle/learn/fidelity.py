@@ -1,0 +1,53 @@
+"""Credit fidelity: does a credit say of a decision what trying it another way says?
+
+After a run the law samples one more batch. Some of its decisions are branched: the law decides once
+more, and those decide again whose view has changed. The correlation of the credit that was used
+with these branches is its fidelity. Branches draw alternatives of their own, so that the credit
+`branch` is compared with independent branches: its fidelity is the most that others can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from waggle.learn.config import Settings, training_cases
+from waggle.learn.credit import Batch, advantages
+from waggle.learn.decisions import stack
+from waggle.learn.rollout import Rollouts, Weights, jobs_of, reward
+
+
+def measure(
+    rollouts: Rollouts, weights: Weights | None, settings: Settings, seed: int
+) -> dict[str, Any]:
+    """Compare the credit of a run with branches of about `settings.fidelity` decisions."""
+    cases = max(settings.cases, ceil(settings.fidelity / (settings.replays * settings.probes)))
+    branches = ceil(settings.fidelity / (cases * settings.replays))
+    number = settings.batches  # training has not seen these cases
+    drawn = training_cases(settings.model_copy(update={"cases": cases}), seed, number)
+    jobs = jobs_of(drawn, settings.replays, seed, number)
+    outcomes = rollouts.sample(weights, jobs, branches)
+    rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
+    decisions = stack([outcome.decisions for outcome in outcomes])
+    batch = Batch(decisions, rewards, [o.near for o in outcomes], settings.replays)
+    credit = advantages(batch, settings.credit, settings.charge)
+    branched = np.concatenate([o.branched for o in outcomes if o.branched is not None])
+    known = np.isfinite(branched)
+    if settings.credit in ("frozen", "branch"):
+        known &= np.isfinite(decisions.tried)
+    return {
+        "correlation": correlation(credit[known], branched[known]),
+        "decisions": int(known.sum()),
+        "mattered": int((branched[known] != 0).sum()),
+    }
+
+
+def correlation(credit: Sequence[float], branches: Sequence[float]) -> float | None:
+    """Return the correlation of a credit with what branches found; None where either is flat."""
+    one, two = np.asarray(credit, float), np.asarray(branches, float)
+    if len(one) < 2 or one.std() == 0 or two.std() == 0:
+        return None
+    return float(np.corrcoef(one, two)[0, 1])

@@ -114,6 +114,9 @@ class Settings(_Settings):
     """Share of rehearsed decisions in an update."""
     trial_cases: Count = 24
     """Development cases of each task and size on which laws are compared during the run."""
+    trial_mode: Literal["free", "constrained"] = "free"
+    """How laws are compared: decoding freely, as a law that ships does, or among admissible records
+    alone, where the law shall be played like that."""
     trial_every: Count = 10
     """Batches between two comparisons."""
     final_cases: Count = 48

@@ -22,13 +22,16 @@ from waggle.scd.data.arrays import Rows, from_encoded
 from waggle.scd.data.tokenize import ChatEncoder
 
 RECORDS = 4_096
-"""Records of each kind that are kept."""
+"""Most records of each kind that are kept."""
+BATCH = 16
+"""Records of an update that teaches the format."""
 
 
 def random_records(settings: Settings, tokenizer: Any, order: Any, seed: int) -> Rows:
     """Return views of the tasks with random legal decisions."""
     encoder = ChatEncoder(tokenizer)
     law = plugins.get_law("random-legal")
+    enough = min(RECORDS, BATCH * settings.grammar_updates)
     views, decisions = [], []
     for case in _endless(settings, seed):
         memory = Memory()
@@ -38,9 +41,9 @@ def random_records(settings: Settings, tokenizer: Any, order: Any, seed: int) ->
         for entry in record.rounds:
             views += [view_of(record.header, update) for update in entry.updates]
             decisions += [update.decision for update in entry.updates]
-        if len(views) >= RECORDS:
+        if len(views) >= enough:
             break
-    encoded = encoder.encode(views[:RECORDS], decisions[:RECORDS])
+    encoded = encoder.encode(views[:enough], decisions[:enough])
     return from_encoded(encoded, [()] * len(encoded))
 
 

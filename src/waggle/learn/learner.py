@@ -134,7 +134,7 @@ class Learner:
         for update in range(stage.updates):
             optimizer.set_rates(update, 0.0)
             optimizer.clear()
-            self._imitate(imitation.draw_rows(rows, 16, self.seed, update), 1.0)
+            self._imitate(imitation.draw_rows(rows, imitation.BATCH, self.seed, update), 1.0)
             optimizer.step(Processes())
         checkpoint.save_best(kept, self._trained, None)
 

@@ -207,11 +207,11 @@ class Player:
     def greedy(
         self, weights: Weights | None, cases: Sequence[Case], control: str = ""
     ) -> list[Ended]:
-        """Play cases with the most likely decisions, freely decoded as a shipped law decodes."""
+        """Play cases with the most likely decisions, by default decoded freely."""
         from waggle.learn.controls import controlled
 
         self._take(weights)
-        self._law.mode, self._law.temperature = "free", 0.0
+        self._law.mode, self._law.temperature = self._settings.trial_mode, 0.0
         law: Any = controlled(self._law, control)
         return _ended(
             [

@@ -87,20 +87,21 @@ class Learner:
         kept = settings.model_dump(mode="json", exclude={"fidelity"})  # measured after the run
         self._checkpoints = Checkpoints(out, {"seed": seed, **kept})
         self.progress = Progress(0, -1, float("inf"))
-        self._updates = self._dead_run = 0
+        self._dead_run = 0
         self._rehearsal: Rows | None = None
 
     def learn(self) -> Result:
         """Learn until the time or the batches are spent; export what is better than the start."""
+        cases = self._cases(self.settings.trial_cases, final=False)
+        others = self._cases(self.settings.final_cases, final=True)
         self._prepare()
         with rollouts(self.start, self.settings) as players:
             first = self._publish(1)
             self._rehearsal = self._rehearsed(players, first)
-            cases = self._cases(self.settings.trial_cases, final=False)
             trial = Trial(players, cases, first)
             self._resume()
             self._loop(players, trial)
-            return self._finish(players, first)
+            return self._finish(players, first, others)
 
     def _cases(self, count: int, *, final: bool) -> list[Any]:
         return development_cases(self.settings, self.settings.tasks, count, final=final)
@@ -163,7 +164,6 @@ class Learner:
         checkpoint.restore(self._trained, found.weights, newest)
         self._optimizer.resume(found.optimizer)
         self.progress = found.progress
-        self._updates = self.progress.update * self.settings.updates
 
     # The loop.
 
@@ -229,8 +229,8 @@ class Learner:
         rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
         decisions = stack([outcome.decisions for outcome in outcomes])
         batch = Batch(decisions, rewards, [o.near for o in outcomes], settings.replays)
-        self._alive(batch)
         sampled = time.perf_counter()
+        self._alive(batch)
         worth = advantages(batch, settings.credit, settings.charge)
         if settings.shuffled:
             worth = generator(self.seed, "shuffled", number).permutation(worth)
@@ -244,8 +244,9 @@ class Learner:
         }  # fmt: skip
 
     def _alive(self, batch: Batch) -> None:
-        """Give up where outcomes never vary: no credit can come of them."""
-        self._dead_run = self._dead_run + 1 if batch.dead == 1.0 else 0
+        """Give up where outcomes never vary: no credit comes of them."""
+        credited = advantages(batch, self.settings.credit, charge=0.0).any()
+        self._dead_run = 0 if credited else self._dead_run + 1
         if self._dead_run >= PATIENCE:
             raise TrainError(
                 f"every episode of {PATIENCE} batches came out at {batch.rewards.mean():.3g}: "
@@ -263,9 +264,10 @@ class Learner:
         ]
         sums: dict[str, float] = {}
         self.student.model.train()
-        for part in np.array_split(order, self.settings.updates):
+        for place, part in enumerate(np.array_split(order, self.settings.updates)):
             if len(part):
-                self._update(decisions.take(part), worth[part], sums)
+                update = number * self.settings.updates + place
+                self._update(decisions.take(part), worth[part], update, sums)
         choices = max(1.0, sums.pop("choices", 0.0))
         count = max(1.0, sums.pop("trained", 0.0))
         norm = sums.pop("norm", 0.0) / self.settings.updates
@@ -274,10 +276,12 @@ class Learner:
             **{f"choice.{name}": value / choices for name, value in sums.items()},
         }  # fmt: skip
 
-    def _update(self, found: Decisions, worth: NDArray[np.float64], sums: dict[str, float]) -> None:
+    def _update(
+        self, found: Decisions, worth: NDArray[np.float64], update: int, sums: dict[str, float]
+    ) -> None:
         """Take one update."""
         settings = self.settings
-        self._optimizer.set_rates(self._updates, 0.0)
+        self._optimizer.set_rates(update, 0.0)
         self._optimizer.clear()
         # Prompts of one task side by side: what they begin with is computed once.
         near = sorted_by_tokens(found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts)
@@ -286,7 +290,7 @@ class Learner:
             self._pass(found.take(part), worth[part], len(found), sums)
         if self._rehearsal is not None and settings.rehearsed:
             count = max(1, round(len(found) * settings.rehearsed / (1 - settings.rehearsed)))
-            rows = imitation.draw_rows(self._rehearsal, count, self.seed, self._updates)
+            rows = imitation.draw_rows(self._rehearsal, count, self.seed, update)
             self._imitate(rows, settings.rehearsed)
         norms = self._optimizer.step(Processes())
         norm = float(norms["gradient.backbone"])
@@ -294,7 +298,6 @@ class Learner:
             raise TrainError("the loss is not finite; lower the rate of the recipe")
         sums["norm"] = sums.get("norm", 0.0) + norm
         sums["trained"] = sums.get("trained", 0.0) + len(found)
-        self._updates += 1
 
     def _pass(
         self, found: Decisions, worth: NDArray[np.float64], count: int, sums: dict[str, float]
@@ -335,12 +338,12 @@ class Learner:
 
     # After the loop.
 
-    def _finish(self, players: Rollouts, first: Weights) -> Result:
+    def _finish(self, players: Rollouts, first: Weights, cases: list[Any]) -> Result:
         """Compare the selected weights on other cases, with the controls; export if better."""
         if self.progress.best_update > 0:
             checkpoint.restore_best(self._trained, self.out)
         selected = self._publish(self.progress.update + 4)
-        trial = Trial(players, self._cases(self.settings.final_cases, final=True), first)
+        trial = Trial(players, cases, first)
         found = trial.compare(selected)
         summary: dict[str, Any] = {
             "settings": self.settings.model_dump(mode="json"), "seed": self.seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.evaluate.stats import Interval, paired
 from waggle.learn.rollout import Ended, Rollouts, Weights, executable
@@ -26,11 +27,21 @@ class Compared(NamedTuple):
 
 
 class Trial:
-    """Some cases, and how the starting law played them."""
+    """Some cases, and how the starting law played them.
+
+    Raises:
+        ConfigError: where a world has no headline to compare.
+    """
 
     def __init__(self, rollouts: Rollouts, cases: Sequence[Case], start: Weights) -> None:
         self._rollouts, self.cases = rollouts, list(cases)
         self.start = rollouts.greedy(start, self.cases)
+        lacking = [one.case.substrate for one in self.start if HEADLINE not in one.scores]
+        if lacking:
+            raise ConfigError(
+                f"laws are compared by {HEADLINE!r}, which {lacking[0]} does not have; let its "
+                "score() return it"
+            )
 
     def compare(self, weights: Weights, control: str = "") -> Compared:
         """Play the cases with other weights and compare case by case."""

@@ -1,0 +1,144 @@
+"""A run of learning as a whole: what it writes, how it resumes, and what it refuses."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.backbones import save_backbone
+from waggle import plugins
+from waggle.cli.main import main
+from waggle.core.errors import ConfigError
+from waggle.learn import learner
+from waggle.learn.config import Settings
+from waggle.learn.learner import Learner
+from waggle.models.nano import nano_tokenizer
+from waggle.scd.files import TrainError, read_tensors
+
+WORLD = Path(__file__).parents[2] / "examples" / "median" / "median.py"
+
+
+@pytest.fixture(autouse=True)
+def median(clean_registry: None) -> None:
+    plugins.load_file(WORLD)
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_backbone(tmp_path_factory.mktemp("tiny"), nano_tokenizer())
+
+
+def small(backbone: Path, **changed: Any) -> Settings:
+    """Two batches of eight short episodes by a law that was never taught anything."""
+    given: dict[str, Any] = {
+        "tasks": ("median",), "n": (3,), "rounds": 2, "start": "scratch", "rate": 1e-3,
+        "backbone": str(backbone), "grammar_updates": 2, "cases": 2, "replays": 4, "batches": 2,
+        "trial_cases": 2, "trial_every": 1, "trial_mode": "constrained", "final_cases": 4,
+        "machine": {"device": "cpu", "save_every": 1},
+    }  # fmt: skip
+    return Settings.model_validate(given | changed)
+
+
+@dataclass
+class Stop:
+    """Interrupts a run after so many batches."""
+
+    after: int
+    seen: list[int] = field(default_factory=list)
+
+    def __call__(self, batch: int, values: object) -> None:
+        self.seen.append(batch)
+        if batch == self.after:
+            raise KeyboardInterrupt
+
+
+def weights(out: Path) -> dict[str, Any]:
+    return read_tensors(out / "checkpoints" / "update-000002" / "trainable.safetensors")
+
+
+def test_a_run_measures_selects_and_resumes_to_the_same_weights(
+    backbone: Path, tmp_path: Path
+) -> None:
+    settings, whole, halved = small(backbone), tmp_path / "whole", tmp_path / "halved"
+    result = Learner(settings, 5, whole).learn()
+    rows = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+    assert [row["update"] for row in rows] == [0, 1, 2]
+    assert rows[0]["trial.gain"] == 0 and rows[2]["trial.low"] <= rows[2]["trial.high"]
+    assert rows[1]["decisions"] == 8 * 3 * 2 and rows[1]["executable"] == 1
+    said = json.loads((whole / "learn.json").read_text())
+    assert said["batches"] == 2 and said["seed"] == 5 and said["law"]["cases"] == 4
+    assert said["controls"].keys() == {"silent", "constant"}
+    assert (result.law is not None) == (said["law"]["low"] > 0) == (whole / "law").exists()
+    assert not (whole / "weights").exists()
+
+    with pytest.raises(KeyboardInterrupt):
+        Learner(settings, 5, halved, Stop(after=1)).learn()
+    rest = Stop(after=-1)
+    again = Learner(settings, 5, halved, rest).learn()
+    assert rest.seen == [2], "the first batch is not sampled again"
+    assert again.found == result.found
+    one, two = weights(whole), weights(halved)
+    # Log-probabilities differ in the last bit with what the engine had decoded before.
+    assert one.keys() == two.keys()
+    assert all(one[name].allclose(two[name], rtol=0, atol=1e-6) for name in one)
+    start = read_tensors(whole / "grammar" / "best" / "trainable.safetensors")
+    assert any(not one[name].allclose(start[name], rtol=0, atol=1e-4) for name in one)
+
+    with pytest.raises(TrainError, match="other settings; choose another --out"):
+        Learner(small(backbone, rate=1e-4), 5, whole).learn()
+
+
+def test_a_law_that_is_not_better_is_not_exported(
+    backbone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "none.toml"
+    recipe.write_text(
+        f'backbone = "{backbone}"\nrate = 1e-9\ntrial_mode = "constrained"\ncases = 1\n'
+        "replays = 2\ntrial_cases = 2\nfinal_cases = 2\ngrammar_updates = 0\n"
+    )
+    words = ["learn", "median", str(recipe), "--plugin", str(WORLD), "--start", "scratch"]
+    words += ["-n", "3", "--rounds", "1", "--batches", "1", "--out", str(tmp_path / "out")]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert "not better than scratch: +0.000 [+0.000, +0.000] over 2 cases" in said.out + said.err
+    assert "silent" in said.out and "constant" in said.out
+    assert not (tmp_path / "out" / "law").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"reward": {"honey": 1.0}}, "no score 'honey' to learn from; it has score, known"),
+        ({"start": "heuristic"}, "'heuristic' has no weights to train; start from nano"),
+        ({"final_cases": 6_000}, "5000 development seeds; compare on fewer cases"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused_in_one_line(
+    backbone: Path, tmp_path: Path, changed: dict[str, Any], says: str
+) -> None:
+    settings = small(backbone, grammar_updates=0, batches=1, **changed)
+    with pytest.raises(ConfigError, match=says):
+        Learner(settings, 0, tmp_path).learn()
+
+
+def test_a_world_without_a_headline_is_refused(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small(backbone, grammar_updates=0, reward={"known": 1.0})
+    world = type(plugins.get_substrate("median").open(learner.training_cases(settings, 0, 0)[0]))
+    monkeypatch.setattr(world, "score", lambda self: {"known": 0.5})
+    with pytest.raises(ConfigError, match="'score', which median does not have"):
+        Learner(settings, 0, tmp_path).learn()
+
+
+def test_an_outcome_that_never_varies_ends_the_run(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "PATIENCE", 2)
+    flat = {"grammar_updates": 0, "reward": {"score": 0.0}, "batches": 3}
+    with pytest.raises(TrainError, match="every episode of 2 batches came out at 0: nothing can"):
+        Learner(small(backbone, credit="group", **flat), 0, tmp_path / "group").learn()
+    result = Learner(small(backbone, credit="share", **flat), 0, tmp_path / "share").learn()
+    assert result.summary["batches"] == 3, "the shares of nodes vary, so there is credit"

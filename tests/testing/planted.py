@@ -192,6 +192,27 @@ class BossyWorld(PlantedWorld):
         return msgspec.structs.replace(super().sense(node, local), proposal=Suggestion("SHOUT"))
 
 
+class GenerousWorld(PlantedWorld):
+    """Shares out more than its score, from the second round on."""
+
+    def share(self, node: int) -> float:
+        return max(super().share(node), float(bool(self._heard[node] >= 0)))
+
+
+class MisdirectedWorld(PlantedWorld):
+    """Gives a node's share to the body whose number it has."""
+
+    def share(self, node: int) -> float:
+        return super().share(self.keys[node])
+
+
+class PartlyWorld(PlantedWorld):
+    """Shares out to scouts alone."""
+
+    def share(self, node: int) -> float:
+        return super().share(node) if node in self._scouts else None  # type: ignore[return-value]
+
+
 class MuteWorld(PlantedWorld):
     """Forgets to say what an actor did."""
 

@@ -22,7 +22,7 @@ def failed(report: Report) -> set[str]:
 
 def test_beacon_conforms() -> None:
     report = check_substrate("beacon").require()
-    assert len(report.checks) == 9
+    assert len(report.checks) == 10
 
 
 @pytest.mark.parametrize("name", [n for n in plugins.names("substrate") if n != "beacon"])
@@ -83,6 +83,9 @@ def test_a_planted_law_is_caught(law: bugs.PlantedLaw, expected: set[str]) -> No
         (bugs.UnseededWorld, "seeding"),
         (bugs.BossyWorld, "legal actions"),
         (bugs.MuteWorld, "legal actions"),
+        (bugs.GenerousWorld, "shares"),
+        (bugs.MisdirectedWorld, "shares"),
+        (bugs.PartlyWorld, "shares"),
     ],
 )
 def test_a_planted_world_is_caught(world: type[bugs.PlantedWorld], expected: str) -> None:

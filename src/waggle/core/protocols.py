@@ -177,6 +177,10 @@ class World(Protocol):
     (from one pre-update state), then `withhold`, `fingerprint` and `payload` for each write, then
     `step` once, then `receive` for every message that arrives, then `score`. Nobody else sets the
     attributes of a world: plain attributes, on the class or on the object, will do.
+
+    An optional hook helps a law to learn: `share(node)`, the node's part of a score at present, or
+    None in a task whose score has no parts. Over all nodes the parts average to the score that the
+    attribute `share_of` names, the headline where it is missing.
     """
 
     @property

@@ -147,6 +147,10 @@ class BeaconWorld(WorldBase):
         held = self.n - self._committed.count(None)
         return {"score": right / self.n, "stale": (held - right) / self.n}
 
+    def share(self, node: int) -> float:
+        """Return a node's part of the score: whether it is committed to the colour shown now."""
+        return float(self._committed[node] == self._claims[self._showing])
+
     def render(self) -> str:
         """Draw the beacon's colour and one letter per node: its committed colour, or a dot."""
         marks = "".join("." if claim is None else claim[0] for claim in self._committed)

@@ -11,6 +11,8 @@ checks ask whether the law or the adapter does the organising (`channels`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isclose
+from typing import Any
 
 import msgspec
 
@@ -18,9 +20,11 @@ from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Case, Law, Local, Sensed, Substrate, World
+from waggle.core.record import RoundRecord
 from waggle.core.schema import WAIT, Json, private_decision
 from waggle.core.worker import Workplace
 from waggle.runtime.replay import view_of
+from waggle.runtime.sync import Engine
 from waggle.testing import channels
 from waggle.testing.episodes import permutation, play, short
 from waggle.testing.propositions import first_difference, relabelling
@@ -31,6 +35,8 @@ LAWS = ("heuristic", "random-legal")
 """Laws that a substrate is played with: one that makes sense and one that tries everything."""
 
 _SEEDS = 4
+_TOLERANCE = 1e-9
+"""By how much the mean of the shares may miss its score."""
 
 
 def check_substrate(
@@ -171,6 +177,39 @@ def _private_work(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
         yield f"with workers, relabelling the swarm changes more than labels: {found}"
 
 
+def _shares(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """What a world shares out averages to its score, and moves with a relabelling."""
+    here, there = substrate.open(case), substrate.open(case, permutation(case.n, case.seed))
+    if not hasattr(here, "share"):
+        return
+    parts = _shared(here, law, case), _shared(there, law, case)
+    for round, (score, shares) in enumerate(parts[0]):
+        missing = [part is None for part in shares.values()]
+        if all(missing):
+            continue
+        if any(missing):
+            yield f"round {round}: share() is None for some nodes; give all of them a part, or none"
+        mean = sum(shares.values()) / case.n
+        if not isclose(mean, score, abs_tol=_TOLERANCE):
+            name = getattr(here, "share_of", "score")
+            yield f"round {round}: shares average to {mean:.6g}, but {name!r} is {score:.6g}"
+    for round, (one, two) in enumerate(zip(*parts, strict=True)):
+        if one[1] != two[1]:
+            yield f"round {round}: relabelling the swarm gives the shares to other bodies"
+
+
+def _shared(world: Any, law: Law, case: Case) -> list[tuple[float, dict[int, Any]]]:
+    """Play an episode; return the score and the shares of all bodies after every round."""
+    found: list[tuple[float, dict[int, Any]]] = []
+
+    def watch(entry: RoundRecord, _: World) -> None:
+        score = entry.score[getattr(world, "share_of", "score")]
+        found.append((score, {world.keys[i]: world.share(i) for i in range(world.n)}))
+
+    Engine(world, law, case, watch=watch).play()
+    return found
+
+
 def _relabelling(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
     """Propositions 1 and 2 over engines and regimes."""
     found = relabelling(substrate, law, case)
@@ -195,5 +234,6 @@ _CHECKS: tuple[tuple[str, str, _Check], ...] = (
     ("seeding", "a seed fixes the episode and seeds differ", _seeding),
     ("batch order", "the order of nodes does not matter", _batch_order),
     ("private work", "what workers are asked names nobody, if any can be hired", _private_work),
+    ("shares", "shares average to their score, if any are given", _shares),
     ("relabelling", "relabelled swarms give the relabelled trajectory", _relabelling),
 )

@@ -31,10 +31,11 @@ def substrate(
     """Check that a substrate is sound.
 
     Plays short episodes: views are bounded and hold no forbidden key, proposals are legal, sensing
-    changes nothing, a seed fixes the episode, the order of nodes does not matter, a relabelled
-    swarm gives the relabelled trajectory bit for bit on both engines, also under delay, loss and
-    churn, nothing travels that the writer's view does not show, and an action that a law chooses is
-    done whatever was heard or is held. The exit code is 1 if any check fails. Example:
+    changes nothing, a seed fixes the episode, the order of nodes does not matter, shares average to
+    their score, a relabelled swarm gives the relabelled trajectory bit for bit on both engines,
+    also under delay, loss and churn, nothing travels that the writer's view does not show, and an
+    action that a law chooses is done whatever was heard or is held. The exit code is 1 if any check
+    fails. Example:
 
     `waggle check substrate silo --task III-26`
 

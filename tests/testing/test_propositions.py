@@ -12,6 +12,7 @@ import pytest
 from tests.testing import planted as bugs
 from tests.testing.soundness import asymmetry, unfounded
 from waggle import plugins
+from waggle.baselines.peers import METHODS
 from waggle.core.order import Order
 from waggle.core.protocols import Act, Case, Decode, Law, Local, Request, Sensed, Suggestion
 from waggle.core.record import EpisodeRecord
@@ -81,7 +82,7 @@ def test_every_task_and_every_law_meets_every_regime_on_every_engine() -> None:
 
 def test_no_registered_law_is_left_out() -> None:
     built_in = {entry.name for entry in plugins.entries("law") if entry.origin == "waggle"}
-    assert built_in == {*LAWS, *WITH_A_MODEL, "scripted"}
+    assert built_in == {*LAWS, *WITH_A_MODEL, *METHODS, "scripted"}
 
 
 def case_of(task: plugins.Task) -> Case:

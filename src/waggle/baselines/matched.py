@@ -91,6 +91,13 @@ def native_message(view: View) -> Decision:
     return moves.follow(view, decision, places.goal(view))
 
 
+def message_on(view: View, channel: str | None) -> Decision:
+    """Act as `native_message` does, with the message on one channel that is given, or on none."""
+    evidence = None if channel is None else _own_evidence(view)
+    deposits = () if evidence is None else (_transient(moves.fresh(evidence, channel or "")),)
+    return moves.follow(view, _answering(view, deposits, None), places.goal(view))
+
+
 def fixed_rule(view: View) -> Decision:
     """Apply the fixed rules of support, inhibition, quorum, reopening, decay and expiry."""
     if countdown.is_counted(view):

@@ -46,7 +46,7 @@ class Command(NamedTuple):
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Play episodes": ("demo", "run", "show", "replay", "serve"),
     "Evaluate and check": ("eval", "report", "archive", "check", "bound", "bench"),
-    "Train laws": ("corpus", "train", "tune", "learn", "diagnose", "law"),
+    "Train laws": ("corpus", "train", "tune", "learn", "fit", "diagnose", "law"),
     "Set up": ("list", "new", "recipes", "models", "doctor"),
 }
 """The overview: headings, and the first words of their commands."""
@@ -83,11 +83,12 @@ COMMANDS = {
     "train": Command("training.train:train", "Train a law by a recipe."),
     "tune": Command("training.tune:tune", "Choose the learning rate of a recipe."),
     "learn": Command("training.learn:learn", "Train a law from the score of a world."),
+    "fit": Command("training.fit:fit", "Train a learned peer method."),
     "diagnose": Command("training.diagnose:diagnose", "Measure a law on held-out data."),
     "law ranks": Command("training.law:ranks", "Measure how large an adapter must be."),
     "law pack": Command("training.law:pack", "Make a trained law shippable."),
     "law card": Command("training.law:card", "Write the model card of a shippable law."),
-    "list": Command("setup.listing:show", "List substrates, tasks, laws and metrics."),
+    "list": Command("setup.listing:show", "List substrates, tasks, laws, methods and metrics."),
     "new": Command("setup.new:new", "Write a law, metric, substrate or worker of your own."),
     "recipes list": Command("setup.recipes:show", "List the recipes that come along."),
     "recipes copy": Command("setup.recipes:copy", "Copy recipes here, to play or change them."),

@@ -178,12 +178,15 @@ class Cell(msgspec.Struct, frozen=True):
 
 def load(path: Path) -> Recipe:
     """Read a recipe file; a mistake in it is told in one line that names the field and the fix."""
-    data = _read(path)
+    data = read_file(path)
     if "backbone" in data:
         raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
     shared = data.pop("methods_from", None)
     if shared is not None:
-        theirs, own = _read(path.parent / str(shared)).get("methods", {}), data.get("methods", {})
+        theirs, own = (
+            read_file(path.parent / str(shared)).get("methods", {}),
+            data.get("methods", {}),
+        )
         if not isinstance(theirs, dict) or not isinstance(own, dict):
             raise ConfigError(f"{path}: methods: write one table for each, [methods.NAME]")
         data["methods"] = {**theirs, **own}
@@ -242,7 +245,7 @@ def write_run(folder: Path, recipe: Recipe) -> None:
     (folder / RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, Any]:
     """Read a TOML file, or the JSON that a run directory keeps of its recipe."""
     try:
         if path.stat().st_size > MAX_RECIPE:

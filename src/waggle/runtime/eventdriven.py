@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from waggle.core.admit import violations
+from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Law, Request, Shock, World
 from waggle.core.schema import Commitment, Decision, Trace, action_argument
 from waggle.runtime.state import Shown
@@ -86,6 +87,8 @@ class EventEngine(Engine):
     name = "event"
 
     def __init__(self, world: World, law: Law, case: Case, **settings: object) -> None:
+        if hasattr(law, "conduct"):
+            raise ConfigError(f"{law.name!r} organises in rounds; play it on the engine 'sync'")
         super().__init__(world, law, case, **settings)  # type: ignore[arg-type]
         self.queue = Queue()
         self.transport = Transport(self.swarm, self.schedule, self._post)

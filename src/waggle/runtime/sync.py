@@ -10,7 +10,7 @@ answers one episode, `play_together` many in lockstep, so that small swarms fill
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -44,6 +44,17 @@ class Done(NamedTuple):
     bottom: str | None = None
 
 
+class Conductor(Protocol):
+    """Decides for all nodes of one episode; a law with state has `conduct(world, case)` for it."""
+
+    world: World
+    """What is played: the world, whose frames may carry more."""
+
+    def decide(self, round: int, nodes: Sequence[int], shown: Sequence[Shown]) -> Sequence[Decode]:
+        """Return the decode of every node, in order."""
+        ...
+
+
 Watcher = Callable[[RoundRecord, World], None]
 """Called after every round, for progress and drawing."""
 
@@ -67,6 +78,10 @@ class Engine:
         watch: Watcher | None = None,
         staff: Staff | None = None,
     ) -> None:
+        conduct = getattr(law, "conduct", None)
+        self._conductor: Conductor | None = None if conduct is None else conduct(world, case)
+        if self._conductor is not None:
+            world = self._conductor.world
         self.world = world
         self.law = law
         self.case = case
@@ -119,7 +134,11 @@ class Engine:
         shock = self._inject(round)
         nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
         shown = self._show(nodes, round)
-        admissions = yield from self._decide(nodes, shown, round)
+        deciding = self._decide(nodes, shown, round)
+        if self._conductor is None:
+            admissions = yield from deciding
+        else:
+            admissions = _answered(deciding, shown, self._conductor.decide(round, nodes, shown))
         done = [
             self._commit(i, s, a, round) for i, s, a in zip(nodes, shown, admissions, strict=True)
         ]
@@ -205,6 +224,20 @@ class Engine:
         )
         if self._watch is not None:
             self._watch(entry, self.world)
+
+
+def _answered(
+    deciding: Deciding, shown: Sequence[Shown], decodes: Sequence[Decode]
+) -> list[Admission]:
+    """Admit what a conductor decided; it is asked once, and asked again it says the same."""
+    known = {s.entropy: decode for s, decode in zip(shown, decodes, strict=True)}
+    try:
+        asked = next(deciding)
+        while True:
+            asked = deciding.send([known[request.entropy] for request in asked])
+    except StopIteration as end:
+        admissions: list[Admission] = end.value
+        return admissions
 
 
 def native_switches(law: Law, world: World) -> Switches:

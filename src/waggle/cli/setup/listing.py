@@ -11,18 +11,18 @@ from waggle import plugins
 from waggle.cli import console
 from waggle.cli.options import AsJson, Flag, described
 
-Kind = Literal["substrates", "tasks", "laws", "workers", "metrics"]
+Kind = Literal["substrates", "tasks", "laws", "methods", "workers", "metrics"]
 Row = Mapping[str, Any]
 
 
 def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = False) -> None:
-    """List substrates, tasks, laws, private workers and metrics, built in and installed.
+    """List substrates, tasks, laws, peer methods, private workers and metrics.
 
     `waggle run` takes the names under Tasks, or the part behind the slash where it is unique.
     Plugins that cannot be loaded are listed with the reason.
 
     Args:
-        kind: substrates, tasks, laws, workers or metrics; all of them if unset.
+        kind: substrates, tasks, laws, methods, workers or metrics; all of them if unset.
         verbose: Show the options of every law with their meaning.
     """
     wanted = [kind] if kind else list(_READERS)
@@ -90,6 +90,21 @@ def _laws() -> list[Row]:
     return list(rows)
 
 
+def _methods() -> list[Row]:
+    from waggle.baselines.peers import METHODS
+
+    return [
+        {
+            "name": name,
+            "method": each.label,
+            "designer": "central" if each.centralised else "none",
+            "trained": f"waggle fit {name}" if each.learner else "no",
+            "rests on": f"{each.source}: {each.rests_on}",
+        }
+        for name, each in METHODS.items()
+    ]
+
+
 def _workers() -> list[Row]:
     from waggle.workers.hire import BUILT_IN, worker_options
 
@@ -132,6 +147,7 @@ _READERS: dict[str, Callable[[], list[Row]]] = {
     "substrates": lambda: _described("substrate"),
     "tasks": _tasks,
     "laws": _laws,
+    "methods": _methods,
     "workers": _workers,
     "metrics": _metrics,
 }

@@ -93,7 +93,7 @@ def _entries() -> Iterator[Entry]:
         data = tomllib.loads(text)
         use = "waggle train" if "backbone" in data else "waggle eval"
         if "blocks" not in data and "backbone" not in data:
-            use = "other recipes"
+            use = "waggle fit" if path.parent.name == "fit" else "other recipes"
         name = path.relative_to(home).with_suffix("").as_posix()
         yield Entry(name, path, use, data.get("about") or _first_sentence(text))
     for path in home.rglob("*.sh"):

@@ -1,0 +1,36 @@
+"""Organisations of other papers on the same cases, in the same runtime.
+
+Read `organiser` (the interface), `conductor` (how one is played and held to the limits), then the
+helpers `encoder`, `dag` and `training`, then one module for each method. `METHODS` says of each
+method what tables must say: whether one designer sees everybody, whether it is trained, and what it
+rests on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Method(NamedTuple):
+    """What a table and `waggle list methods` say of a peer."""
+
+    label: str
+    source: str
+    centralised: bool
+    rests_on: str
+    learner: str = ""
+    """`module:class` of its training; empty where there is none."""
+
+
+METHODS = {
+    "agentnet": Method("AgentNet", "arXiv 2504.00587", False, "paper and released code"),
+    "gptswarm": Method(
+        "GPTSwarm",
+        "arXiv 2402.16823",
+        True,
+        "paper and released code",
+        "waggle.baselines.peers.gptswarm:Fit",
+    ),
+    "swarmsys": Method("SwarmSys", "arXiv 2510.10047", False, "reconstruction from digests"),
+}
+"""The peers by the name of their law."""

@@ -1,0 +1,69 @@
+"""Directed acyclic graphs over contacts, and how one is executed in synchronous rounds.
+
+Graph methods run their nodes in topological order within one query. Here layer(v) is the longest
+path from a source; v starts to send in round layer(v), then sends one frame per round, in turn over
+its successors. When every node of an edge's path has run, later rounds go on with what is newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+Edge: TypeAlias = tuple[int, int]
+
+
+class Dag:
+    """Edges added one by one; one that would close a cycle is refused."""
+
+    def __init__(self, nodes: Sequence[int]) -> None:
+        self._place = {node: place for place, node in enumerate(nodes)}
+        self._reach = [1 << place for place in range(len(nodes))]
+        """For every node the nodes that it reaches, itself included, as bits."""
+        self.successors: dict[int, list[int]] = {node: [] for node in nodes}
+
+    def closes_cycle(self, edge: Edge) -> bool:
+        """Whether the head of an edge reaches its tail already."""
+        tail, head = (self._place[node] for node in edge)
+        return bool(self._reach[head] >> tail & 1)
+
+    def add(self, edge: Edge) -> bool:
+        """Add an edge unless it closes a cycle; return whether it was added."""
+        if self.closes_cycle(edge):
+            return False
+        tail, head = (self._place[node] for node in edge)
+        more = self._reach[head]
+        for place, reach in enumerate(self._reach):
+            if reach >> tail & 1:
+                self._reach[place] = reach | more
+        self.successors[edge[0]].append(edge[1])
+        return True
+
+
+def layers(successors: Mapping[int, Iterable[int]]) -> dict[int, int]:
+    """Return the length of the longest path from a source to every node."""
+    incoming = dict.fromkeys(successors, 0)
+    for heads in successors.values():
+        for head in heads:
+            incoming[head] += 1
+    found = dict.fromkeys(successors, 0)
+    free = [node for node, count in incoming.items() if not count]
+    while free:
+        node = free.pop()
+        for head in successors[node]:
+            found[head] = max(found[head], found[node] + 1)
+            incoming[head] -= 1
+            if not incoming[head]:
+                free.append(head)
+    return found
+
+
+def gated(
+    successors: Mapping[int, Sequence[int]], layer: Mapping[int, int], round: int
+) -> list[Edge]:
+    """Return the edges that carry a frame in one round: at most one for each node."""
+    return [
+        (node, heads[(round - layer[node]) % len(heads)])
+        for node, heads in successors.items()
+        if heads and round >= layer[node]
+    ]

@@ -1,0 +1,49 @@
+"""The text encoder that the peers share: signed feature hashing to 64 numbers of length one.
+
+The originals embed with sentence models (MiniLM, bge). Hashing needs no weights, is the same on
+every machine, and tells words apart; it does not know that two words mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import sqrt
+
+from waggle.core.seeds import derive
+
+WIDTH = 64
+Vector = tuple[float, ...]
+
+
+@lru_cache(maxsize=4096)
+def encode(words: tuple[str, ...]) -> Vector:
+    """Return the vector of some words; of no words, the zero vector."""
+    found = [0.0] * WIDTH
+    for word in words:
+        bits = derive(0, "encoder", word)
+        found[bits % WIDTH] += 1.0 if bits >> 32 & 1 else -1.0
+    return normalised(found)
+
+
+def normalised(vector: Iterable[float]) -> Vector:
+    """Return a vector at length one, or as it is where it has none."""
+    values = tuple(vector)
+    length = sqrt(sum(x * x for x in values))
+    return tuple(x / length for x in values) if length else values
+
+
+def similarity(one: Vector, two: Vector) -> float:
+    """Return the cosine of two vectors of length one."""
+    return sum(x * y for x, y in zip(one, two, strict=True))
+
+
+def toward(vector: Vector, goal: Vector, share: float) -> Vector:
+    """Return a vector moved a share of the way to another, at length one."""
+    pairs = zip(vector, goal, strict=True)
+    return normalised((1 - share) * x + share * y for x, y in pairs)
+
+
+def levels(task: str, low: int, high: int) -> Vector:
+    """Encode a span of coverage bins, so that what is missing and what is held can be compared."""
+    return encode((task, *(f"level {k}" for k in range(low, high))))

@@ -1,0 +1,176 @@
+"""GPTSwarm (arXiv 2402.16823): a graph of agents whose edge probabilities are learned.
+
+Published, and read in the authors' code: one logit per potential edge; a graph is drawn edge by
+edge, one that would close a cycle is skipped; the logits follow REINFORCE with Adam at 0.1, batches
+of 4 graphs, 200 of them; edges above one half are kept for evaluation. The running mean of the
+utility is the baseline, as in the authors' crossword experiment.
+Ours: Silo draws its contact graph anew for every case, so an edge has no identity from one case to
+the next, and its logit is tied to a class: degrees, distance from a drawn root, place among the
+ports. Edges are considered in a shuffled order in training and by falling probability afterwards,
+where the original always lets the lower index win. The final-decision node is every node's own
+answer, topological execution is the gated schedule of `dag`, and the utility is the partial score.
+Thresholding may leave nodes without an edge; as in the original, nothing is repaired.
+A centralised designer: it sees the whole contact graph, and one set of logits belongs to one N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import ClassVar
+
+from waggle.baselines.peers import training
+from waggle.baselines.peers.conductor import Peer
+from waggle.baselines.peers.dag import Dag, Edge, gated, layers
+from waggle.baselines.peers.organiser import NodeView, Opening, Outcome, RoundPlan, Send
+from waggle.baselines.peers.training import Parameters, Play
+from waggle.core.protocols import Case
+from waggle.core.seeds import derive
+
+RATE = 0.1
+BATCH = 4
+STEPS = 200
+WINDOW = 40
+"""Utilities over which the baseline is averaged."""
+
+
+@dataclass
+class Design:
+    """The graph of one episode."""
+
+    successors: Mapping[int, Sequence[int]]
+    layer: Mapping[int, int]
+    gradient: Mapping[str, float] = field(default_factory=dict)
+    """By edge class: the derivative of the log-probability of this graph."""
+
+
+class GPTSwarm:
+    """Send along a learned acyclic graph over the contacts.
+
+    Args:
+        logits: by population, the logit of every edge class.
+        sampled: draw the graph, as in training, instead of taking the likely edges.
+    """
+
+    name: ClassVar[str] = "gptswarm"
+    centralised: ClassVar[bool] = True
+
+    def __init__(self, logits: Mapping[str, Mapping[str, float]], sampled: bool = False) -> None:
+        self._logits = logits
+        self._sampled = sampled
+        self.last: Design | None = None
+        """The graph of the episode begun last."""
+
+    def begin(self, opening: Opening) -> Design:
+        """Draw the graph of an episode, or decode it."""
+        logits = nearest(self._logits, len(opening.contacts))
+        found = classes(opening.contacts)
+        chance = {edge: 1 / (1 + exp(-logits.get(name, 0.0))) for edge, name in found.items()}
+        dag = Dag(list(opening.contacts))
+        gradient: dict[str, float] = {}
+        rng = Random(opening.seed)
+        edges = list(found)
+        if self._sampled:
+            rng.shuffle(edges)
+        else:
+            edges = [e for e in sorted(edges, key=lambda e: -chance[e]) if chance[e] > 0.5]
+        for edge in edges:
+            if dag.closes_cycle(edge):
+                continue
+            taken = not self._sampled or rng.random() < chance[edge]
+            name = found[edge]
+            gradient[name] = gradient.get(name, 0.0) + taken - chance[edge]
+            if taken:
+                dag.add(edge)
+        self.last = Design(dag.successors, layers(dag.successors), gradient)
+        return self.last
+
+    def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
+        """Send along the edges whose turn it is, where they are contacts now."""
+        due = gated(state.successors, state.layer, round)
+        return RoundPlan(tuple(Send(u, v) for u, v in due if u in views and v in views[u].ports))
+
+    def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
+        """Learn nothing within an episode: the graph is frozen."""
+
+
+def nearest(logits: Mapping[str, Mapping[str, float]], n: int) -> Mapping[str, float]:
+    """Return the logits of the trained population nearest to this one, by ratio."""
+    if not logits:
+        return {}
+    return logits[min(logits, key=lambda size: (abs(log(int(size) / n)), int(size)))]
+
+
+def classes(contacts: Mapping[int, Sequence[int]]) -> dict[Edge, str]:
+    """Return the class of every directed contact, listed in drawn order."""
+    distance = {next(iter(contacts)): 0}
+    queue = list(distance)
+    for node in queue:
+        for contact in contacts[node]:
+            if contact in contacts and contact not in distance:
+                distance[contact] = distance[node] + 1
+                queue.append(contact)
+    return {
+        (u, v): f"{len(own)}-{len(contacts[v])} {_step(distance, u, v)} port {place}"
+        for u, own in contacts.items()
+        for place, v in enumerate(own)
+    }
+
+
+def _step(distance: Mapping[int, int], u: int, v: int) -> str:
+    if u not in distance or v not in distance:
+        return "apart"
+    return ("inward", "level", "outward")[distance[v] - distance[u] + 1]
+
+
+class Fit:
+    """REINFORCE over the logits of one population after another."""
+
+    name: ClassVar[str] = GPTSwarm.name
+    steps: ClassVar[int] = STEPS
+    batch: ClassVar[int] = BATCH
+    per_size: ClassVar[bool] = True
+    """Whether every population has its own steps."""
+
+    def start(self) -> Parameters:
+        """Every edge has one chance in two."""
+        return {"logits": {}, "moments": {}, "utilities": {}}
+
+    def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
+        """Draw one graph for each case, play it, and follow the gradient of their utility."""
+        size = str(cases[0].n)
+        logits = dict(found["logits"].get(size, {}))
+        seen = list(found["utilities"].get(size, []))
+        played = []
+        for place, case in enumerate(cases):
+            organiser = GPTSwarm({size: logits}, sampled=True)
+            utility = play(organiser, case, derive(step, "gptswarm-graph", place))
+            assert organiser.last is not None
+            played.append((utility, organiser.last.gradient))
+        baseline = fmean(seen) if seen else fmean(utility for utility, _ in played)
+        slope = {
+            name: fmean(
+                (utility - baseline) * gradient.get(name, 0.0) for utility, gradient in played
+            )
+            for name in {name for _, gradient in played for name in gradient}
+        }
+        moments = training.adam(logits, slope, found["moments"].get(size, {}), RATE)
+        return {
+            "logits": {**found["logits"], size: logits},
+            "moments": {**found["moments"], size: moments},
+            "utilities": {**found["utilities"], size: (seen + [u for u, _ in played])[-WINDOW:]},
+        }
+
+
+def gptswarm(parameters: str) -> Peer:
+    """Send along a learned acyclic graph over the contacts (GPTSwarm, centralised designer).
+
+    Args:
+        parameters: what `waggle fit gptswarm` wrote.
+    """
+    found, digest = training.read(Path(parameters), GPTSwarm.name)
+    return Peer(GPTSwarm(found["logits"]), digest)

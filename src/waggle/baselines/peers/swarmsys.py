@@ -1,0 +1,243 @@
+"""SwarmSys (arXiv 2510.10047): explorers, workers and validators, matched by profile.
+
+Published: three roles in a closed loop of exploring, working and validating; agent profiles of
+competence and availability, event profiles; probabilistic matching by embedding with epsilon-greedy
+exploration; validated contributions reinforce the pair, others fade.
+Reconstructed: no code and no full text were at hand, so the loop is rebuilt from summaries.
+Ours: every constant of `Constants`, the shares of the roles, the explicit evaporation, the switch
+of an idle node to a role that is missing around it, and the events: on the anonymous interface an
+open sub-goal is the next bin of coverage that a node lacks, since views name no pieces. Profiles of
+contacts are what their frames last said. No training; state lasts for one episode. One node is
+planned for at a time: there is no board that all can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from random import Random
+from typing import ClassVar, NamedTuple
+
+from waggle.baselines.peers.conductor import Peer
+from waggle.baselines.peers.encoder import Vector, encode, levels, similarity, toward
+from waggle.baselines.peers.organiser import (
+    Memo,
+    NodeView,
+    Opening,
+    Outcome,
+    Received,
+    RoundPlan,
+    Send,
+    held_bins,
+)
+from waggle.core.schema import MAX_BIN
+
+EXPLORER, WORKER, VALIDATOR = "explorer", "worker", "validator"
+ROLES = (EXPLORER, WORKER, WORKER, VALIDATOR)
+"""What a role is drawn from: 1 : 2 : 1."""
+EVENT, RESULT, ACCEPT, REJECT = "event", "result", "accept", "reject"
+
+
+@dataclass(frozen=True)
+class Constants:
+    """All numbers of the reconstruction, in one place."""
+
+    temperature: float = 0.5
+    explore: float = 0.1
+    """Share of uniform choices in matching."""
+    weight: float = 0.15
+    """What one unit of compatibility adds to a similarity."""
+    step: float = 0.25
+    cap: float = 4.0
+    evaporation: float = 0.95
+    drift: float = 0.2
+    """How far a competence moves toward a validated event."""
+    timeout: int = 2
+    """Rounds after which a claimed event is open again."""
+    idle: int = 2
+    """Rounds without work after which a node may switch its role."""
+    checks: int = 2
+    """Results that a validator checks in a round."""
+
+
+class Said(NamedTuple):
+    """What a frame says beside its trace."""
+
+    role: str
+    kind: str
+    """Event, result, accept or reject."""
+    level: int
+    """The bin of coverage that the event is about."""
+    held: int
+    """The sender's own bin of coverage."""
+    workload: int
+
+    def memo(self) -> Memo:
+        """Write it on a frame."""
+        return (self.role, self.kind, self.level, self.held, self.workload)
+
+    @classmethod
+    def read(cls, memo: Memo) -> Said | None:
+        """Return what a memo says, or None if it is none of ours."""
+        if len(memo) != len(cls._fields):
+            return None
+        role, kind, *numbers = memo
+        return cls(str(role), str(kind), *(int(number) for number in numbers))
+
+
+class _Event(NamedTuple):
+    level: int
+    origin: int
+    age: int
+
+
+@dataclass
+class Profile:
+    """What one node keeps of itself and of its contacts."""
+
+    task: str
+    rng: Random
+    role: str
+    competence: Vector
+    events: list[_Event] = field(default_factory=list)
+    compatibility: dict[int, float] = field(default_factory=dict)
+    """By contact: how often its results were accepted here, or ours by it."""
+    heard: dict[int, Said] = field(default_factory=dict)
+    idle: int = 0
+
+
+class SwarmSys:
+    """Explore, work and validate in neighbourhoods, by local profiles (reconstruction)."""
+
+    name: ClassVar[str] = "swarmsys"
+    centralised: ClassVar[bool] = False
+
+    def __init__(self, constants: Constants | None = None) -> None:
+        self._own = constants or Constants()
+
+    def begin(self, opening: Opening) -> Profile:
+        """Draw the role of a node; its competence starts at the task's."""
+        rng = Random(opening.seed)
+        task = opening.contract.task
+        return Profile(task, rng, rng.choice(ROLES), encode((task,)))
+
+    def feedback(self, state: Profile, round: int, outcomes: Sequence[Outcome]) -> None:
+        """Learn nothing from acknowledgements: validators reinforce."""
+
+    def plan(self, state: Profile, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
+        """Take in what was said, then do what the role of the node asks for."""
+        ((node, view),) = views.items()
+        state.compatibility = {
+            j: value * self._own.evaporation for j, value in state.compatibility.items()
+        }
+        said = [(received, s) for received in view.inbox if (s := Said.read(received.memo))]
+        results = [(received, s) for received, s in said if s.kind == RESULT]
+        for received, s in said:
+            self._hear(state, received, s)
+        self._adapt(state, view, bool(said))
+        act = {EXPLORER: self._explore, WORKER: self._work, VALIDATOR: self._validate}[state.role]
+        contact, kind, level = act(state, view, results)
+        checked = min(len(results), self._own.checks) if state.role == VALIDATOR else 0
+        state.events = [
+            e._replace(age=e.age + 1) for e in state.events if e.age < self._own.timeout
+        ]
+        if contact is None:
+            return RoundPlan(solves=frozenset({node}))
+        said_now = Said(state.role, kind, level, held_bins(view), len(state.events))
+        return RoundPlan(
+            (Send(node, contact, said_now.memo()),), frozenset({node}), {node: checked}
+        )
+
+    def _hear(self, state: Profile, received: Received, said: Said) -> None:
+        """Keep a contact's profile; take on its event, or the verdict on a result of ours."""
+        state.heard[received.sender] = said
+        if said.kind == EVENT:
+            state.events.append(_Event(said.level, received.sender, 0))
+        elif said.kind == ACCEPT:
+            self._reinforce(state, received.sender, said.level)
+
+    def _reinforce(self, state: Profile, contact: int, level: int) -> None:
+        before = state.compatibility.get(contact, 0.0)
+        state.compatibility[contact] = min(before + self._own.step, self._own.cap)
+        goal = levels(state.task, level, level + 1)
+        state.competence = toward(state.competence, goal, self._own.drift)
+
+    def _adapt(self, state: Profile, view: NodeView, busy: bool) -> None:
+        """Switch an idle node to a role that no contact was heard in."""
+        state.idle = 0 if busy else state.idle + 1
+        around = {state.heard[j].role for j in view.ports if j in state.heard}
+        absent = [role for role in dict.fromkeys(ROLES) if role not in {*around, state.role}]
+        if state.idle >= self._own.idle and around and absent:
+            state.role = state.rng.choice(absent)
+            state.idle = 0
+
+    def _explore(
+        self, state: Profile, view: NodeView, results: object
+    ) -> tuple[int | None, str, int]:
+        """Publish the next sub-goal to the contact that it matches."""
+        level = _next(view)
+        return self._match(state, view, level), EVENT, level
+
+    def _work(self, state: Profile, view: NodeView, results: object) -> tuple[int | None, str, int]:
+        """Work on the event that fits best and answer where it came from; without one, explore."""
+        here = [e for e in state.events if e.origin in view.ports]
+        if not here:
+            level = _next(view)
+            return self._match(state, view, level), RESULT, level
+        fits = [
+            similarity(state.competence, levels(state.task, e.level, e.level + 1)) for e in here
+        ]
+        event = here[max(range(len(here)), key=lambda k: (fits[k], here[k].age, -k))]
+        state.events.remove(event)
+        return event.origin, RESULT, event.level
+
+    def _validate(
+        self, state: Profile, view: NodeView, results: Sequence[tuple[Received, Said]]
+    ) -> tuple[int | None, str, int]:
+        """Check received results against private evidence; send the verdict on the best of them."""
+        verdicts = []
+        for received, said in results[: self._own.checks]:
+            accepted = _confirmed(view)
+            if accepted:
+                self._reinforce(state, received.sender, said.level)
+            verdicts.append((accepted, received.sender, said.level))
+        if not verdicts:
+            level = _next(view)
+            return self._match(state, view, level), EVENT, level
+        accepted, contact, level = max(verdicts, key=lambda v: v[0])
+        return contact, ACCEPT if accepted else REJECT, level
+
+    def _match(self, state: Profile, view: NodeView, level: int) -> int | None:
+        """Draw a contact by similarity, compatibility and availability of its profile."""
+        contacts = list(view.ports)
+        if not contacts:
+            return None
+        if state.rng.random() < self._own.explore:
+            return state.rng.choice(contacts)
+        goal = levels(state.task, level, level + 1)
+        return state.rng.choices(contacts, [self._weight(state, j, goal) for j in contacts])[0]
+
+    def _weight(self, state: Profile, contact: int, goal: Vector) -> float:
+        said = state.heard.get(contact)
+        profile = levels(state.task, 0, said.held) if said else encode((state.task,))
+        available = 1 / (1 + said.workload) if said else 1.0
+        bonus = self._own.weight * state.compatibility.get(contact, 0.0)
+        return exp((similarity(profile, goal) + bonus) / self._own.temperature) * available
+
+
+def _next(view: NodeView) -> int:
+    """Return the sub-goal of a node: the first bin of coverage that it lacks."""
+    return min(held_bins(view), MAX_BIN - 1)
+
+
+def _confirmed(view: NodeView) -> bool:
+    """Whether a result brought the receiver something, and nothing contradicts what it holds."""
+    gained = view.view.private.observation.get("gained", 0)
+    clean = not any(e.conflict for e in view.view.private.evidence)
+    return clean and isinstance(gained, int) and gained > 0
+
+
+def swarmsys() -> Peer:
+    """Explorers, workers and validators matched by local profiles (SwarmSys, reconstruction)."""
+    return Peer(SwarmSys())

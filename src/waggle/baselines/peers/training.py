@@ -1,0 +1,238 @@
+"""Offline training of organisers: small parameters in one JSON file, step by step.
+
+A method's `Fit` improves parameters by one step at a time and plays its episodes through a function
+that is given to it. The file is written after every few steps, so that an interrupted fit goes on
+where it was; draws are named by the step, so that it ends where an uninterrupted one does.
+Invariant: only development cases are played, and a file is read by the method that wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from importlib import import_module
+from math import sqrt
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from waggle import plugins
+from waggle.baselines.peers import METHODS
+from waggle.baselines.peers.conductor import Conductor, Peer
+from waggle.baselines.peers.organiser import Organiser
+from waggle.core.errors import ConfigError, suggest
+from waggle.core.protocols import Case
+from waggle.core.seeds import Split, derive, require
+from waggle.runtime.sync import Engine
+
+Parameters: TypeAlias = dict[str, Any]
+Play: TypeAlias = Callable[[Organiser, Case, int], float]
+"""Plays one case under an organiser, with draws of its own, and returns the utility."""
+SAVED = 10
+"""Steps between two writings of the file."""
+
+
+class Learner(Protocol):
+    """How a method is trained."""
+
+    @property
+    def name(self) -> str:
+        """The method."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Steps, where a recipe names no other number."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Episodes of a step."""
+        ...
+
+    @property
+    def per_size(self) -> bool:
+        """Whether every population has its own steps."""
+        ...
+
+    def start(self) -> Parameters:
+        """Return the parameters before the first step."""
+        ...
+
+    def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
+        """Return better parameters, after playing these cases."""
+        ...
+
+
+class Progress(NamedTuple):
+    """Where a fit stands."""
+
+    step: int
+    of: int
+    digest: str
+
+
+class _Kept(msgspec.Struct, forbid_unknown_fields=True):
+    """The file of a fit."""
+
+    method: str
+    plan: str
+    """A digest of cases and steps, so that a fit is not continued with others."""
+    step: int
+    steps: int
+    parameters: Parameters
+
+
+def learner_of(method: str) -> Learner:
+    """Return the training of a method by its name."""
+    trained = [name for name, each in METHODS.items() if each.learner]
+    if method not in trained:
+        hint = suggest(method, trained)
+        raise ConfigError(f"{method!r} is not trained; there is {', '.join(trained)}{hint}")
+    module, _, name = METHODS[method].learner.partition(":")
+    made: Learner = getattr(import_module(module), name)()
+    return made
+
+
+def state_of(path: Path, learner: Learner) -> str:
+    """Say which parameters a fit begins with: their digest, and how far they have come."""
+    if not path.exists():
+        return f"{digest_of(learner.start())}, untrained"
+    kept = _read(path, learner.name)
+    return f"{digest_of(kept.parameters)}, {kept.step} of {kept.steps} steps"
+
+
+def digest_of(found: Parameters) -> str:
+    """Return twelve hex digits that change with the parameters."""
+    return blake2b(msgspec.json.encode(found, order="sorted"), digest_size=6).hexdigest()
+
+
+def read(path: Path, method: str) -> tuple[Parameters, str]:
+    """Return the parameters of a finished fit and their digest."""
+    kept = _read(path, method)
+    if kept.step < kept.steps:
+        raise ConfigError(
+            f"{path} has {kept.step} of {kept.steps} steps; run `waggle fit {method}` to its end"
+        )
+    return kept.parameters, digest_of(kept.parameters)
+
+
+def _read(path: Path, method: str) -> _Kept:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path} ({error.strerror}); make it with `waggle fit {method}`"
+        ) from None
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path} holds no parameters ({error}); fit {method} again") from None
+    if kept.method != method:
+        raise ConfigError(f"{path} belongs to {kept.method!r}; fit {method} into its own file")
+    return kept
+
+
+def utility(organiser: Organiser, case: Case, draw: int) -> float:
+    """Play one development case and return its partial score, else its score."""
+    require(case.seed, Split.DEVELOPMENT)
+    world = plugins.get_substrate(case.substrate).open(case)
+    scores = Engine(world, _Drawn(organiser, draw), case).play().scores
+    return scores.get("partial", scores["score"])
+
+
+class _Drawn(Peer):
+    """A peer whose draws belong to one sample of one case."""
+
+    def __init__(self, organiser: Organiser, draw: int) -> None:
+        super().__init__(organiser)
+        self._draw = draw
+
+    def conduct(self, world: Any, case: Case) -> Conductor:
+        """Conduct with other draws than the case's own."""
+        return Conductor(self.organiser, self._solver, world, case, self._draw)
+
+
+def fit(
+    learner: Learner,
+    cases: Sequence[Case],
+    path: Path,
+    *,
+    steps: int | None = None,
+    play: Play = utility,
+    watch: Callable[[Progress], None] | None = None,
+) -> Parameters:
+    """Train a method on development cases, or go on where an earlier call was interrupted.
+
+    Args:
+        learner: the method's `Fit`.
+        cases: development cases; a method with steps of its own for every population takes them
+            apart by size.
+        path: the file of the parameters.
+        steps: steps of every population; the method's own number if unset.
+        play: what plays a case.
+        watch: called whenever the file is written.
+    """
+    for case in cases:
+        require(case.seed, Split.DEVELOPMENT)
+    groups = _groups(cases, learner.per_size)
+    own = steps or learner.steps
+    plan = f"{derive(own, 'fit', learner.name, msgspec.json.encode(list(cases)).decode()):016x}"
+    total = own * len(groups)
+    kept = _Kept(learner.name, plan, 0, total, learner.start())
+    if path.exists():
+        kept = _read(path, learner.name)
+        if kept.plan != plan:
+            raise ConfigError(f"{path} was fitted to other cases or steps; name another --out")
+    while kept.step < total:
+        group = groups[kept.step // own]
+        chosen = [
+            group[derive(kept.step, "fit-case", learner.name, k) % len(group)]
+            for k in range(learner.batch)
+        ]
+        kept.parameters = learner.step(kept.parameters, kept.step, chosen, play)
+        kept.step += 1
+        if kept.step % SAVED == 0 or kept.step == total:
+            _write(path, kept)
+            if watch is not None:
+                watch(Progress(kept.step, total, digest_of(kept.parameters)))
+    return kept.parameters
+
+
+def episodes(learner: Learner, cases: Sequence[Case], steps: int | None = None) -> int:
+    """Return how many episodes a fit plays."""
+    return (steps or learner.steps) * learner.batch * len(_groups(cases, learner.per_size))
+
+
+def _groups(cases: Sequence[Case], per_size: bool) -> list[list[Case]]:
+    if not cases:
+        raise ConfigError("a fit needs cases; name tasks, sizes and development seeds")
+    found: dict[int, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.n if per_size else 0, []).append(case)
+    return list(found.values())
+
+
+def _write(path: Path, kept: _Kept) -> None:
+    """Replace the file in one step, so that an interruption leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    beside.write_bytes(msgspec.json.format(msgspec.json.encode(kept, order="sorted"), indent=1))
+    beside.replace(path)
+
+
+def adam(
+    values: dict[str, float],
+    slope: Mapping[str, float],
+    moments: Mapping[str, Sequence[float]],
+    rate: float,
+) -> dict[str, list[float]]:
+    """Move values up a slope by one step of Adam, in place; return the new moments."""
+    found: dict[str, list[float]] = {name: list(kept) for name, kept in moments.items()}
+    for name in sorted({*slope, *found}):
+        first, second, count = found.get(name, [0.0, 0.0, 0.0])
+        g = slope.get(name, 0.0)
+        first, second, count = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g, count + 1
+        scale = sqrt(second / (1 - 0.999**count)) + 1e-8
+        values[name] = values.get(name, 0.0) + rate * first / (1 - 0.9**count) / scale
+        found[name] = [first, second, count]
+    return found

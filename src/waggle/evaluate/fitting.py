@@ -1,0 +1,56 @@
+"""Recipes of fitting: the development cases that a learned peer is trained on.
+
+    tasks = ["silo/*"]
+    n = [16, 32, 64]
+    seeds = { start = 20000, count = 40 }
+
+`steps` may shorten a method's own training. Evaluation and training seeds of laws are refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case
+from waggle.core.seeds import Split, require
+from waggle.evaluate.plan import Seeds, read_file, tasks_of
+
+
+class FitRecipe(BaseModel):
+    """What a method is fitted to."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    tasks: Annotated[list[str], Field(min_length=1)]
+    """Task names; `silo/*` takes all of them."""
+    n: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    """Population sizes."""
+    seeds: Seeds
+    """A run of development seeds."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps of every population; the method's own number if unset."""
+
+    def cases(self) -> list[Case]:
+        """Return all cases, of one size after another."""
+        drawn = range(self.seeds.start, self.seeds.start + self.seeds.count)
+        tasks = tasks_of(self.tasks)
+        return [
+            Case(task.substrate, task.task, n, require(seed, Split.DEVELOPMENT))
+            for n in self.n
+            for task in tasks
+            for seed in drawn
+        ]
+
+
+def load(path: Path) -> FitRecipe:
+    """Read a recipe of fitting; a mistake in it is told in one line that names the field."""
+    try:
+        return FitRecipe.model_validate(read_file(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{path}: {where}: {first['msg']}") from None

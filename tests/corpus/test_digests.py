@@ -34,6 +34,8 @@ HARVEST = {
     "eased": "3eafc37ed3cc8ce5",
     "relays": "af23a8bd78ee6612",
     "agreed": "cd7aaf1d45baa5dc",
+    "far": "1b2a68a90ecd9ded",
+    "near": "198d0616c9afca2b",
 }
 CORPUS = "6d3bb30e6f6ea0a7"
 TRANSITIONS = "6029b4cececb75a7"

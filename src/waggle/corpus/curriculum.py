@@ -19,6 +19,7 @@ from waggle.core.canon import check_view, decode_view, encode_view
 from waggle.core.errors import ConfigError
 from waggle.core.schema import View
 from waggle.core.seeds import derive
+from waggle.corpus.problems import families
 from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.store import SPLITS, Example
 from waggle.corpus.views import disguised, graph_kinds
@@ -36,6 +37,8 @@ EPISODES = 24
 """Episodes per family and split that views are taken from, at least two per task."""
 FRAMES = 64
 """Native views per task and split that give frames."""
+RULE = "rule"
+"""The teacher of graph problems that are labelled as they are made."""
 UNIT = 50
 """Bundles of one unit of work."""
 _TRIES = 20
@@ -68,11 +71,11 @@ class Unit(NamedTuple):
     task: plugins.Task | None
     views: int
     kind: str = ""
-    """`disguised` or `linked`: views of made-up tasks that belong to no bundle."""
+    """The kind of views of made-up tasks that belong to no bundle."""
 
 
 class Curriculum:
-    """Generates every example of a corpus, unlabelled."""
+    """Generates every example of a corpus; only graph problems have their labels already."""
 
     def __init__(self, settings: CorpusSettings, progress: Progress = quiet) -> None:
         self.settings = settings
@@ -109,10 +112,12 @@ class Curriculum:
                 if count := _share(share, len(tasks), index):
                     yield Unit(split, (), task, count)
         # Last, so that bundles and episodes are the same with and without them.
-        for kind in ("disguised", "linked"):
+        for kind in ("disguised", "linked", "far", "near"):
             wanted = getattr(self.settings, kind)
             if count := wanted if train else wanted // 10:
                 yield Unit(split, (), None, count, kind)
+        if split == "test" and self.settings.development:
+            yield Unit(split, (), None, self.settings.development, "development")
 
     def make(self, unit: Unit) -> list[Example]:
         """Make the examples of one unit."""
@@ -131,6 +136,14 @@ class Curriculum:
     def _made_up(self, unit: Unit) -> list[Example]:
         """Make views of made-up tasks, spatial or on graphs."""
         salt = derive(self.settings.seed, "other views", unit.split, unit.kind)
+        if unit.kind in families.FAMILIES:
+            # The rule of a problem is its teacher; no other law knows what its words mean.
+            return [
+                Example(f"{unit.kind}-{unit.split}-{number}", "made-up", unit.kind, _checked(view),
+                        decision=decision, teacher=RULE)
+                for number, (view, decision) in enumerate(
+                    families.pairs(unit.kind, salt, unit.views))
+            ]  # fmt: skip
         if unit.kind == "linked":
             views = graph_kinds.views("linked", salt, unit.views)
         else:

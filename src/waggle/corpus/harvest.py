@@ -24,6 +24,7 @@ from waggle.core.order import Order, canonical
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import Contract, Decision, View
 from waggle.core.seeds import Split, derive, mix, require
+from waggle.corpus.problems import families
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.views import disguised, graph_kinds, situations
 from waggle.corpus.views.frames import Shape, made_up_contract, made_up_frame, native_frame
@@ -48,7 +49,7 @@ GRAPH_VIEWS = 300
 FRAMES = 40
 """Native views that the situations of one job take their task side from."""
 MADE_UP = ("synthetic", "disguised", "linked", "close", "ports", "crowded", "poised", "eased",
-           "relays", "agreed")  # fmt: skip
+           "relays", "agreed", "far", "near")  # fmt: skip
 """Kinds of views after native ones, in the order of their jobs: a new kind comes last, so that the
 jobs of the others stay the same."""
 NOISE = 12
@@ -128,7 +129,8 @@ def _made_up(
     """Plan jobs that make views up; situations take native frames from a small episode."""
     purpose = "harvest bundles" if kind == "synthetic" else f"harvest {kind}"
     root = derive(settings.seed, purpose, split)
-    size = GRAPH_VIEWS if kind in graph_kinds.KINDS else BUNDLES * situations.BUNDLE // 100
+    on_graphs = kind in graph_kinds.KINDS or kind in families.FAMILIES
+    size = GRAPH_VIEWS if on_graphs else BUNDLES * situations.BUNDLE // 100
     if kind == "close":
         size = BUNDLES * sum(situations.CLOSE.values())
     for number in range(-(-count // size)):
@@ -140,7 +142,9 @@ def _made_up(
 
 
 def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
-    """Do one job: return its views in a canon order, each with the expert's decision on it."""
+    """Do one job: return its views in a canon order, each with the teacher's decision on it."""
+    if job.kind in families.FAMILIES:
+        return list(families.pairs(job.kind, job.salt, GRAPH_VIEWS, order))
     expert = plugins.get_law("expert")
     if job.kind == "episode":
         pairs = _played(job, expert, order)

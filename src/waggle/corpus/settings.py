@@ -17,14 +17,29 @@ from waggle.core.errors import ConfigError
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(("close", "ports", "crowded", "poised", "eased", "relays", "agreed"))
-"""Kinds of harvested views that were added after the first token corpora."""
+_LATER = frozenset(
+    ("close", "ports", "crowded", "poised", "eased", "relays", "agreed", "far", "near",
+     "development")
+)  # fmt: skip
+"""Kinds of views that were added after the first corpora."""
+MIRRORED = ("linked", "crowded", "poised", "eased", "relays", "agreed")
+"""Kinds of views on graphs that mirror the goals of AgentsNet, for the laws that had them."""
+CLEAN = ("far", "near")
+"""Families of graph problems that mirror no goal of it (see `waggle.corpus.problems`)."""
 
 
-class CorpusSettings(BaseModel):
-    """The decision corpus; the defaults are the paper's."""
-
+class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    @model_serializer(mode="wrap")
+    def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out later kinds that are 0: a corpus without them keeps its identity."""
+        fields: dict[str, Any] = plain(self)
+        return {name: value for name, value in fields.items() if value or name not in _LATER}
+
+
+class CorpusSettings(_Settings):
+    """The decision corpus; the defaults are the paper's."""
 
     seed: int = 0
     """Seed of every draw of the corpus."""
@@ -44,6 +59,12 @@ class CorpusSettings(BaseModel):
     """Spatial views under made-up contracts in the training split; a tenth as many held out."""
     linked: Count = 0
     """Views of made-up tasks on graphs in the training split; a tenth as many held out."""
+    far: Count = 0
+    """Views of Far graph problems in the training split; a tenth as many held out."""
+    near: Count = 0
+    """Views of Near graph problems in the training split; a tenth as many held out."""
+    development: Count = 0
+    """Views of the Far problems that no law is trained on, in the test split only."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 50
     """Percent of synthetic views with made-up task and action vocabularies."""
     laws: tuple[str, ...] = ("expert", "heuristic", "random-legal")
@@ -54,10 +75,8 @@ class CorpusSettings(BaseModel):
     """Rounds of those episodes; by default the task's own horizon."""
 
 
-class HarvestSettings(BaseModel):
+class HarvestSettings(_Settings):
     """A corpus of very many views for stage one, kept as tokens; off while `native` is 0."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     seed: int = 0
     """Seed of every draw of the harvest."""
@@ -85,6 +104,10 @@ class HarvestSettings(BaseModel):
     """Late views of tasks on graphs, in which several traces of one claim can be relayed."""
     agreed: Count = 0
     """Views of tasks on graphs whose goal asks all nodes to answer alike, and near misses."""
+    far: Count = 0
+    """Views of Far graph problems, labelled by their own rules."""
+    near: Count = 0
+    """Views of Near graph problems, labelled by their own rules."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
     """Views of the validation split, of every kind that is harvested."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
@@ -97,17 +120,9 @@ class HarvestSettings(BaseModel):
     rounds: int | None = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
 
-    @model_serializer(mode="wrap")
-    def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later kinds that are 0: a token corpus without them keeps its identity."""
-        fields: dict[str, Any] = plain(self)
-        return {name: value for name, value in fields.items() if value or name not in _LATER}
 
-
-class TransitionSettings(BaseModel):
+class TransitionSettings(_Settings):
     """The transition corpus; the defaults are the paper's."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     seed: int = 0
     """Seed of every draw of the collection."""

@@ -44,7 +44,7 @@ class Example(msgspec.Struct, frozen=True, omit_defaults=True):
     """Identifies the example; seeds of its orbit transforms derive from it."""
     family: str
     source: str
-    """`synthetic`, `native`, `disguised` or `linked`."""
+    """`synthetic`, `native`, or a kind of views of made-up tasks."""
     view: msgspec.Raw
     """Canonical JSON of the view, contract included."""
     situation: str | None = None

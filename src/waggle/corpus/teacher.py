@@ -70,7 +70,7 @@ def label(
             views = list(store.examples("views", split))
             decisions = _decisions(views, run, kept, partial(progress, f"label {split}"))
             rows[split] = [
-                msgspec.structs.replace(example, decision=decision, teacher=name)
+                msgspec.structs.replace(example, decision=decision, teacher=example.teacher or name)
                 for example, decision in zip(views, decisions, strict=True)
                 if decision is not None
             ]
@@ -144,8 +144,8 @@ class _Answers:
                 continue
 
     def get(self, example: Example) -> Decision | None:
-        """Return the kept answer to a view, if it is admissible."""
-        return _admissible(example, self._known.get(example.key))
+        """Return the label that a view was made with, or the kept answer, if it is admissible."""
+        return _admissible(example, example.decision or self._known.get(example.key))
 
     def add(self, asked: list[Example], answers: list[Decision | None]) -> None:
         """Keep new answers, in one write."""

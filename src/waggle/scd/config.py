@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.corpus.settings import (
+    CLEAN,
+    MIRRORED,
     CorpusSettings,
     HarvestSettings,
     TransitionSettings,
@@ -185,6 +187,19 @@ class Recipe(_Settings):
             if isinstance(data.get(part), dict)
         }
         return data | parts
+
+    @model_validator(mode="after")
+    def _unmixed(self) -> Recipe:
+        """Refuse graph problems of the clean lineage beside kinds that mirror a transfer task."""
+        parts = (self.corpus, self.harvest)
+        clean = [name for name in CLEAN for part in parts if getattr(part, name)]
+        mirrored = [name for name in MIRRORED for part in parts if getattr(part, name, 0)]
+        if clean and mirrored:
+            raise ValueError(
+                f"{clean[0]} and {mirrored[0]} do not go together: the second mirrors the goals of "
+                "AgentsNet; leave one out"
+            )
+        return self
 
     def uncompiled(self) -> Recipe:
         """Return the recipe without compilation, for work that is over before it pays."""

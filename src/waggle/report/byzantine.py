@@ -42,6 +42,7 @@ def byzantine(rows: Rows, recipe: Recipe) -> Table:
     notes = (
         "honest: mean success of the honest nodes where success is a node's own (Silo, AgentsNet "
         "tasks whose soft score has parts), else the soft score or the score of the whole swarm",
+        "on AgentsNet a mean of parts of the soft score, which may exceed 1 as parts are unequal",
         "Δ: honest score minus that of the same law without liars, and with the same liars and no "
         "defence; matched units, 95 % paired bootstrap, 10,000 resamples",
         *provenance(rows, recipe),

@@ -80,6 +80,7 @@ COMMANDS = {
     "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),
     "corpus tokenizer": Command("training.corpus:tokenizer", "Train the tokenizer of nano."),
     "corpus stats": Command("training.corpus:stats", "Print the datasheet of a corpus."),
+    "corpus manifest": Command("training.corpus:manifest", "Declare the families of problems."),
     "train": Command("training.train:train", "Train a law by a recipe."),
     "tune": Command("training.tune:tune", "Choose the learning rate of a recipe."),
     "learn": Command("training.learn:learn", "Train a law from the score of a world."),

@@ -150,6 +150,22 @@ def stats(corpus: Path, /, *, json: AsJson = False) -> None:
         console.table("Transitions", ("aspect", "value", *sheet.transitions), rows, right=2)
 
 
+def manifest(out: Path, /) -> None:
+    """Write what laws of the clean lineage may be trained on: families, texts, exclusions, seeds.
+
+    The file names the generator and has a digest of everything in it; it is committed before such a
+    law plays AgentsNet. Example: `waggle corpus manifest recipes/lineage/manifest.json`
+
+    Args:
+        out: The JSON file to write.
+    """
+    from waggle.corpus.problems.manifest import text
+
+    made = text()
+    out.write_text(made, encoding="utf-8")
+    console.say(f"manifest {encoding.loads(made)['digest']} in {out}")
+
+
 def tokenizer(out: Path, /) -> None:
     """Train the tokenizer of `nano` on prompts and records of the training tasks.
 

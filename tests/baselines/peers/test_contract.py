@@ -201,7 +201,7 @@ def test_playing_leaves_parameters_as_they_are() -> None:
 # 6: an empty plan is NoComm
 
 
-@pytest.mark.parametrize("task", ["silo/I-05", "silo/III-26", "swarmbench/pursuit", "beacon"])
+@pytest.mark.parametrize("task", ["silo/I-05", "silo/II-11", "silo/III-26"])
 def test_an_empty_plan_scores_what_nocomm_scores(task: str) -> None:
     found = plugins.find_task(task)
     case = Case(found.substrate, found.task, 8, 10_000)
@@ -328,6 +328,10 @@ def test_silent_nodes_are_silent_under_peers_too(organiser: Organiser) -> None:
 def test_peers_are_refused_where_they_cannot_be_played() -> None:
     with pytest.raises(ContractError, match="whole episodes"):
         Peer(SwarmSys()).decide([])
+    for substrate, task in (("swarmbench", "pursuit"), ("agentsnet", "coloring")):
+        case = Case(substrate, task, 8, 10_000)
+        with pytest.raises(ConfigError, match=f"leave out {substrate}"):
+            Engine(plugins.get_substrate(substrate).open(case), Peer(SwarmSys()), case)
     with pytest.raises(ConfigError, match="sync"):
         EventEngine(SILO.open(CASE), Peer(SwarmSys()), CASE)
 

@@ -30,7 +30,7 @@ from waggle.baselines.peers.organiser import (
     Solver,
     ViewSolver,
 )
-from waggle.core.errors import ContractError
+from waggle.core.errors import ConfigError, ContractError
 from waggle.core.protocols import Case, Decode, Request, Usage, World, Write
 from waggle.core.schema import MAX_BIN, MAX_FACT, Contract, Decision
 from waggle.core.seeds import derive, mix
@@ -56,7 +56,14 @@ class Peer:
         return Switches(repeats=True)
 
     def conduct(self, world: World, case: Case) -> Conductor:
-        """Return what decides for all nodes of one episode."""
+        """Return what decides for all nodes of one episode.
+
+        Raises:
+            ConfigError: where contacts move or frames carry no task data; what a peer does there
+                is not worked out, and its rows would speak of something else.
+        """
+        if not world.snapshots or world.handle_life != "episode":
+            raise ConfigError(f"peer {self.name!r} plays Silo so far; leave out {case.substrate}")
         return Conductor(self.organiser, self._solver, world, case)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:

@@ -79,6 +79,8 @@ def test_a_run_measures_selects_and_resumes_to_the_same_weights(
     again = Learner(settings, 5, halved, rest).learn()
     assert rest.seen == [2], "the first batch is not sampled again"
     assert again.found == result.found
+    lines = (halved / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["update"] for line in lines] == [0, 1, 2], "no line is lost or doubled"
     one, two = weights(whole), weights(halved)
     # Log-probabilities differ in the last bit with what the engine had decoded before.
     assert one.keys() == two.keys()

@@ -173,10 +173,12 @@ def gains(arms: Sequence[Arm]) -> Table:
                     (f"{arm.label}{note}", "all", "—", "—", "—", bracketed(pooled, "+.3f"), cases,
                      number(_mean(runs_, lambda run: run.summary.law.executable)), "—")
                 )  # fmt: skip
+    modes = dict.fromkeys(run.settings.trial_mode for arm in arms for run in arm.runs)
     columns = ("run", "training seed", "batches", "selected", "minutes", "gain over the start",
                "cases", "executable", "credit fidelity")  # fmt: skip
     notes = (
-        "greedy, freely decoded; development cases that neither training nor selection has seen; "
+        f"greedy, decoded {' or '.join(modes)}; development cases that neither training nor "
+        "selection has seen; "
         "95 % paired bootstrap over cases within tasks and sizes, which weigh alike; over several "
         "training seeds these are drawn first",
         "credit fidelity: correlation of the credit with closed-loop branches (decisions tried)",
@@ -237,8 +239,8 @@ def scores(arm: Arm) -> Table:
     lasts = (bracketed(_pooled(some, pick), "+.3f") for some, pick in columns.values())
     body.append(("gain over the start", "—", *lasts))
     notes = (
-        "development cases, means over training seeds; greedy and freely decoded, but `sampled` as "
-        "episodes of training are",
+        "development cases, means over training seeds; greedy, decoded "
+        f"{arm.runs[0].settings.trial_mode}, but `sampled` as episodes of training are",
         "silent: the law's deposits are dropped; constant: its most frequent action always; "
         "shuffled: trained with advantages dealt at random, which must gain nothing",
     )

@@ -7,8 +7,11 @@ Reconstructed: no code and no full text were at hand, so the loop is rebuilt fro
 Ours: every constant of `Constants`, the shares of the roles, the explicit evaporation, the switch
 of an idle node to a role that is missing around it, and the events: on the anonymous interface an
 open sub-goal is the next bin of coverage that a node lacks, since views name no pieces. Profiles of
-contacts are what their frames last said. No training; state lasts for one episode. One node is
-planned for at a time: there is no board that all can read.
+contacts are what their frames last said. Simpler than the summaries: each node draws its role by
+itself, compatibility belongs to a contact and not to a kind of event, no node matches itself,
+and a validator asks whether its own view gained and holds no conflict, without comparing results.
+No training; state lasts for one episode. One node is planned for at a time: there is no board that
+all can read.
 """
 
 from __future__ import annotations

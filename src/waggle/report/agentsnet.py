@@ -41,11 +41,14 @@ DRAWS = 20
 """Priority draws per graph of the reference protocols."""
 
 
-def _with(rows: Rows, *, priority: bool) -> list[Row]:
+def _with(rows: Rows, *, priority: bool, swapped: bool = False) -> list[Row]:
+    """Return the rows with or without priorities, under the goal of the task or of another."""
     return [
         row
         for row in rows
-        if row.substrate == "agentsnet" and bool(row.options.get("priority", True)) == priority
+        if row.substrate == "agentsnet"
+        and bool(row.options.get("priority", True)) == priority
+        and bool(row.options.get("goal")) == swapped
     ]
 
 
@@ -123,7 +126,7 @@ def _over_graphs(mine: Rows, theirs: Rows) -> Interval | None:
 
 
 def _draw(row: Row) -> Unit:
-    plain = {key: value for key, value in row.options.items() if key != "priority"}
+    plain = {key: value for key, value in row.options.items() if key not in ("priority", "goal")}
     return unit(msgspec.structs.replace(row, options=plain))
 
 
@@ -175,6 +178,27 @@ def agentsnet_priority(rows: Rows, recipe: Recipe) -> Table:
         "LeaderElection with and without priority", ("method", *columns, "gain"), tuple(body),
         (note, *provenance(leaders, recipe)),
     )  # fmt: skip
+
+
+def agentsnet_goal_swap(rows: Rows, recipe: Recipe) -> Table:
+    """Solved with the goal of the task and with that of another, on the same cases."""
+    swapped = _with(rows, priority=True, swapped=True)
+    cases = {(row.method, *_draw(row)) for row in swapped}
+    given = [row for row in _with(rows, priority=True) if (row.method, *_draw(row)) in cases]
+    body = []
+    for name in methods_of(swapped, recipe):
+        mine, others = of(given, name), of(swapped, name)
+        cells = (
+            " / ".join(number(mean([r for r in some if r.task == task], score("strict")), 2)
+                       for some in (mine, others))
+            for task in TASKS
+        )  # fmt: skip
+        body.append((label(recipe, name), *cells, signed(_over_graphs(mine, others), 3)))
+    note = ("strict solved fraction, own goal / goal of another task on the same view; drop: own "
+            "minus other, 95 % paired bootstrap over graphs within size and topology")  # fmt: skip
+    return Table(
+        "Goal swap", ("method", *TITLES, "drop"), tuple(body), (note, *provenance(swapped, recipe))
+    )
 
 
 def _both(rows: Rows) -> str:

@@ -49,6 +49,7 @@ TABLES: Mapping[str, str] = {
     "agentsnet": "agentsnet:agentsnet",
     "agentsnet-paired": "agentsnet:agentsnet_paired",
     "agentsnet-priority": "agentsnet:agentsnet_priority",
+    "agentsnet-goal-swap": "agentsnet:agentsnet_goal_swap",
     "agentsnet-protocols": "agentsnet:agentsnet_protocols",
     "reorganization": "reorganization.tables:cells",
     "reorganization-misses": "reorganization.tables:misses",

@@ -91,7 +91,8 @@ def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
 
 def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
     """AgentsNet with priorities by task and population, solved fraction in per cent."""
-    own = [r for r in rows if r.substrate == "agentsnet" and r.options.get("priority", True)]
+    nets = [row for row in rows if row.substrate == "agentsnet" and not row.options.get("goal")]
+    own = [row for row in nets if row.options.get("priority", True)]
     columns = _by_task(own, lambda row: "")
     return _table("AgentsNet: floors and laws, solved (%)", columns, recipe, 1, 100.0)
 

@@ -378,3 +378,14 @@ def test_private_only_stays_at_the_level_of_random_answers() -> None:
             solved.append(footer.scores["strict"])
             assert footer.counters["messages.delivered"] == 0
     assert sum(solved) / len(solved) <= 0.07
+
+
+def test_a_swapped_goal_changes_the_goal_and_nothing_else() -> None:
+    plain, swapped = (
+        AgentsNet().open(Case("agentsnet", "leader_election", 8, 10_000, options=options))
+        for options in ({}, {"goal": "vertex_cover"})
+    )
+    other = AgentsNet().open(Case("agentsnet", "vertex_cover", 8, 10_000))
+    assert swapped.contract.goal == other.contract.goal != plain.contract.goal
+    assert msgspec.structs.replace(swapped.contract, goal=plain.contract.goal) == plain.contract
+    assert swapped.rounds == plain.rounds

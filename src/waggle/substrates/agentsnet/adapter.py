@@ -37,6 +37,11 @@ class AgentsNetOptions(BaseModel):
     priority: bool = True
     """Whether every node has a private priority; off removes priorities and their order."""
 
+    goal: Literal["coloring", "consensus", "leader_election", "matching", "vertex_cover"] | None = (
+        None
+    )
+    """Control: show the goal of another task; views, actions and scores stay those of the task."""
+
     graphs: Path | None = None
     """Folder of graph JSONs, or the AgentsNet parquet file; the published generator if unset."""
 
@@ -60,4 +65,4 @@ class AgentsNet:
             raise GraphError(
                 f"graph {graph.id!r} is no connected graph of {case.n} nodes; choose another"
             )
-        return AgentsNetWorld(case, graph, options.priority, keys)
+        return AgentsNetWorld(case, graph, options.priority, keys, options.goal)

@@ -92,11 +92,18 @@ def answers(task: str, groups: int) -> tuple[str, ...]:
             return ("Yes", "No")
 
 
-def contract(task: str, groups: int, priority: bool) -> Contract:
-    """Return the contract that all nodes of an episode share."""
+def contract(task: str, groups: int, priority: bool, goal: str | None = None) -> Contract:
+    """Return the contract that all nodes of an episode share.
+
+    Args:
+        task: one of `TASKS`.
+        groups: number of colours.
+        priority: whether nodes have priorities.
+        goal: the task whose goal is shown instead, as a control.
+    """
     return Contract(
         task=f"agentsnet/{task}",
-        goal=_GOALS[task] + _ROUNDS + (_PRIORITY if priority else ""),
+        goal=_GOALS[goal or task] + _ROUNDS + (_PRIORITY if priority else ""),
         actions=(*answers(task, groups), WAIT),
         deposits=1,
         broadcast=True,

@@ -102,13 +102,14 @@ class AgentsNetWorld(WorldBase):
     refresh: int | None = 4
 
     def __init__(
-        self, case: Case, graph: AgentGraph, priority: bool, keys: Sequence[int] | None = None
-    ) -> None:
+        self, case: Case, graph: AgentGraph, priority: bool, keys: Sequence[int] | None = None,
+        goal: str | None = None,
+    ) -> None:  # fmt: skip
         self.graph, self.task, self.priority = graph, case.task, priority
         self.n, self.keys = graph.n, tuple(range(graph.n) if keys is None else keys)
         sending = round_budget(case.task, graph)
         self.rounds = sending + 1 if case.rounds is None else case.rounds
-        self.contract = contract(case.task, graph.max_degree + 1, priority)
+        self.contract = contract(case.task, graph.max_degree + 1, priority, goal)
         place = {body: node for node, body in enumerate(self.keys)}
         self._adjacent = [tuple(place[b] for b in graph.adjacency[body]) for body in self.keys]
         self._draws = seeds.derive(case.seed, "agentsnet", graph.family, graph.n, graph.index)

@@ -173,10 +173,21 @@ def test_priority_is_stratified_by_symmetry() -> None:
     assert sum(by_degree) == 4
 
 
+def test_a_swapped_goal_is_compared_on_the_same_cases_and_stays_out_of_other_tables() -> None:
+    swapped = {**GRAPHS, "tasks": ["agentsnet/matching"], "n": [8],
+               "options": {"agentsnet": {"priority": True, "goal": "coloring"}}}  # fmt: skip
+    recipe = sheets.recipe(GRAPHS, swapped)
+    rows = sheets.played(recipe, lambda cell: float("goal" not in cell.case.options))
+    found = line(made("agentsnet-goal-swap", recipe, rows), "Ours")
+    assert found["Matching"] == "1.00 / 0.00" and found["drop"].startswith("+1.000")
+    assert line(made("agentsnet", recipe, rows), "Ours")["Matching"] == "1.00"
+
+
 @pytest.mark.parametrize("name", [
     "primary", "paired-scaling", "silo-levels", "silo-ports", "swarm-anchor", "silo-anchor",
     "horizon", "extension", "accounting", "agentsnet", "agentsnet-paired", "agentsnet-priority",
-    "agentsnet-protocols", "flocking-transport", "ceilings", "floors-silo", "floors-swarmbench",
+    "agentsnet-goal-swap", "agentsnet-protocols", "flocking-transport",
+    "ceilings", "floors-silo", "floors-swarmbench",
     "floors-agentsnet",
 ])  # fmt: skip
 def test_a_table_without_its_rows_says_so(name: str) -> None:

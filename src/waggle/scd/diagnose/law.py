@@ -133,7 +133,7 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
     units["exact"] = [float(hit) for hit in found.exact]
     if findings.native:
         result |= _named("native", held_out(asked, findings.natives(), order).rates)
-    for kind in ("disguised", "linked"):
+    for kind in ("disguised", "linked", "far", "near", "development"):
         if records := findings.made_up(kind):
             result |= _named(kind, held_out(asked, records, order).rates)
     for shown, each in agreed.items():

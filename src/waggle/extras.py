@@ -37,7 +37,7 @@ USES = {
     "law": Use("the law nano, local models, training", "rules such as `--law expert` play"),
     "llm": Use("adapters such as smollm2, hub downloads, conversion", "`--law nano` plays"),
     "chat": Use("models behind an endpoint (`--law chat`)", "`--law nano` and rules play"),
-    "serve": Use("`waggle serve`", "`waggle run` plays the same laws"),
+    "serve": Use("`waggle serve`, `waggle view`", "`waggle run` and `waggle show` work"),
     "report": Use("figures, plots and data frames", "`waggle report` writes its tables"),
     "dataset": Use("AgentsNet's own parquet file", "its graphs are generated"),
     "pettingzoo": Use("worlds as PettingZoo environments", "`waggle run` plays them"),

@@ -130,20 +130,10 @@ class Episode:
             RecordError: if the record is of no world that can be opened here.
         """
         try:
-            return replaying.replay(self.record, self._world(self.record.header))
+            return replaying.replay(self.record, open_world(self.record.header, self._substrate))
         except (msgspec.ValidationError, LookupError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise RecordError(f"it cannot be played ({reason}); run the case again") from None
-
-    def _world(self, header: Header) -> World:
-        """Open the recorded case; its header is untrusted until it says a possible one."""
-        case = header.case
-        if len(header.keys) != case.n or sorted(header.keys) != list(range(case.n)):
-            raise ValueError(f"its keys are no permutation of {case.n} nodes")
-        substrate = self._substrate or plugins.get_substrate(case.substrate)
-        if case.task not in substrate.tasks:
-            raise ValueError(f"{case.substrate} has no task {case.task!r}")
-        return substrate.open(case, header.keys)
 
     def __repr__(self) -> str:
         late = ", late counterevidence" if self.record.shock else ""
@@ -157,6 +147,22 @@ class Episode:
     def _repr_html_(self) -> str:
         rows = list(summary(self.record.footer, self.case.n))
         return Grid(("", ""), rows).html(repr(self))
+
+
+def open_world(header: Header, substrate: Substrate | None = None) -> World:
+    """Open the recorded case; its header is untrusted until it says a possible one.
+
+    Raises:
+        ValueError: for a case that cannot be.
+        LookupError: for a substrate that is not installed.
+    """
+    case = header.case
+    if len(header.keys) != case.n or sorted(header.keys) != list(range(case.n)):
+        raise ValueError(f"its keys are no permutation of {case.n} nodes")
+    substrate = substrate or plugins.get_substrate(case.substrate)
+    if case.task not in substrate.tasks:
+        raise ValueError(f"{case.substrate} has no task {case.task!r}")
+    return substrate.open(case, header.keys)
 
 
 def summary(

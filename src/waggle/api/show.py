@@ -21,7 +21,7 @@ from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord, WriteRe
 from waggle.core.schema import Decision, Evidence, Fact, Trace, View
 from waggle.runtime.replay import UNSEEN, view_of
 
-_STAGES = {
+STAGES = {
     "first": "as emitted",
     "normalized": "after its text was cleaned",
     "regenerated": "at the second attempt",
@@ -82,7 +82,7 @@ def _shock(entry: RoundRecord) -> str:
 def _listed(first: str, updates: Iterable[tuple[int, UpdateRecord]]) -> str:
     """Return a line for every update: who or when, what it did, and what it holds now."""
     rows = [
-        (str(key), u.mode, u.native or u.decision.task_action, "; ".join(map(_write, u.writes)),
+        (str(key), u.mode, u.native or u.decision.task_action, "; ".join(map(write_text, u.writes)),
          u.claim, u.reopened, " ".join(u.codes))
         for key, u in updates
     ]  # fmt: skip
@@ -90,7 +90,8 @@ def _listed(first: str, updates: Iterable[tuple[int, UpdateRecord]]) -> str:
     return Grid(columns, rows, right=len(columns)).text()
 
 
-def _write(write: WriteRecord) -> str:
+def write_text(write: WriteRecord) -> str:
+    """Return one candidate write and what became of it, on one line."""
     kind = "challenge of" if write.challenge else "fresh" if write.fresh else "relay of"
     to = ", ".join(map(str, write.receivers)) or "nobody"
     fate = f", silenced: {write.cause}" if write.cause else ", again" if write.refresh else ""
@@ -112,25 +113,25 @@ def _update(
     if update.view == UNSEEN:
         yield "  (the record holds measures only; play the case again and keep it whole)"
     else:
-        yield from _lines(_slots(view_of(header, update)))
+        yield from _lines(slots(view_of(header, update)))
     if update.work is not None:
         answer = msgspec.json.encode(update.work.answer).decode()
         yield from _lines([("worker", "no answer" if update.work.answer is None else answer)])
     yield "\nsaid"
     for attempt, raw in enumerate(update.raw):
-        yield from _lines([("first" if attempt == 0 else "second", _said(raw))])
-    yield f"\nadmitted {_STAGES[update.stage]}"
+        yield from _lines([("first" if attempt == 0 else "second", said(raw))])
+    yield f"\nadmitted {STAGES[update.stage]}"
     yield from _lines([(code, CODES.get(code, "")) for code in update.codes])
-    yield from _lines(_decision(update.decision))
+    yield from _lines(decision(update.decision))
     yield "\ndid"
-    yield from _lines(_did(update))
+    yield from _lines(did(update))
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield from (f"  {name:<12} {value}".rstrip() for name, value in pairs)
 
 
-def _slots(view: View) -> Iterator[tuple[str, str]]:
+def slots(view: View) -> Iterator[tuple[str, str]]:
     """Yield the six slots of a view, in their order."""
     contract, private = view.contract, view.private
     yield "goal", contract.goal
@@ -169,12 +170,13 @@ def _joined(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part is not None)
 
 
-def _said(raw: str | Decision) -> str:
+def said(raw: str | Decision) -> str:
     """Return a decode as it was emitted, on one line."""
     return repr(raw) if isinstance(raw, str) else encode_decision(raw).decode()
 
 
-def _decision(decision: Decision) -> Iterator[tuple[str, str]]:
+def decision(decision: Decision) -> Iterator[tuple[str, str]]:
+    """Yield an admitted decision: action, deposits, commitment."""
     yield "action", _joined(decision.task_action, decision.response, decision.execution_intent)
     yield from (
         ("deposit", f"{_masses(t)}, to {t.channel}, ttl {t.ttl}") for t in decision.deposits
@@ -183,14 +185,14 @@ def _decision(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "commit", f"{decision.commit.claim}, {decision.commit.confidence_bin}"
 
 
-def _did(update: UpdateRecord) -> Iterator[tuple[str, str]]:
+def did(update: UpdateRecord) -> Iterator[tuple[str, str]]:
     """Yield what came of an update, in the substrate's own words."""
     yield "mode", update.mode
     if update.bottom is not None:
         yield "cancelled", update.bottom
     if update.native is not None:
         yield "action", update.native
-    yield from (("wrote", _write(write)) for write in update.writes)
+    yield from (("wrote", write_text(write)) for write in update.writes)
     if update.reopened is not None:
         yield "reopened", update.reopened
     yield "holds", "nothing" if update.claim is None else f"{update.claim}, {update.confidence}"

@@ -44,7 +44,7 @@ class Command(NamedTuple):
 
 
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "Play episodes": ("demo", "run", "show", "replay", "serve"),
+    "Play episodes": ("demo", "run", "show", "view", "replay", "serve"),
     "Evaluate and check": ("eval", "report", "archive", "check", "bound", "bench"),
     "Train laws": ("corpus", "train", "tune", "learn", "fit", "diagnose", "law"),
     "Set up": ("list", "new", "recipes", "models", "doctor"),
@@ -54,6 +54,7 @@ COMMANDS = {
     "demo": Command("play.demo:demo", "Watch a shipped law organise a swarm."),
     "run": Command("play.run:command", "Run one episode and keep its record."),
     "show": Command("play.show:show", "Show what an agent saw, said and did."),
+    "view": Command("play.view:view", "Look at episodes in the browser."),
     "replay": Command("play.replay:replay", "Recompute a record and compare."),
     "serve": Command("play.serve:serve", "Serve a law over an OpenAI-compatible API."),
     "eval": Command("measure.evaluate:evaluate", "Run a recipe of many episodes, resumably."),

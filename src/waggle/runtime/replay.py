@@ -7,7 +7,7 @@ Invariant: a replay ends with the record or one round behind it, whatever horizo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -87,14 +87,18 @@ def view_of(header: Header, update: UpdateRecord) -> View:
     return decode_view(contract_head(header.contract) + bytes(update.view)[1:])
 
 
-def replay(record: EpisodeRecord, world: World) -> Replay:
-    """Play a record again on a freshly opened world of its case."""
+def replay(
+    record: EpisodeRecord, world: World, watch: Callable[[World], None] | None = None
+) -> Replay:
+    """Play a record again on a freshly opened world of its case; `watch` sees it every round."""
     header = record.header
     memory = Memory()
 
     def stop(entry: RoundRecord, world: World) -> None:
         if entry.round >= len(record.rounds):
             raise _Longer
+        if watch is not None:
+            watch(world)
 
     if any(update.view == UNSEEN for entry in record.rounds for update in entry.updates):
         raise RecordError("the record holds measures only; play its case again with --keep")

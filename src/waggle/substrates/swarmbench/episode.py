@@ -186,6 +186,10 @@ class SwarmEpisode(WorldBase):
         """Whether the flock is in shape, everyone is out, or the rounds are used up."""
         return self.scene.world.finished
 
+    def places(self) -> Sequence[tuple[int, int]]:
+        """Return the row and column of every node on the map, for pictures."""
+        return self.scene.cells
+
     def render(self) -> str:
         """Draw the map, one space between cells."""
         return "\n".join(" ".join(row) for row in self.scene.world.grid())

@@ -1,0 +1,84 @@
+"""`waggle view`: records as a page in the browser."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from waggle.cli import console
+from waggle.cli.options import Flag
+from waggle.core.errors import ConfigError
+from waggle.extras import install
+from waggle.runtime.records import SUFFIX
+
+
+def view(
+    runs: str = "runs", /, *, export: Path | None = None, port: int = 8010, browser: Flag = False
+) -> None:
+    """Look at episodes in the browser.
+
+    Shows who holds what over the rounds, the messages between agents, the curves, and for every
+    decision what the agent saw, said and did. The page is served to this machine alone, until
+    Ctrl-C. No law runs and nothing is fetched from the network. Needs the extra `serve`. Examples:
+
+    `waggle view runs`
+
+    `waggle view runs/RECORD.jsonl.gz --export site`
+
+    Args:
+        runs: A record, a folder of records, or `-` for a record from standard input.
+        export: Write the page with its records into this new folder instead of serving it; it opens
+            from the disk and can be put on any web server.
+        port: Port to listen on.
+        browser: Open the page in the browser of this machine.
+    """
+    if not 1 <= port <= 65_535:
+        raise ConfigError(f"--port must be 1 to 65535, not {port}")
+    with tempfile.TemporaryDirectory(prefix="waggle-view-") as own:
+        _show(_standard_input(Path(own)) if runs == "-" else Path(runs), export, port, browser)
+
+
+def _show(place: Path, export: Path | None, port: int, browser: bool) -> None:
+    try:
+        import uvicorn
+
+        from waggle.compat import limits
+        from waggle.compat.meters import Meters
+        from waggle.view.app import HOST, app
+    except ImportError as error:
+        raise ConfigError(
+            f"the viewer needs starlette and uvicorn; install them with `{install('serve')}`"
+        ) from error
+    from waggle.view import export as exporting
+    from waggle.view.library import Library
+
+    library = Library(place)
+    if export is not None:
+        count = exporting.export(library, export)
+        console.say(f"{count} record{'' if count == 1 else 's'}: {export / 'index.html'}")
+        return
+    address = f"http://{HOST}:{port}/"
+    console.note(f"{len(library.names)} records at {address}; stop with Ctrl-C")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)
+    meters = Meters()
+    uvicorn.run(
+        app(library, meters), host=HOST, port=port, log_level="error", ws="none", backlog=128,
+        http=limits.limited(meters, 64), h11_max_incomplete_event_size=limits.MAX_HEADERS,
+        server_header=False,
+    )  # fmt: skip
+
+
+def _standard_input(folder: Path) -> Path:
+    """Keep a record from standard input in a file, up to the largest that is shown."""
+    from waggle.view.episode import MAX_FILE
+
+    data = sys.stdin.buffer.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise ConfigError(f"the record on standard input is larger than {MAX_FILE >> 20} MB")
+    path = folder / f"standard-input{SUFFIX}"
+    path.write_bytes(data)
+    return path

@@ -1,0 +1,87 @@
+"""The pages of the viewer over HTTP, for this machine alone.
+
+Static files are a fixed set that is read at the start; a record is asked for by a name of the list.
+Answers forbid the browser everything but the viewer's own scripts and styles.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from waggle.compat.limits import Guard, names_of
+from waggle.compat.meters import Meters
+from waggle.core.errors import WaggleError
+from waggle.view import episode
+from waggle.view.library import Library
+
+HOST = "127.0.0.1"
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+def static() -> dict[str, str]:
+    """Return the files of the page by name."""
+    found = sorted(files("waggle.view").joinpath("static").iterdir(), key=lambda file: file.name)
+    kinds = {file.name: file.name.rpartition(".")[2] for file in found}
+    return {f.name: f.read_text(encoding="utf-8") for f in found if kinds[f.name] in _TYPES}
+
+
+def app(library: Library, meters: Meters | None = None) -> Guard:
+    """Return the viewer of a library as an ASGI application."""
+    pages = static()
+
+    def page(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in pages:
+            return _json({"error": "there is no such page"}, 404)
+        kind = _TYPES[name.rpartition(".")[2]]
+        return Response(pages[name], media_type=kind, headers=_HEADERS)
+
+    def runs(request: Request) -> Response:
+        return _json(library.page(_number(request, "start")))
+
+    def document(request: Request) -> Response:
+        return _json(episode.document(library.path(request.query_params.get("run", ""))))
+
+    def update(request: Request) -> Response:
+        path = library.path(request.query_params.get("run", ""))
+        found = episode.updates(path, _number(request, "round"), _number(request, "agent"))
+        return _json(found[0] if found else None)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return _json({"error": str(error).replace(f"{library.root}/", "")}, 400)
+
+    routes = [
+        Route("/", page),
+        Route("/{name}", page),
+        Route("/api/runs", runs),
+        Route("/api/episode", document),
+        Route("/api/update", update),
+    ]
+    inner = Starlette(routes=routes, exception_handlers={WaggleError: refused})
+    return Guard(inner, Meters() if meters is None else meters, names_of(HOST), None)
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "0")
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise WaggleError(f"{name} must be a number")
+    return int(text)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    body = msgspec.json.encode(value)
+    return Response(body, status, headers=_HEADERS, media_type="application/json")

@@ -1,0 +1,231 @@
+"""A record as the page plays it: one document for the whole episode, one for every decision.
+
+The document holds who changed what it holds, who wrote to whom and the curves, in numbers; claims
+are named once. Views, prompts and decodes come one decision at a time. A file is read as a stream;
+only small records are held, two at most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from waggle.api import show
+from waggle.core import prompt
+from waggle.core.admit import CODES
+from waggle.core.errors import RecordError
+from waggle.core.record import EpisodeRecord, Footer, Header, RoundRecord, UpdateRecord
+from waggle.runtime.names import Aliases
+from waggle.runtime.records import entries, read
+from waggle.runtime.replay import UNSEEN, view_of
+from waggle.view.library import cut, task_of
+from waggle.view.scene import scene
+
+MAX_FILE = 64 << 20
+"""Bytes of a record that is shown."""
+MAX_HELD = 4 << 20
+"""Bytes of a record that is held in memory as a whole."""
+MAX_AGENTS = 20_000
+MAX_CELLS = 4_000_000
+"""Agents times rounds that a page holds."""
+MAX_MESSAGES = 300_000
+"""Messages that a page animates; an episode with more shows its agents alone."""
+MAX_CLAIMS = 5_000
+MAX_RAW = 20_000
+"""Characters that are shown of a decode, a slot or a prompt."""
+OTHER = "(another claim)"
+
+
+@lru_cache(maxsize=2)
+def _held(path: Path, stamp: tuple[int, int]) -> EpisodeRecord:
+    return read(path)
+
+
+def _small(path: Path) -> EpisodeRecord | None:
+    """Return the record of a small file, kept for the next question; None for a large file."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise RecordError(f"cannot read {path.name} ({error.strerror}); reload the page") from None
+    if stat.st_size > MAX_FILE:
+        raise RecordError(
+            f"{path.name} has {stat.st_size >> 20} MB, the viewer shows records up to "
+            f"{MAX_FILE >> 20} MB; `waggle show` reads larger ones"
+        )
+    return _held(path, (stat.st_mtime_ns, stat.st_size)) if stat.st_size <= MAX_HELD else None
+
+
+class _Claims:
+    """The claims of an episode, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {OTHER: 0}
+
+    def number(self, claim: str | None) -> int:
+        if claim is None:
+            return -1
+        if len(self.numbers) >= MAX_CLAIMS:
+            return self.numbers.get(claim, 0)
+        return self.numbers.setdefault(claim, len(self.numbers))
+
+
+def document(path: Path) -> dict[str, Any]:
+    """Return the whole episode as the page plays it.
+
+    Raises:
+        RecordError: for a file that is no record, was cut, or is too large to be shown.
+    """
+    record = _small(path)
+    stream: Iterator[Header | RoundRecord | Footer] = entries(path)
+    if record is not None:
+        stream = iter((record.header, *record.rounds, record.footer))
+    header = next(stream, None)
+    if not isinstance(header, Header):
+        raise RecordError(f"{path.name} does not start with a record header; name a record file")
+    n = header.case.n
+    if not 0 < n <= MAX_AGENTS:
+        raise RecordError(f"{path.name} has {n} agents, the viewer shows 1 to {MAX_AGENTS}")
+    claims, met = _Claims(), set[tuple[int, int]]()
+    held, rounds, messages = [-1] * n, list[dict[str, Any]](), 0
+    footer: Footer | None = None
+    for entry in stream:
+        if footer is not None or isinstance(entry, Header):
+            raise RecordError(f"{path.name}: its rounds are not in order; run the case again")
+        if isinstance(entry, Footer):
+            footer = entry
+            continue
+        if (len(rounds) + 1) * n > MAX_CELLS or entry.round != len(rounds):
+            raise RecordError(f"{path.name} has too many rounds, or some are out of order")
+        row = _round(entry, n, claims, held)
+        messages += len(row["writes"])
+        if messages > MAX_MESSAGES:
+            row["writes"] = []
+        met.update((min(w[0], w[1]), max(w[0], w[1])) for w in row["writes"])
+        rounds.append(row)
+    if footer is None:
+        raise RecordError(f"{path.name} has no footer: it was cut; run the case again")
+    return {
+        **_facts(header, footer),
+        "claims": [cut(claim) for claim in claims.numbers],
+        "rounds": rounds,
+        "quiet": messages > MAX_MESSAGES,
+        "scene": scene(record, n, met),
+    }
+
+
+def _facts(header: Header, footer: Footer) -> dict[str, Any]:
+    names = list(footer.scores)[:12]
+    return {
+        "task": cut(task_of(header)), "law": cut(header.law), "n": header.case.n,
+        "seed": str(header.case.seed), "engine": cut(header.engine), "order": cut(header.order),
+        "goal": cut(header.contract.goal, MAX_RAW), "scores": names,
+        "system": prompt.system(), "prefix": cut(prompt.prefix(header.contract), MAX_RAW),
+    }  # fmt: skip
+
+
+def _round(entry: RoundRecord, n: int, claims: _Claims, held: list[int]) -> dict[str, Any]:
+    """Return one round: changes of what is held, messages, reopenings, absences, curves."""
+    changes, writes, reopened, silenced = [], [], [], Counter[str]()
+    present = set()
+    for update in entry.updates:
+        node = update.node
+        if not 0 <= node < n:
+            raise RecordError(f"round {entry.round} names agent {node} of {n}; run the case again")
+        present.add(node)
+        now = claims.number(update.claim)
+        if now != held[node]:
+            held[node] = now
+            changes.append((node, now))
+        if update.reopened is not None:
+            reopened.append(node)
+        for write in update.writes:
+            if write.cause is not None:
+                silenced[cut(write.cause, 40)] += 1
+                continue
+            kind = 2 if write.challenge else 0 if write.fresh else 1
+            number = claims.number(write.claim)
+            writes.extend((node, to, number, kind) for to in write.receivers if 0 <= to < n)
+    masses = list(entry.field.values())
+    shock = entry.shock
+    return {
+        "held": changes, "writes": writes, "reopened": reopened,
+        "away": [node for node in range(n) if node not in present] if present else "all",
+        "silenced": dict(silenced.most_common(12)),
+        "score": {cut(k): v for k, v in list(entry.score.items())[:12]},
+        "sent": entry.attempted, "arrived": entry.delivered,
+        "mass": [sum(m.novelty for m in masses), sum(m.support for m in masses),
+                 sum(m.conflict for m in masses)],
+        **({} if shock is None else {"shock": {
+            "note": cut(shock.note or "counterevidence", 300),
+            "nodes": [node for node in shock.nodes if 0 <= node < n],
+        }}),
+    }  # fmt: skip
+
+
+def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, Any]]:
+    """Return the decisions of a round, or the one of an agent, as a person reads them.
+
+    Raises:
+        RecordError: for a round that is not there, or as `document`.
+    """
+    record = _small(path)
+    if record is not None:
+        header, rounds = record.header, iter(record.rounds[max(0, round) : round + 1])
+    else:
+        stream = entries(path)
+        first = next(stream, None)
+        if not isinstance(first, Header):
+            raise RecordError(f"{path.name} does not start with a record header")
+        header = first
+        rounds = (e for e in stream if isinstance(e, RoundRecord) and e.round == round)
+    entry = next(rounds, None)
+    if entry is None:
+        raise RecordError(f"there is no round {round} in this record")
+    return [_update(header, entry, u) for u in entry.updates if agent in (None, u.node)]
+
+
+def _update(header: Header, entry: RoundRecord, update: UpdateRecord) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "agent": update.node, "mode": cut(update.mode), "stage": show.STAGES[update.stage],
+        "raw": [cut(show.said(raw), MAX_RAW) for raw in update.raw],
+        "codes": [(cut(code), CODES.get(code, "")) for code in update.codes],
+        "decision": _pairs(show.decision(update.decision)),
+        "did": _pairs(show.did(update)),
+        "saw": None,
+    }  # fmt: skip
+    if update.view == UNSEEN:
+        return found
+    try:
+        view = view_of(header, update)
+        found["saw"] = _pairs(pair for pair in show.slots(view) if pair[0] != "trace")
+        found["tail"] = cut(prompt.tail(view), MAX_RAW)
+        shown = [
+            (trace, text)
+            for trace, (name, text) in zip(
+                view.traces, (pair for pair in show.slots(view) if pair[0] == "trace"), strict=True
+            )
+        ]
+    except (ValueError, RecursionError):
+        return found | {"saw": [("view", "cannot be read")]}
+    names = _aliases(header, entry)
+    found["traces"] = [
+        (cut(text, MAX_RAW), cut(names.get(trace.claim, ""))) for trace, text in shown
+    ]
+    return found
+
+
+def _aliases(header: Header, entry: RoundRecord) -> dict[str, str]:
+    """Return the world's own words for the claims that views of a round name."""
+    known = Aliases(header.case.seed, header.salt)
+    claims = {*list(entry.field)[:MAX_CLAIMS]}
+    for update in entry.updates:
+        claims |= {write.claim for write in update.writes}
+        claims |= {claim for claim in (update.claim, update.reopened) if claim is not None}
+    return {known.alias(claim): claim for claim in sorted(claims)[:MAX_CLAIMS]}
+
+
+def _pairs(pairs: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(cut(name), cut(text, MAX_RAW)) for name, text in pairs]

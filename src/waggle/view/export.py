@@ -1,0 +1,75 @@
+"""The viewer as files: a page that opens from a disk or any web server, with its records beside it.
+
+Browsers load no modules from `file://`, so the modules of the page become one plain script, and
+every piece of data a script that hands itself over when the page asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from waggle.core.errors import ConfigError
+from waggle.view import episode
+from waggle.view.app import static
+from waggle.view.library import PAGE, Library
+
+MAX_RUNS = 50
+"""Records of one export."""
+MODULES = ("dom.js", "source.js", "model.js", "stage.js", "curves.js", "agent.js", "player.js",
+           "library.js", "main.js")  # fmt: skip
+"""The modules of the page, each after those it imports."""
+_IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+
+def bundle(pages: dict[str, str]) -> str:
+    """Return the modules of the page as one plain script."""
+    parts = (_EXPORT.sub("", _IMPORT.sub("", pages[name])) for name in MODULES)
+    return '"use strict";\n(() => {\n' + "\n".join(parts) + "\n})();\n"
+
+
+def export(library: Library, folder: Path) -> int:
+    """Write the viewer with all records of a library into a folder, and return their number.
+
+    Raises:
+        ConfigError: for a folder that is not empty, or more records than one export takes.
+        RecordError: for a record that cannot be shown.
+    """
+    names = library.names
+    if len(names) > MAX_RUNS:
+        raise ConfigError(f"{len(names)} records are too many; export at most {MAX_RUNS} at a time")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is not empty; name a new folder for the export")
+    data = folder / "data"
+    data.mkdir(parents=True)
+    pages = static()
+    for number, name in enumerate(names):
+        path = library.path(name)
+        document = episode.document(path)
+        _write(data / f"{number}.js", f"{number}", document)
+        for round in range(len(document["rounds"])):
+            found = {update["agent"]: update for update in episode.updates(path, round)}
+            _write(data / f"{number}-{round}.js", f"{number}-{round}", found)
+    rows = [row for start in range(0, len(names), PAGE) for row in library.page(start)["runs"]]
+    _write(data / "runs.js", "runs", rows)
+    page = pages["index.html"].replace(
+        '<script type="module" src="main.js"></script>',
+        '<script src="export.js"></script>\n<script src="data/runs.js"></script>\n'
+        '<script src="viewer.js" defer></script>',
+    )
+    files = {
+        "index.html": page, "style.css": pages["style.css"], "viewer.js": bundle(pages),
+        "export.js": "window.waggleExport = {};\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return len(names)
+
+
+def _write(path: Path, key: str, value: Any) -> None:
+    text = msgspec.json.encode(value).decode()
+    path.write_text(f'window.waggleExport["{key}"] = {text};\n', encoding="utf-8")

@@ -1,0 +1,126 @@
+"""A folder of records: which there are, what each is, and the file behind a name, if it is inside.
+
+The list is read in pages, so that a folder of a thousand runs opens at once and costs one page of
+memory at a time. Of a record it reads the first and the last line only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from waggle.core.errors import ConfigError, RecordError, WaggleError
+from waggle.core.record import Footer, Header
+from waggle.runtime.records import SUFFIX, entries
+
+MAX_RUNS = 5_000
+"""Records of a folder that are listed."""
+PAGE = 50
+"""Records of one page of the list."""
+MAX_TEXT = 120
+"""Characters of a name."""
+_TAIL = 1 << 16
+"""Bytes at the end of a record among which its footer is looked for."""
+_UNFOLDED = 256 << 20
+"""Bytes that a record may unfold to while its footer is looked for."""
+_footer = msgspec.json.Decoder(Footer)
+
+
+def cut(text: str, most: int = MAX_TEXT) -> str:
+    """Return a text of a record with a bound on its length."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class Library:
+    """The records below one folder, or one record alone."""
+
+    def __init__(self, place: Path) -> None:
+        """Take a folder or a record file.
+
+        Raises:
+            ConfigError: if there is none.
+        """
+        if not place.exists():
+            raise ConfigError(f"there is no {place}; name a record or a folder of records")
+        self._alone = place.name if place.is_file() else None
+        self.root = (place.parent if self._alone else place).resolve()
+        self.names = [self._alone] if self._alone else sorted(self._found())
+        if not self.names:
+            raise ConfigError(f"{place} holds no record (*{SUFFIX}); `waggle run` makes one")
+
+    def _found(self) -> Iterator[str]:
+        count = 0
+        for folder, _, files in os.walk(self.root):
+            for name in files:
+                if name.endswith(SUFFIX) and not name.startswith("."):
+                    yield (Path(folder) / name).relative_to(self.root).as_posix()
+                    count += 1
+                    if count >= MAX_RUNS:
+                        return
+
+    def path(self, name: str) -> Path:
+        """Return the file of a listed record.
+
+        Raises:
+            RecordError: for a name that is not listed, or a link that leads out of the folder.
+        """
+        if name not in self.names:
+            raise RecordError("there is no such record in this folder; reload the page")
+        path = (self.root / name).resolve()
+        if not self._alone and not path.is_relative_to(self.root):
+            raise RecordError("the record is a link out of its folder; name its own folder")
+        return path
+
+    def page(self, start: int) -> dict[str, Any]:
+        """Return one page of the list and how many records there are."""
+        names = self.names[max(0, start) :][:PAGE]
+        return {"total": len(self.names), "runs": [self._row(name) for name in names]}
+
+    def _row(self, name: str) -> dict[str, Any]:
+        try:
+            path = self.path(name)
+            header = next(entries(path), None)
+            if not isinstance(header, Header):
+                raise RecordError("it does not start with a record header")
+            footer = last(path)
+        except WaggleError as error:
+            reason = str(error).replace(str(self.root) + os.sep, "")
+            return {"run": name, "error": cut(reason, 300)}
+        case = header.case
+        return {
+            "run": name, "task": cut(task_of(header)), "law": cut(header.law), "n": case.n,
+            "seed": str(case.seed), "rounds": footer.rounds, "shock": case.shock,
+            "score": footer.scores.get("score"),
+        }  # fmt: skip
+
+
+def task_of(header: Header) -> str:
+    """Return the name of the recorded task, with its substrate where that is another word."""
+    case = header.case
+    return case.task if case.task == case.substrate else f"{case.substrate}/{case.task}"
+
+
+def last(path: Path) -> Footer:
+    """Return the footer of a record without decoding its rounds.
+
+    Raises:
+        RecordError: if it has none, or unfolds to more than a list should wait for.
+    """
+    tail, size = b"", 0
+    try:
+        with gzip.open(path, "rb") as file:
+            while part := file.read(1 << 20):
+                tail, size = (tail + part)[-_TAIL:], size + len(part)
+                if size > _UNFOLDED:
+                    raise RecordError("it is too large for the list")
+        return _footer.decode(tail.rstrip(b"\n").rpartition(b"\n")[2])
+    except (OSError, EOFError, zlib.error):
+        raise RecordError(f"{path} is cut or not a gzipped record; run the case again") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise RecordError(f"{path} has no footer: it was cut; run the case again") from None

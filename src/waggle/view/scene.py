@@ -1,0 +1,83 @@
+"""Where the agents of a record stand: a map that its world draws, or a graph of who meets whom.
+
+A world with a method `places` (row and column of every node) is played again to draw its map. Every
+other gives its contacts at the start; a case that cannot be opened here is drawn from the messages
+in its record. Large swarms are a spiral of dots: their picture is the density of claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import networkx as nx
+
+from waggle.api.episode import open_world
+from waggle.core.errors import WaggleError
+from waggle.core.protocols import World
+from waggle.core.record import EpisodeRecord
+from waggle.core.seeds import derive
+from waggle.runtime.replay import replay
+
+MAX_DRAWN = 400
+"""Agents of which a graph is laid out; more stand on a spiral."""
+MAX_REPLAYED = 40_000
+"""Local updates that are played again for a map."""
+MAX_EDGES = 20_000
+Edge = tuple[int, int]
+_NO_WORLD = (WaggleError, msgspec.MsgspecError, LookupError, ValueError, TypeError)
+
+
+def scene(record: EpisodeRecord | None, n: int, met: Collection[Edge]) -> dict[str, Any]:
+    """Return the picture of a swarm of n.
+
+    Args:
+        record: the whole record, or None where it is too large to be held.
+        n: how many agents there are.
+        met: pairs that exchanged a message, the smaller number first.
+    """
+    edges: Collection[Edge] = met
+    if record is not None and n <= MAX_DRAWN:
+        try:
+            world = open_world(record.header)
+            if hasattr(world, "places"):
+                if sum(len(entry.updates) for entry in record.rounds) <= MAX_REPLAYED:
+                    return _map(record, world)
+            else:
+                pairs = ((i, int(j)) for i in range(n) for j in world.neighbours(i))
+                edges = {(min(pair), max(pair)) for pair in pairs}
+        except _NO_WORLD:
+            pass  # the messages of the record are a picture, too
+    shown = sorted(edges)[:MAX_EDGES] if n <= MAX_DRAWN else []
+    return {"kind": "graph", "edges": shown, "xy": _layout(n, shown) if n <= MAX_DRAWN else None}
+
+
+def _map(record: EpisodeRecord, world: World) -> dict[str, Any]:
+    """Play a record again and keep the map and the cell of every agent after every round."""
+    maps: list[list[str]] = []
+    cells: list[list[Edge]] = []
+
+    def keep(world: World) -> None:
+        maps.append([row.replace(" ", "") for row in world.render().splitlines()])
+        cells.append([(int(i), int(j)) for i, j in world.places()])  # type: ignore[attr-defined]
+
+    again = replay(record, world, keep)
+    if len(cells) < len(record.rounds):
+        raise ValueError(again.difference)
+    return {"kind": "grid", "maps": maps, "cells": cells}
+
+
+def _layout(n: int, edges: Collection[Edge]) -> list[tuple[float, float]]:
+    """Return places in the unit square, near for those that meet."""
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(edges)
+    seed = derive(0, "view layout", n) % (1 << 32)
+    found = nx.spring_layout(graph, seed=seed, iterations=60, method="force")
+    columns = list(zip(*(found[node] for node in range(n)), strict=True))
+    scaled = []
+    for column in columns:
+        low, high = min(column), max(column)
+        scaled.append([round(float((v - low) / ((high - low) or 1)), 4) for v in column])
+    return list(zip(*scaled, strict=True))

@@ -33,10 +33,11 @@ MAX_CELLS = 4_000_000
 """Agents times rounds that a page holds."""
 MAX_MESSAGES = 300_000
 """Messages that a page animates; an episode with more shows its agents alone."""
-MAX_CLAIMS = 5_000
+MAX_WORDS = 5_000
+"""Claims, or actions, of one episode that are told apart."""
 MAX_RAW = 20_000
 """Characters that are shown of a decode, a slot or a prompt."""
-OTHER = "(another claim)"
+OTHER = "(another)"
 
 
 @lru_cache(maxsize=2)
@@ -58,18 +59,27 @@ def _small(path: Path) -> EpisodeRecord | None:
     return _held(path, (stat.st_mtime_ns, stat.st_size)) if stat.st_size <= MAX_HELD else None
 
 
-class _Claims:
-    """The claims of an episode, numbered as they come."""
+class _Words:
+    """Words of an episode, numbered as they come; with the number that every agent has now."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int) -> None:
         self.numbers: dict[str, int] = {OTHER: 0}
+        self._now = [-1] * n
 
-    def number(self, claim: str | None) -> int:
-        if claim is None:
+    def number(self, word: str | None) -> int:
+        if word is None:
             return -1
-        if len(self.numbers) >= MAX_CLAIMS:
-            return self.numbers.get(claim, 0)
-        return self.numbers.setdefault(claim, len(self.numbers))
+        if len(self.numbers) >= MAX_WORDS:
+            return self.numbers.get(word, 0)
+        return self.numbers.setdefault(word, len(self.numbers))
+
+    def change(self, node: int, word: str | None) -> list[tuple[int, int]]:
+        """Return agent and number if the agent's word is another than before."""
+        number = self.number(word)
+        if number == self._now[node]:
+            return []
+        self._now[node] = number
+        return [(node, number)]
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -88,8 +98,8 @@ def document(path: Path) -> dict[str, Any]:
     n = header.case.n
     if not 0 < n <= MAX_AGENTS:
         raise RecordError(f"{path.name} has {n} agents, the viewer shows 1 to {MAX_AGENTS}")
-    claims, met = _Claims(), set[tuple[int, int]]()
-    held, rounds, messages = [-1] * n, list[dict[str, Any]](), 0
+    claims, actions, met = _Words(n), _Words(n), set[tuple[int, int]]()
+    rounds, messages = list[dict[str, Any]](), 0
     footer: Footer | None = None
     for entry in stream:
         if footer is not None or isinstance(entry, Header):
@@ -99,7 +109,7 @@ def document(path: Path) -> dict[str, Any]:
             continue
         if (len(rounds) + 1) * n > MAX_CELLS or entry.round != len(rounds):
             raise RecordError(f"{path.name} has too many rounds, or some are out of order")
-        row = _round(entry, n, claims, held)
+        row = _round(entry, n, claims, actions)
         messages += len(row["writes"])
         if messages > MAX_MESSAGES:
             row["writes"] = []
@@ -107,9 +117,12 @@ def document(path: Path) -> dict[str, Any]:
         rounds.append(row)
     if footer is None:
         raise RecordError(f"{path.name} has no footer: it was cut; run the case again")
+    aliases = Aliases(header.case.seed, header.salt)
     return {
         **_facts(header, footer),
         "claims": [cut(claim) for claim in claims.numbers],
+        "aliases": [aliases.alias(claim) for claim in claims.numbers],
+        "actions": [cut(action) for action in actions.numbers],
         "rounds": rounds,
         "quiet": messages > MAX_MESSAGES,
         "scene": scene(record, n, met),
@@ -126,19 +139,17 @@ def _facts(header: Header, footer: Footer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _round(entry: RoundRecord, n: int, claims: _Claims, held: list[int]) -> dict[str, Any]:
+def _round(entry: RoundRecord, n: int, claims: _Words, actions: _Words) -> dict[str, Any]:
     """Return one round: changes of what is held, messages, reopenings, absences, curves."""
-    changes, writes, reopened, silenced = [], [], [], Counter[str]()
-    present = set()
+    held, acted, writes, reopened = [], [], [], []
+    silenced, present = Counter[str](), set()
     for update in entry.updates:
         node = update.node
         if not 0 <= node < n:
             raise RecordError(f"round {entry.round} names agent {node} of {n}; run the case again")
         present.add(node)
-        now = claims.number(update.claim)
-        if now != held[node]:
-            held[node] = now
-            changes.append((node, now))
+        held += claims.change(node, update.claim)
+        acted += actions.change(node, update.native or update.decision.task_action)
         if update.reopened is not None:
             reopened.append(node)
         for write in update.writes:
@@ -151,7 +162,7 @@ def _round(entry: RoundRecord, n: int, claims: _Claims, held: list[int]) -> dict
     masses = list(entry.field.values())
     shock = entry.shock
     return {
-        "held": changes, "writes": writes, "reopened": reopened,
+        "held": held, "acted": acted, "writes": writes, "reopened": reopened,
         "away": [node for node in range(n) if node not in present] if present else "all",
         "silenced": dict(silenced.most_common(12)),
         "score": {cut(k): v for k, v in list(entry.score.items())[:12]},
@@ -184,10 +195,10 @@ def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, 
     entry = next(rounds, None)
     if entry is None:
         raise RecordError(f"there is no round {round} in this record")
-    return [_update(header, entry, u) for u in entry.updates if agent in (None, u.node)]
+    return [_update(header, u) for u in entry.updates if agent in (None, u.node)]
 
 
-def _update(header: Header, entry: RoundRecord, update: UpdateRecord) -> dict[str, Any]:
+def _update(header: Header, update: UpdateRecord) -> dict[str, Any]:
     found: dict[str, Any] = {
         "agent": update.node, "mode": cut(update.mode), "stage": show.STAGES[update.stage],
         "raw": [cut(show.said(raw), MAX_RAW) for raw in update.raw],
@@ -200,31 +211,14 @@ def _update(header: Header, entry: RoundRecord, update: UpdateRecord) -> dict[st
         return found
     try:
         view = view_of(header, update)
-        found["saw"] = _pairs(pair for pair in show.slots(view) if pair[0] != "trace")
-        found["tail"] = cut(prompt.tail(view), MAX_RAW)
-        shown = [
-            (trace, text)
-            for trace, (name, text) in zip(
-                view.traces, (pair for pair in show.slots(view) if pair[0] == "trace"), strict=True
-            )
-        ]
+        slots = _pairs(show.slots(view))
     except (ValueError, RecursionError):
         return found | {"saw": [("view", "cannot be read")]}
-    names = _aliases(header, entry)
-    found["traces"] = [
-        (cut(text, MAX_RAW), cut(names.get(trace.claim, ""))) for trace, text in shown
-    ]
+    found["saw"] = [pair for pair in slots if pair[0] != "trace"]
+    texts = [text for name, text in slots if name == "trace"]
+    found["traces"] = list(zip(texts, (cut(t.claim) for t in view.traces), strict=True))
+    found["tail"] = cut(prompt.tail(view), MAX_RAW)
     return found
-
-
-def _aliases(header: Header, entry: RoundRecord) -> dict[str, str]:
-    """Return the world's own words for the claims that views of a round name."""
-    known = Aliases(header.case.seed, header.salt)
-    claims = {*list(entry.field)[:MAX_CLAIMS]}
-    for update in entry.updates:
-        claims |= {write.claim for write in update.writes}
-        claims |= {claim for claim in (update.claim, update.reopened) if claim is not None}
-    return {known.alias(claim): claim for claim in sorted(claims)[:MAX_CLAIMS]}
 
 
 def _pairs(pairs: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:

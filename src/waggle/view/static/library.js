@@ -1,0 +1,112 @@
+// The list of runs: search, sort, filter; one is opened, two are compared.
+import { el, figure } from "./dom.js";
+import { source } from "./source.js";
+
+const COLUMNS = [["task", "Task"], ["law", "Law"], ["n", "N"], ["seed", "Seed"], ["rounds", "Rounds"], ["score", "Score"]];
+const SHOWN = 300; // rows of the table; a search narrows the rest
+
+export function address(runs, more = {}) {
+  const [run, other] = runs;
+  return `#${new URLSearchParams({ run, ...(other ? { with: other } : {}), ...more })}`;
+}
+
+export class Library {
+  constructor() {
+    Object.assign(this, { rows: [], by: "task", down: false, chosen: [], open: true });
+    const changed = () => this.fill();
+    this.search = el("input", { type: "search", placeholder: "Search", "aria-label": "Search runs", oninput: changed });
+    this.filters = ["task", "law", "n"].map((name) =>
+      el("select", { "aria-label": `Filter by ${name}`, name, onchange: changed }, el("option", { value: "" }, `every ${name}`)));
+    this.least = el("input", { type: "number", step: "0.05", placeholder: "score at least", "aria-label": "Score at least", oninput: changed });
+    this.both = el("button", { type: "button", disabled: true, onclick: () => { location.hash = address(this.chosen); } }, "Compare two");
+    this.count = el("p", { class: "soft", role: "status" });
+    this.heads = COLUMNS.map(([name, title]) => el("th", { scope: "col" },
+      el("button", { type: "button", onclick: () => this.sort(name) }, title)));
+    this.body = el("tbody");
+    this.root = el("div", {}, el("h1", {}, "Runs"),
+      el("div", { class: "bar" }, this.search, this.filters, this.least, this.both), this.count,
+      el("div", { class: "scroll" }, el("table", {},
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Two"), this.heads)), this.body)));
+  }
+
+  async load() {
+    await source.runs((rows, total) => {
+      this.rows = rows.slice();
+      this.total = total;
+      this.offer();
+      this.fill();
+      return this.open;
+    });
+  }
+
+  stop() {
+    this.open = false;
+  }
+
+  sort(name) {
+    this.down = this.by === name && !this.down;
+    this.by = name;
+    this.fill();
+  }
+
+  offer() {
+    for (const filter of this.filters) {
+      const known = new Set([...filter.options].map((option) => option.value));
+      for (const row of this.rows) {
+        const value = String(row[filter.name] ?? "");
+        if (value && !known.has(value)) {
+          known.add(value);
+          filter.append(el("option", { value }, value));
+        }
+      }
+    }
+  }
+
+  found() {
+    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const least = this.least.value === "" ? null : Number(this.least.value);
+    const rows = this.rows.filter((row) => {
+      const text = Object.values(row).join(" ").toLowerCase();
+      return words.every((word) => text.includes(word))
+        && this.filters.every((filter) => !filter.value || String(row[filter.name]) === filter.value)
+        && (least === null || (row.score ?? -Infinity) >= least);
+    });
+    const order = (a, b) => {
+      const [x, y] = [a[this.by] ?? "", b[this.by] ?? ""];
+      return typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
+    };
+    rows.sort((a, b) => (this.down ? order(b, a) : order(a, b)));
+    return rows;
+  }
+
+  fill() {
+    const rows = this.found();
+    const shown = rows.slice(0, SHOWN);
+    this.count.textContent = `${rows.length} of ${this.rows.length} runs`
+      + (this.rows.length < this.total ? `, ${this.total - this.rows.length} still to be read` : "")
+      + (rows.length > SHOWN ? `; the first ${SHOWN} are listed` : "");
+    this.heads.forEach((head, place) =>
+      head.setAttribute("aria-sort", COLUMNS[place][0] !== this.by ? "none" : this.down ? "descending" : "ascending"));
+    this.body.replaceChildren(...shown.map((row) => this.row(row)));
+  }
+
+  row(row) {
+    if (row.error) {
+      return el("tr", { class: "broken" }, el("td"), el("td", { colspan: COLUMNS.length }, `${row.run}: ${row.error}`));
+    }
+    const pick = el("input", {
+      type: "checkbox", "aria-label": `Compare ${row.run}`,
+      onchange: () => {
+        this.chosen = this.chosen.filter((run) => run !== row.run);
+        if (pick.checked) this.chosen = [...this.chosen, row.run].slice(-2);
+        this.both.disabled = this.chosen.length !== 2;
+        this.fill();
+      },
+    });
+    pick.checked = this.chosen.includes(row.run);
+    const link = el("a", { href: address([row.run]), title: row.run }, row.task, row.shock ? " ⚡" : "");
+    return el("tr", {}, el("td", {}, pick), el("td", {}, link),
+      COLUMNS.slice(1).map(([name]) => el("td", { class: typeof row[name] === "number" ? "number" : "" },
+        typeof row[name] === "number" ? figure(row[name]) : String(row[name] ?? "–"))));
+  }
+}

@@ -1,0 +1,91 @@
+// An episode in memory: what everybody holds after every round, and where a trace came from.
+import { OTHER, PALETTE } from "./dom.js";
+
+const LIFE = 8; // rounds that a fresh trace lives
+export const KINDS = ["fresh", "relay", "challenge"];
+
+export class Episode {
+  constructor(run, data) {
+    Object.assign(this, data);
+    this.run = run;
+    this.length = data.rounds.length;
+    this.claimsHeld = unfold(data.rounds, "held", data.n);
+    this.acts = unfold(data.rounds, "acted", data.n);
+    this.injection = data.rounds.findIndex((round) => round.shock);
+    this.byAlias = new Map(data.aliases.map((alias, number) => [alias, number]));
+    this.claimWords = ranked(data.claims, this.claimsHeld);
+    this.actionWords = ranked(data.actions, this.acts);
+    this.colourBy(this.claimWords.named.length ? "claim" : "action");
+  }
+
+  colourBy(what) {
+    this.what = what;
+    this.states = what === "claim" ? this.claimsHeld : this.acts;
+    this.words = what === "claim" ? this.claimWords : this.actionWords;
+  }
+
+  away(round, agent) {
+    const list = this.rounds[round].away;
+    return list === "all" || list.includes(agent);
+  }
+
+  // The round of the agent's next decision in a direction, or null.
+  decision(agent, round, direction) {
+    for (let r = round + direction; r >= 0 && r < this.length; r += direction) {
+      if (!this.away(r, agent)) return r;
+    }
+    return null;
+  }
+
+  // Who wrote a claim to an agent before a round, the latest first, every sender once.
+  sources(agent, round, claim) {
+    const found = new Map();
+    for (let r = round - 1; r >= Math.max(0, round - LIFE); r--) {
+      for (const [from, to, number, kind] of this.rounds[r].writes) {
+        if (to === agent && number === claim && !found.has(from)) {
+          found.set(from, { from, to, round: r, kind });
+        }
+      }
+    }
+    return [...found.values()];
+  }
+
+  // The hops of a trace back to whoever wrote it from evidence of its own.
+  hops(first, claim) {
+    const path = [first];
+    const seen = new Set();
+    for (let last = first; last.kind === 1; path.push(last)) {
+      const key = `${last.from} ${last.round}`;
+      if (seen.has(key)) break;
+      seen.add(key);
+      const next = this.sources(last.from, last.round, claim)[0];
+      if (!next) break;
+      last = next;
+    }
+    return path;
+  }
+}
+
+function unfold(rounds, name, n) {
+  const now = new Int32Array(n).fill(-1);
+  return rounds.map((round) => {
+    for (const [agent, word] of round[name]) now[agent] = word;
+    return now.slice();
+  });
+}
+
+// Words by how often they are held: the first have a colour of their own.
+function ranked(words, states) {
+  const counts = new Array(words.length).fill(0);
+  for (const state of states) for (const word of state) if (word >= 0) counts[word] += 1;
+  const order = counts.map((count, word) => [count, word]).filter(([count]) => count);
+  order.sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+  const named = order.slice(0, PALETTE.length).map(([, word]) => word);
+  const colours = new Map(named.map((word, place) => [word, PALETTE[place]]));
+  return {
+    words,
+    named,
+    more: order.length - named.length,
+    colour: (word) => (word < 0 ? null : (colours.get(word) ?? OTHER)),
+  };
+}

@@ -7,7 +7,7 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value !== null) made.setAttribute(name, value);
   }
-  made.append(...children.flat().filter((child) => child !== null));
+  made.append(...children.flat(Infinity).filter((child) => child !== null));
   return made;
 }
 

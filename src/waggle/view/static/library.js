@@ -3,6 +3,7 @@ import { el, figure } from "./dom.js";
 import { source } from "./source.js";
 
 const COLUMNS = [["task", "Task"], ["law", "Law"], ["n", "N"], ["seed", "Seed"], ["rounds", "Rounds"], ["score", "Score"]];
+const NUMBERS = new Set(["n", "rounds", "score"]);
 const SHOWN = 300; // rows of the table; a search narrows the rest
 
 export function address(runs, more = {}) {
@@ -20,7 +21,7 @@ export class Library {
     this.least = el("input", { type: "number", step: "0.05", placeholder: "score at least", "aria-label": "Score at least", oninput: changed });
     this.both = el("button", { type: "button", disabled: true, onclick: () => { location.hash = address(this.chosen); } }, "Compare two");
     this.count = el("p", { class: "soft", role: "status" });
-    this.heads = COLUMNS.map(([name, title]) => el("th", { scope: "col" },
+    this.heads = COLUMNS.map(([name, title]) => el("th", { scope: "col", class: NUMBERS.has(name) ? "number" : "" },
       el("button", { type: "button", onclick: () => this.sort(name) }, title)));
     this.body = el("tbody");
     this.root = el("div", {}, el("h1", {}, "Runs"),
@@ -106,7 +107,7 @@ export class Library {
     pick.checked = this.chosen.includes(row.run);
     const link = el("a", { href: address([row.run]), title: row.run }, row.task, row.shock ? " ⚡" : "");
     return el("tr", {}, el("td", {}, pick), el("td", {}, link),
-      COLUMNS.slice(1).map(([name]) => el("td", { class: typeof row[name] === "number" ? "number" : "" },
+      COLUMNS.slice(1).map(([name]) => el("td", { class: NUMBERS.has(name) ? "number" : "" },
         typeof row[name] === "number" ? figure(row[name]) : String(row[name] ?? "–"))));
   }
 }

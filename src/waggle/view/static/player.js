@@ -38,7 +38,7 @@ class Track {
     const { words } = this.episode;
     this.legend.replaceChildren(
       ...words.named.map((word) => el("span", { class: "key" }, swatch(words.colour(word)), words.words[word])),
-      words.more ? el("span", { class: "key" }, swatch("#8b929e"), `${words.more} others`) : "",
+      words.more ? el("span", { class: "key" }, swatch("#8b929e"), `${words.more} other${words.more > 1 ? "s" : ""}`) : "",
       el("span", { class: "key" }, el("span", { class: "swatch hollow" }), "none"),
       el("span", { class: "key soft" }, "● trace  ■ challenge  ◌ reopened"),
       this.episode.quiet ? el("span", { class: "key soft" }, "too many messages to be drawn") : "");

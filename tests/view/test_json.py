@@ -1,0 +1,181 @@
+"""What the page gets: the episode of a record, its decisions, the list; and what it is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.testclient import TestClient
+
+from tests.view.conftest import MARKUP, write
+from waggle.api.draw import commitments
+from waggle.core.errors import ConfigError, RecordError
+from waggle.evaluate.episodes import thin
+from waggle.runtime.records import read
+from waggle.view import episode, library
+from waggle.view.app import app
+from waggle.view.library import Library
+
+
+@pytest.fixture(scope="module")
+def client(runs: Path) -> TestClient:
+    return TestClient(app(Library(runs)), base_url="http://127.0.0.1:8010")
+
+
+def asked(client: TestClient, path: str, **parameters: object) -> Any:
+    answer = client.get(path, params={key: str(value) for key, value in parameters.items()})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_changes_add_up_to_what_everybody_holds(runs: Path) -> None:
+    record, shown = read(runs / "beacon.jsonl.gz"), episode.document(runs / "beacon.jsonl.gz")
+    now = [-1] * record.header.case.n
+    for round, held in enumerate(zip(*commitments(record), strict=True)):
+        for agent, word in shown["rounds"][round]["held"]:
+            now[agent] = word
+        assert [None if w < 0 else shown["claims"][w] for w in now] == list(held)
+    arrived = sum(len(entry["writes"]) for entry in shown["rounds"])
+    assert arrived == sum(entry.attempted for entry in record.rounds)
+    assert [r for r, entry in enumerate(shown["rounds"]) if "shock" in entry] == [16]
+
+
+def test_a_trace_of_a_view_is_a_claim_of_the_episode(runs: Path) -> None:
+    path = runs / "beacon.jsonl.gz"
+    aliases = episode.document(path)["aliases"]
+    traces = [trace for update in episode.updates(path, 5) for trace in update["traces"]]
+    assert traces and all(alias in aliases for _, alias in traces)
+
+
+def test_a_map_has_a_free_cell_for_every_agent(runs: Path) -> None:
+    scene = episode.document(runs / "maps" / "pursuit.jsonl.gz")["scene"]
+    assert scene["kind"] == "grid" and len(scene["maps"]) == len(scene["cells"]) == 12
+    for rows, cells in zip(scene["maps"], scene["cells"], strict=True):
+        assert {rows[i][j] for i, j in cells} <= set("Aa"), "agents stand where the map shows them"
+
+
+def test_a_large_file_is_streamed_to_the_same_document(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = runs / "beacon.jsonl.gz"
+    held, decided = episode.document(path), episode.updates(path, 7, 3)
+    monkeypatch.setattr(episode, "MAX_HELD", 0)
+    streamed = episode.document(path)
+    assert episode.updates(path, 7, 3) == decided
+    for scene in (held.pop("scene"), streamed.pop("scene")):
+        assert scene["kind"] == "graph" and scene["edges"]
+    assert streamed == held
+
+
+def test_a_record_of_measures_says_that_it_has_no_views(runs: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "thin.jsonl.gz", thin(read(runs / "beacon.jsonl.gz")))
+    assert episode.updates(path, 3, 2)[0]["saw"] is None
+    assert episode.document(path)["rounds"]
+
+
+def test_the_list_names_every_record_and_says_what_is_wrong(client: TestClient) -> None:
+    found = asked(client, "/api/runs")
+    rows = {row["run"]: row for row in found["runs"]}
+    assert found["total"] == len(rows) == 4
+    assert rows["beacon.jsonl.gz"]["score"] == 1.0 and rows["beacon.jsonl.gz"]["n"] == 12
+    assert rows["maps/pursuit.jsonl.gz"]["task"] == "swarmbench/pursuit"
+    assert "cut" in rows["cut.jsonl.gz"]["error"]
+
+
+def test_pages_of_the_list_are_bounded(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "PAGE", 3)
+    shelf = Library(runs)
+    assert [len(shelf.page(start)["runs"]) for start in (0, 3, 6)] == [3, 1, 0]
+    monkeypatch.setattr(library, "MAX_RUNS", 2)
+    assert len(Library(runs).names) == 2
+
+
+@pytest.mark.parametrize(
+    "run", ["../beacon.jsonl.gz", "/etc/passwd", "..%2f..%2fetc/passwd", "", "beacon\x00", "maps"]
+)
+def test_nothing_outside_the_folder_is_read(client: TestClient, run: str) -> None:
+    for path in ("/api/episode", "/api/update"):
+        answer = client.get(path, params={"run": run})
+        assert answer.status_code == 400 and "no such record" in answer.json()["error"]
+
+
+def test_a_link_out_of_the_folder_is_refused(runs: Path, tmp_path: Path) -> None:
+    os.symlink(runs / "beacon.jsonl.gz", tmp_path / "link.jsonl.gz")
+    shelf = Library(tmp_path)
+    with pytest.raises(RecordError, match="out of its folder"):
+        shelf.path("link.jsonl.gz")
+    assert "out of its folder" in shelf.page(0)["runs"][0]["error"]
+
+
+def test_static_files_are_a_fixed_set(client: TestClient) -> None:
+    page = client.get("/")
+    assert (
+        page.status_code == 200 and "script-src 'self'" in page.headers["content-security-policy"]
+    )
+    assert client.get("/main.js").headers["content-type"].startswith("text/javascript")
+    for path in ("/..%2fapp.py", "/app.py", "/static/main.js", "/%2e%2e/app.py"):
+        assert client.get(path).status_code == 404
+
+
+def test_another_name_of_the_machine_is_refused(client: TestClient) -> None:
+    assert client.get("/api/runs", headers={"host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("given", ["-1", "x", "1e3", "9" * 12, "²"])
+def test_a_round_is_a_number(client: TestClient, given: str) -> None:
+    answer = client.get("/api/update", params={"run": "beacon.jsonl.gz", "round": given})
+    assert answer.status_code == 400 and "must be a number" in answer.json()["error"]
+
+
+def test_what_is_not_there_is_one_line(client: TestClient) -> None:
+    answer = client.get("/api/update", params={"run": "beacon.jsonl.gz", "round": "999"})
+    assert (answer.status_code, answer.json()) == (
+        400, {"error": "there is no round 999 in this record"},
+    )  # fmt: skip
+    assert asked(client, "/api/update", run="beacon.jsonl.gz", round=1, agent=999) is None
+
+
+def test_a_cut_record_and_a_large_one_are_one_line(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, runs: Path
+) -> None:
+    answer = client.get("/api/episode", params={"run": "cut.jsonl.gz"})
+    assert answer.status_code == 400 and "cut" in answer.json()["error"]
+    assert str(runs) not in answer.text
+    monkeypatch.setattr(episode, "MAX_FILE", 10)
+    answer = client.get("/api/episode", params={"run": "beacon.jsonl.gz"})
+    assert answer.status_code == 400 and "shows records up to" in answer.json()["error"]
+
+
+def test_a_header_that_claims_a_crowd_is_refused(runs: Path, tmp_path: Path) -> None:
+    record = read(runs / "beacon.jsonl.gz")
+    case = msgspec.structs.replace(record.header.case, n=10**12)
+    header = msgspec.structs.replace(record.header, case=case)
+    path = write(tmp_path / "many.jsonl.gz", msgspec.structs.replace(record, header=header))
+    with pytest.raises(RecordError, match="agents"):
+        episode.document(path)
+
+
+def test_agents_that_are_not_there_are_refused(runs: Path, tmp_path: Path) -> None:
+    record = read(runs / "beacon.jsonl.gz")
+    case = msgspec.structs.replace(record.header.case, n=4)
+    header = msgspec.structs.replace(record.header, case=case)
+    path = write(tmp_path / "few.jsonl.gz", msgspec.structs.replace(record, header=header))
+    with pytest.raises(RecordError, match="names agent"):
+        episode.document(path)
+
+
+def test_markup_is_passed_on_as_text(client: TestClient) -> None:
+    shown = asked(client, "/api/episode", run="markup.jsonl.gz")
+    assert MARKUP[:100] in shown["claims"][1] and shown["rounds"][0]["shock"]["nodes"] == [0]
+    update = asked(client, "/api/update", run="markup.jsonl.gz", round=0, agent=0)
+    assert MARKUP in update["raw"][0] and update["codes"][0][0].startswith("<img")
+
+
+def test_an_empty_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no record"):
+        Library(tmp_path)
+    with pytest.raises(ConfigError, match="there is no"):
+        Library(tmp_path / "none")

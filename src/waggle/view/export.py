@@ -6,7 +6,9 @@ every piece of data a script that hands itself over when the page asks for it.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +46,18 @@ def export(library: Library, folder: Path) -> int:
         raise ConfigError(f"{len(names)} records are too many; export at most {MAX_RUNS} at a time")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is not empty; name a new folder for the export")
-    data = folder / "data"
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        _fill(library, partial)
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return len(names)
+
+
+def _fill(library: Library, folder: Path) -> None:
+    names, pages, data = library.names, static(), folder / "data"
     data.mkdir(parents=True)
-    pages = static()
     for number, name in enumerate(names):
         path = library.path(name)
         document = episode.document(path)
@@ -67,7 +78,6 @@ def export(library: Library, folder: Path) -> int:
     }  # fmt: skip
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return len(names)
 
 
 def _write(path: Path, key: str, value: Any) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
 
 from waggle.cli import console
 from waggle.cli.options import Flag
@@ -12,9 +15,12 @@ from waggle.core.errors import ConfigError
 from waggle.extras import install
 from waggle.runtime.records import SUFFIX
 
+Place: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""A path, or `-`."""
+
 
 def view(
-    runs: str = "runs", /, *, export: Path | None = None, port: int = 8010, browser: Flag = False
+    runs: Place = "runs", /, *, export: Path | None = None, port: int = 8010, browser: Flag = False
 ) -> None:
     """Look at episodes in the browser.
 

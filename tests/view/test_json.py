@@ -45,9 +45,17 @@ def test_changes_add_up_to_what_everybody_holds(runs: Path) -> None:
 
 def test_a_trace_of_a_view_is_a_claim_of_the_episode(runs: Path) -> None:
     path = runs / "beacon.jsonl.gz"
-    aliases = episode.document(path)["aliases"]
-    traces = [trace for update in episode.updates(path, 5) for trace in update["traces"]]
-    assert traces and all(alias in aliases for _, alias in traces)
+    shown = episode.document(path)
+    aliases = shown["aliases"]
+    contacts = {(agent, handle): to for agent, handle, to in shown["handles"]}
+    sent = {(to, number, by) for r in shown["rounds"][:5] for by, to, number, _ in r["writes"]}
+    known = 0
+    for update in episode.updates(path, 5):
+        for _, alias, handle in update["traces"]:
+            sender = contacts.get((update["agent"], handle))
+            known += sender is not None
+            assert sender is None or (update["agent"], aliases.index(alias), sender) in sent
+    assert known > 5, "the contact behind a handle sent the trace that is seen there"
 
 
 def test_a_map_has_a_free_cell_for_every_agent(runs: Path) -> None:
@@ -172,6 +180,16 @@ def test_markup_is_passed_on_as_text(client: TestClient) -> None:
     assert MARKUP[:100] in shown["claims"][1] and shown["rounds"][0]["shock"]["nodes"] == [0]
     update = asked(client, "/api/update", run="markup.jsonl.gz", round=0, agent=0)
     assert MARKUP in update["raw"][0] and update["codes"][0][0].startswith("<img")
+
+
+@pytest.mark.parametrize("view", [b"3", b"[]", b'{"private":1}', b'{"private":{}}'])
+def test_a_view_that_is_none_says_so(runs: Path, tmp_path: Path, view: bytes) -> None:
+    record = read(runs / "beacon.jsonl.gz")
+    update = msgspec.structs.replace(record.rounds[0].updates[0], view=msgspec.Raw(view))
+    first = msgspec.structs.replace(record.rounds[0], updates=(update,))
+    rounds = (first, *record.rounds[1:])
+    path = write(tmp_path / "v.jsonl.gz", msgspec.structs.replace(record, rounds=rounds))
+    assert episode.updates(path, 0)[0]["saw"] == [("view", "cannot be read")]
 
 
 def test_an_empty_folder_is_one_line(tmp_path: Path) -> None:

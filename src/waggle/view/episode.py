@@ -13,11 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from waggle.api import show
 from waggle.core import prompt
 from waggle.core.admit import CODES
-from waggle.core.errors import RecordError
+from waggle.core.errors import RecordError, WaggleError
 from waggle.core.record import EpisodeRecord, Footer, Header, RoundRecord, UpdateRecord
+from waggle.core.schema import BROADCAST
 from waggle.runtime.names import Aliases
 from waggle.runtime.records import entries, read
 from waggle.runtime.replay import UNSEEN, view_of
@@ -35,6 +38,8 @@ MAX_MESSAGES = 300_000
 """Messages that a page animates; an episode with more shows its agents alone."""
 MAX_WORDS = 5_000
 """Claims, or actions, of one episode that are told apart."""
+MAX_HANDLES = 20_000
+"""Handles whose contact a page knows."""
 MAX_RAW = 20_000
 """Characters that are shown of a decode, a slot or a prompt."""
 OTHER = "(another)"
@@ -100,6 +105,7 @@ def document(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path.name} has {n} agents, the viewer shows 1 to {MAX_AGENTS}")
     claims, actions, met = _Words(n), _Words(n), set[tuple[int, int]]()
     rounds, messages = list[dict[str, Any]](), 0
+    handles: dict[tuple[int, str], int] = {}
     footer: Footer | None = None
     for entry in stream:
         if footer is not None or isinstance(entry, Header):
@@ -110,6 +116,7 @@ def document(path: Path) -> dict[str, Any]:
         if (len(rounds) + 1) * n > MAX_CELLS or entry.round != len(rounds):
             raise RecordError(f"{path.name} has too many rounds, or some are out of order")
         row = _round(entry, n, claims, actions)
+        _meet(entry, n, handles)
         messages += len(row["writes"])
         if messages > MAX_MESSAGES:
             row["writes"] = []
@@ -123,6 +130,7 @@ def document(path: Path) -> dict[str, Any]:
         "claims": [cut(claim) for claim in claims.numbers],
         "aliases": [aliases.alias(claim) for claim in claims.numbers],
         "actions": [cut(action) for action in actions.numbers],
+        "handles": [(node, cut(handle), to) for (node, handle), to in handles.items() if to >= 0],
         "rounds": rounds,
         "quiet": messages > MAX_MESSAGES,
         "scene": scene(record, n, met),
@@ -176,6 +184,18 @@ def _round(entry: RoundRecord, n: int, claims: _Words, actions: _Words) -> dict[
     }  # fmt: skip
 
 
+def _meet(entry: RoundRecord, n: int, handles: dict[tuple[int, str], int]) -> None:
+    """Note which contact a handle of an agent is, where a write says so; -1 where two differ."""
+    for update in entry.updates:
+        for deposit, write in zip(update.decision.deposits, update.writes, strict=False):
+            if deposit.channel == BROADCAST or len(write.receivers) != 1:
+                continue
+            key, (to,) = (update.node, deposit.channel), write.receivers
+            if len(handles) < MAX_HANDLES or key in handles:
+                known = 0 <= to < n and handles.get(key, to) == to
+                handles[key] = to if known else -1
+
+
 def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, Any]]:
     """Return the decisions of a round, or the one of an agent, as a person reads them.
 
@@ -212,11 +232,15 @@ def _update(header: Header, update: UpdateRecord) -> dict[str, Any]:
     try:
         view = view_of(header, update)
         slots = _pairs(show.slots(view))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, msgspec.MsgspecError, WaggleError):
         return found | {"saw": [("view", "cannot be read")]}
-    found["saw"] = [pair for pair in slots if pair[0] != "trace"]
-    texts = [text for name, text in slots if name == "trace"]
-    found["traces"] = list(zip(texts, (cut(t.claim) for t in view.traces), strict=True))
+    last = len(slots) - 2  # behind the traces stand commitment and budget
+    first = last - len(view.traces)
+    found["saw"] = slots[:first] + slots[last:]
+    found["traces"] = [
+        (text, cut(trace.claim), cut(trace.channel))
+        for (_, text), trace in zip(slots[first:last], view.traces, strict=True)
+    ]
     found["tail"] = cut(prompt.tail(view), MAX_RAW)
     return found
 

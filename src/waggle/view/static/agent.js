@@ -65,9 +65,9 @@ export class AgentPanel {
     ].filter((part) => part !== null);
   }
 
-  trace([text, alias]) {
+  trace([text, alias, handle]) {
     const claim = this.episode.byAlias.get(alias);
-    const senders = claim === undefined ? [] : this.episode.sources(this.agent, this.round, claim);
+    const senders = claim === undefined ? [] : this.episode.senders(this.agent, this.round, claim, handle);
     const way = el("div", {});
     const jump = (hop) => el("button", { type: "button", onclick: () => this.go(hop.round, hop.from) },
       `agent ${hop.from}, round ${hop.round} (${KINDS[hop.kind]})`);

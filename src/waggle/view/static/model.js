@@ -13,6 +13,7 @@ export class Episode {
     this.acts = unfold(data.rounds, "acted", data.n);
     this.injection = data.rounds.findIndex((round) => round.shock);
     this.byAlias = new Map(data.aliases.map((alias, number) => [alias, number]));
+    this.contacts = new Map(data.handles.map(([agent, handle, to]) => [`${agent} ${handle}`, to]));
     this.claimWords = ranked(data.claims, this.claimsHeld);
     this.actionWords = ranked(data.actions, this.acts);
     this.colourBy(this.claimWords.named.length ? "claim" : "action");
@@ -35,6 +36,13 @@ export class Episode {
       if (!this.away(r, agent)) return r;
     }
     return null;
+  }
+
+  // Who wrote a trace that an agent sees on a handle: the contact, or all that it may be.
+  senders(agent, round, claim, handle) {
+    const all = this.sources(agent, round, claim);
+    const known = this.contacts.get(`${agent} ${handle}`);
+    return known === undefined ? all : all.filter((hop) => hop.from === known);
   }
 
   // Who wrote a claim to an agent before a round, the latest first, every sender once.

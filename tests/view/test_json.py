@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.view.conftest import MARKUP, write
 from waggle.api.draw import commitments
+from waggle.compat import limits
 from waggle.core.errors import ConfigError, RecordError
 from waggle.evaluate.episodes import thin
 from waggle.runtime.records import read
@@ -144,6 +146,14 @@ def test_what_is_not_there_is_one_line(client: TestClient) -> None:
         400, {"error": "there is no round 999 in this record"},
     )  # fmt: skip
     assert asked(client, "/api/update", run="beacon.jsonl.gz", round=1, agent=999) is None
+
+
+def test_a_record_may_take_longer_than_a_body(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(episode, "document", lambda path: time.sleep(0.2) or {"slow": True})
+    assert asked(client, "/api/episode", run="beacon.jsonl.gz") == {"slow": True}
 
 
 def test_a_cut_record_and_a_large_one_are_one_line(

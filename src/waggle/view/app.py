@@ -6,11 +6,13 @@ Answers forbid the browser everything but the viewer's own scripts and styles.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -50,16 +52,24 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
         kind = _TYPES[name.rpartition(".")[2]]
         return Response(pages[name], media_type=kind, headers=_HEADERS)
 
-    def runs(request: Request) -> Response:
-        return _json(library.page(_number(request, "start")))
+    def runs(request: Request) -> Any:
+        return library.page(_number(request, "start"))
 
-    def document(request: Request) -> Response:
-        return _json(episode.document(library.path(request.query_params.get("run", ""))))
+    def document(request: Request) -> Any:
+        return episode.document(library.path(request.query_params.get("run", "")))
 
-    def update(request: Request) -> Response:
+    def update(request: Request) -> Any:
         path = library.path(request.query_params.get("run", ""))
         found = episode.updates(path, _number(request, "round"), _number(request, "agent"))
-        return _json(found[0] if found else None)
+        return found[0] if found else None
+
+    def data(read: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            # The guard waits ten seconds for a body; a large record takes longer to read.
+            await request.body()
+            return await run_in_threadpool(lambda: _json(read(request)))
+
+        return answer
 
     async def refused(request: Request, error: Exception) -> Response:
         return _json({"error": str(error).replace(f"{library.root}/", "")}, 400)
@@ -67,9 +77,9 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
     routes = [
         Route("/", page),
         Route("/{name}", page),
-        Route("/api/runs", runs),
-        Route("/api/episode", document),
-        Route("/api/update", update),
+        Route("/api/runs", data(runs)),
+        Route("/api/episode", data(document)),
+        Route("/api/update", data(update)),
     ]
     inner = Starlette(routes=routes, exception_handlers={WaggleError: refused})
     return Guard(inner, Meters() if meters is None else meters, names_of(HOST), None)

@@ -65,11 +65,11 @@ def _small(path: Path) -> EpisodeRecord | None:
 
 
 class _Words:
-    """Words of an episode, numbered as they come; with the number that every agent has now."""
+    """Words of an episode, numbered as they come; with the word that every agent has now."""
 
     def __init__(self, n: int) -> None:
         self.numbers: dict[str, int] = {OTHER: 0}
-        self._now = [-1] * n
+        self._now: list[str | None] = [None] * n
 
     def number(self, word: str | None) -> int:
         if word is None:
@@ -80,11 +80,10 @@ class _Words:
 
     def change(self, node: int, word: str | None) -> list[tuple[int, int]]:
         """Return agent and number if the agent's word is another than before."""
-        number = self.number(word)
-        if number == self._now[node]:
+        if word == self._now[node]:
             return []
-        self._now[node] = number
-        return [(node, number)]
+        self._now[node] = word
+        return [(node, self.number(word))]
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -186,14 +185,12 @@ def _round(entry: RoundRecord, n: int, claims: _Words, actions: _Words) -> dict[
 
 def _meet(entry: RoundRecord, n: int, handles: dict[tuple[int, str], int]) -> None:
     """Note which contact a handle of an agent is, where a write says so; -1 where two differ."""
-    for update in entry.updates:
+    for update in entry.updates if len(handles) < MAX_HANDLES else ():
         for deposit, write in zip(update.decision.deposits, update.writes, strict=False):
             if deposit.channel == BROADCAST or len(write.receivers) != 1:
                 continue
             key, (to,) = (update.node, deposit.channel), write.receivers
-            if len(handles) < MAX_HANDLES or key in handles:
-                known = 0 <= to < n and handles.get(key, to) == to
-                handles[key] = to if known else -1
+            handles[key] = to if 0 <= to < n and handles.get(key, to) == to else -1
 
 
 def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, Any]]:

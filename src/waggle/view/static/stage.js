@@ -49,6 +49,8 @@ export class Stage {
       ]);
       return round;
     }
+    if (this.laid === `${width} ${height}`) return round;
+    this.laid = `${width} ${height}`;
     this.radius = Math.max(1.2, Math.min(11, 0.33 * Math.sqrt((width * height) / this.episode.n)));
     const edge = this.radius + 6;
     this.places = scene.xy.map(([x, y]) => [edge + x * (width - 2 * edge), edge + y * (height - 2 * edge)]);
@@ -163,18 +165,23 @@ export class Stage {
     });
     const radius = this.radius;
     for (const [colour, agents] of groups) {
+      if (radius < 3) {
+        pen.fillStyle = colour || ink;
+        pen.globalAlpha = colour ? 1 : 0.15;
+        for (const agent of agents) {
+          pen.fillRect(this.places[agent][0] - radius, this.places[agent][1] - radius, 2 * radius, 2 * radius);
+        }
+        pen.globalAlpha = 1;
+        continue;
+      }
       pen.beginPath();
       for (const agent of agents) {
         const [x, y] = this.places[agent];
-        if (radius < 3) pen.rect(x - radius, y - radius, 2 * radius, 2 * radius);
-        else {
-          pen.moveTo(x + radius, y);
-          pen.arc(x, y, radius, 0, 7);
-        }
+        pen.moveTo(x + radius, y);
+        pen.arc(x, y, radius, 0, 7);
       }
       pen.fillStyle = colour || getComputedStyle(this.canvas).backgroundColor;
       pen.fill();
-      if (colour && radius < 3) continue;
       pen.strokeStyle = ink;
       pen.lineWidth = 1.2;
       pen.globalAlpha = colour ? 0.45 : 0.6;

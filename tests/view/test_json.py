@@ -152,7 +152,12 @@ def test_a_record_may_take_longer_than_a_body(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.05)
-    monkeypatch.setattr(episode, "document", lambda path: time.sleep(0.2) or {"slow": True})
+
+    def slow(path: Path) -> dict[str, bool]:
+        time.sleep(0.2)
+        return {"slow": True}
+
+    monkeypatch.setattr(episode, "document", slow)
     assert asked(client, "/api/episode", run="beacon.jsonl.gz") == {"slow": True}
 
 

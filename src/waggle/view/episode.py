@@ -148,7 +148,8 @@ def _facts(header: Header, footer: Footer) -> dict[str, Any]:
 
 def _round(entry: RoundRecord, n: int, claims: _Words, actions: _Words) -> dict[str, Any]:
     """Return one round: changes of what is held, messages, reopenings, absences, curves."""
-    held, acted, writes, reopened = [], [], [], []
+    held, acted, reopened = [], [], []
+    writes: list[tuple[int, int, int, int]] = []
     silenced, present = Counter[str](), set()
     for update in entry.updates:
         node = update.node

@@ -12,7 +12,7 @@ from waggle import plugins
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError
 from waggle.learn import learner
-from waggle.learn.config import Settings
+from waggle.learn.config import Settings, training_cases
 from waggle.learn.learner import Learner
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.files import TrainError, read_tensors
@@ -129,7 +129,7 @@ def test_a_world_without_a_headline_is_refused(
     backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = small(backbone, grammar_updates=0, reward={"known": 1.0})
-    world = type(plugins.get_substrate("median").open(learner.training_cases(settings, 0, 0)[0]))
+    world = type(plugins.get_substrate("median").open(training_cases(settings, 0, 0)[0]))
     monkeypatch.setattr(world, "score", lambda self: {"known": 0.5})
     with pytest.raises(ConfigError, match="'score', which median does not have"):
         Learner(settings, 0, tmp_path).learn()

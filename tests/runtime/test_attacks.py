@@ -19,6 +19,7 @@ from waggle.testing import episodes
 from waggle.testing.propositions import relabelling
 
 SILO = Case("silo", "II-11", 8, 10_003, 5)
+PURSUIT = Case("swarmbench", "pursuit", 8, 10_003, 5)
 BEACON = Case("beacon", "beacon", 8, 10_003, 8, shock=True)
 MIXED = Evidence("apple", 4, 3, 2)
 """Evidence that supports and contradicts a claim, as a substrate may show it."""
@@ -103,7 +104,7 @@ def test_the_score_of_the_honest_counts_nobody_else() -> None:
     scores = attacked("wait").footer.scores
     assert scores["honest"] * 6 == pytest.approx(scores["score"] * 8)  # who waits never answers
     assert "honest" not in attacked("wait", share=0.0).footer.scores
-    assert "honest" not in attacked("wait", BEACON).footer.scores  # success is the swarm's alone
+    assert "honest" not in attacked("wait", PURSUIT).footer.scores  # success is the swarm's alone
 
 
 def test_an_unknown_attack_is_refused() -> None:

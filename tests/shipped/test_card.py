@@ -240,7 +240,7 @@ def test_scores_that_are_nearly_one_are_told_apart(exported: Export, root: Path)
         (["law", "pack", ".", "nanno"], "no law that ships"),
         (["law", "pack", ".", "nano"], "no exported law"),
         (["law", "card", "nowhere"], "holds no packed law; name the folder of one, or nano"),
-        (["models", "path", "nano", "--law"], "are not here"),
+        (["models", "path", "nano"], "are not here"),
         (["models", "path", "smollm2"], "are not here"),
         (["run", "beacon", "-n", "4", "--law", "nano", "--out", "."], "are not here"),
         (["serve", "--law", "nano", "--port", "8199"], "are not here"),

@@ -17,7 +17,7 @@ __all__ = ["waggle"]
 
 def test_commands_know_a_law_that_ships(waggle: Command, exported: Export, root: Path) -> None:
     pack(exported("full"), root / "nano", {})
-    assert waggle("models", "path", "nano", "--law").out.strip() == str(root / "nano")
+    assert waggle("models", "path", "nano").out.strip() == str(root / "nano")
     shown = waggle("models", "list", "--json").data["laws"]
     assert shown["nano"]["ready"] == "yes" and shown["nano"]["order"] == "canonical"
     assert shown["nano"]["teacher"] == "expert" and shown["smollm2"]["ready"] == "no"

@@ -58,7 +58,8 @@ def test_workers_of_a_running_cluster_know_plug_in_files(
     path = tmp_path / "ray_metric.py"
     path.write_text("from waggle import metric\n\n@metric('buzz')\ndef buzz(e): return 1.0\n")
     plugins.load_file(path)
-    assert list(executor.map(plugins.names, ["metric"])) == [plugins.names("metric")]
+    there = executor.map(plugins.names, ["metric"])  # type: ignore[arg-type]
+    assert list(there) == [plugins.names("metric")]
     assert "buzz" in plugins.names("metric")
 
 

@@ -29,6 +29,8 @@ SILO = {"tasks": ["silo/I-01", "silo/II-11", "silo/III-26"], "n": [16, 32]}
 SWARM = {"tasks": ["swarmbench/pursuit", "swarmbench/foraging"], "n": [16, 32]}
 GRAPHS = {"tasks": ["agentsnet/*"], "n": [8, 16], "options": {"agentsnet": {"priority": True}},
           "vary": {"agentsnet": {"family": ["ws", "ba"], "index": [0, 1]}}}  # fmt: skip
+SWAPPED = {**GRAPHS, "tasks": ["agentsnet/coloring"],
+           "options": {"agentsnet": {"priority": True, "goal": "consensus"}}}  # fmt: skip
 SHOCK = {"tasks": ["silo/III-26"], "n": [32], "shock": True, "seeds": [22_000, 22_001]}
 PORTS = {**SILO, "options": {"silo": {"regime": "ports"}}, "vary": {"silo": {"cap": [512, 4096]}}}
 LATE_METHODS: dict[str, dict[str, Any]] = {
@@ -115,7 +117,7 @@ def arms_of(arms: tuple[str, ...], seeds: int) -> Recipe:
 def everything() -> tuple[Recipe, list[Row]]:
     """A run that has rows for every table and figure, made once."""
     made = recipe(
-        {**SILO, "rounds": [3, 9]}, {**SWARM, "n": [8, 16]}, GRAPHS, SHOCK, PORTS,
+        {**SILO, "rounds": [3, 9]}, {**SWARM, "n": [8, 16]}, GRAPHS, SWAPPED, SHOCK, PORTS,
         {"tasks": ["swarmbench/flocking", "swarmbench/transport"], "n": [16]},
         {"tasks": ["silo/II-16"], "n": [32], "methods": list(STAFFED)},
         methods={**METHODS, **STAFFED},

@@ -57,7 +57,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> ForkServerContext:
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(["peft", "waggle.scd.run.factorial"])
-    monkeypatch.setattr("waggle.crew.get_context", lambda _kind: context)
+    monkeypatch.setattr("waggle.crew._Alone", lambda: context)
     return context
 
 

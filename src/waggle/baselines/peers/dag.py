@@ -8,7 +8,10 @@ its successors. When every node of an edge's path has run, later rounds go on wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from random import Random
+from typing import NamedTuple, TypeAlias
+
+from waggle.baselines.peers.organiser import NodeView, RoundPlan, Send
 
 Edge: TypeAlias = tuple[int, int]
 
@@ -40,6 +43,47 @@ class Dag:
         return True
 
 
+class Drawn(NamedTuple):
+    """A graph that was made of chances."""
+
+    successors: Mapping[int, Sequence[int]]
+    considered: Mapping[Edge, bool]
+    """Edges that would have closed no cycle when their turn came, and whether each was taken."""
+
+
+def draw(nodes: Sequence[int], chance: Mapping[Edge, float], rng: Random | None) -> Drawn:
+    """Draw a graph edge by edge in a shuffled order; without `rng`, take all above one half.
+
+    Those above one half come by falling chance, so the surer edge of a cycle stays.
+    """
+    dag = Dag(nodes)
+    considered: dict[Edge, bool] = {}
+    edges = list(chance)
+    if rng is not None:
+        rng.shuffle(edges)
+    else:
+        edges = [e for e in sorted(edges, key=lambda e: -chance[e]) if chance[e] > 0.5]
+    for edge in edges:
+        if dag.closes_cycle(edge):
+            continue
+        considered[edge] = rng is None or rng.random() < chance[edge]
+        if considered[edge]:
+            dag.add(edge)
+    return Drawn(dag.successors, considered)
+
+
+def distances(contacts: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Return how far every node is from the one that is listed first, where it can be reached."""
+    found = {next(iter(contacts)): 0}
+    queue = list(found)
+    for node in queue:
+        for contact in contacts[node]:
+            if contact in contacts and contact not in found:
+                found[contact] = found[node] + 1
+                queue.append(contact)
+    return found
+
+
 def layers(successors: Mapping[int, Iterable[int]]) -> dict[int, int]:
     """Return the length of the longest path from a source to every node."""
     incoming = dict.fromkeys(successors, 0)
@@ -67,3 +111,14 @@ def gated(
         for node, heads in successors.items()
         if heads and round >= layer[node]
     ]
+
+
+def routed(
+    successors: Mapping[int, Sequence[int]],
+    layer: Mapping[int, int],
+    round: int,
+    views: Mapping[int, NodeView],
+) -> RoundPlan:
+    """Send along the edges whose turn it is, where they are contacts now."""
+    due = gated(successors, layer, round)
+    return RoundPlan(tuple(Send(u, v) for u, v in due if u in views and v in views[u].ports))

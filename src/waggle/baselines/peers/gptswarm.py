@@ -25,8 +25,8 @@ from typing import ClassVar
 
 from waggle.baselines.peers import training
 from waggle.baselines.peers.conductor import Peer
-from waggle.baselines.peers.dag import Dag, Edge, gated, layers
-from waggle.baselines.peers.organiser import NodeView, Opening, Outcome, RoundPlan, Send
+from waggle.baselines.peers.dag import Edge, distances, draw, layers, routed
+from waggle.baselines.peers.organiser import NodeView, Opening, Outcome, RoundPlan
 from waggle.baselines.peers.training import Parameters, Play
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
@@ -70,29 +70,18 @@ class GPTSwarm:
         logits = nearest(self._logits, len(opening.contacts))
         found = classes(opening.contacts)
         chance = {edge: 1 / (1 + exp(-logits.get(name, 0.0))) for edge, name in found.items()}
-        dag = Dag(list(opening.contacts))
+        rng = Random(opening.seed) if self._sampled else None
+        drawn = draw(list(opening.contacts), chance, rng)
         gradient: dict[str, float] = {}
-        rng = Random(opening.seed)
-        edges = list(found)
-        if self._sampled:
-            rng.shuffle(edges)
-        else:
-            edges = [e for e in sorted(edges, key=lambda e: -chance[e]) if chance[e] > 0.5]
-        for edge in edges:
-            if dag.closes_cycle(edge):
-                continue
-            taken = not self._sampled or rng.random() < chance[edge]
+        for edge, taken in drawn.considered.items():
             name = found[edge]
             gradient[name] = gradient.get(name, 0.0) + taken - chance[edge]
-            if taken:
-                dag.add(edge)
-        self.last = Design(dag.successors, layers(dag.successors), gradient)
+        self.last = Design(drawn.successors, layers(drawn.successors), gradient)
         return self.last
 
     def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
         """Send along the edges whose turn it is, where they are contacts now."""
-        due = gated(state.successors, state.layer, round)
-        return RoundPlan(tuple(Send(u, v) for u, v in due if u in views and v in views[u].ports))
+        return routed(state.successors, state.layer, round, views)
 
     def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
         """Learn nothing within an episode: the graph is frozen."""
@@ -107,13 +96,7 @@ def nearest(logits: Mapping[str, Mapping[str, float]], n: int) -> Mapping[str, f
 
 def classes(contacts: Mapping[int, Sequence[int]]) -> dict[Edge, str]:
     """Return the class of every directed contact, listed in drawn order."""
-    distance = {next(iter(contacts)): 0}
-    queue = list(distance)
-    for node in queue:
-        for contact in contacts[node]:
-            if contact in contacts and contact not in distance:
-                distance[contact] = distance[node] + 1
-                queue.append(contact)
+    distance = distances(contacts)
     return {
         (u, v): f"{len(own)}-{len(contacts[v])} {_step(distance, u, v)} port {place}"
         for u, own in contacts.items()
@@ -135,6 +118,10 @@ class Fit:
     batch: ClassVar[int] = BATCH
     per_size: ClassVar[bool] = True
     """Whether every population has its own steps."""
+
+    def plays(self, step: int) -> int:
+        """One graph for each case."""
+        return BATCH
 
     def start(self) -> Parameters:
         """Every edge has one chance in two."""

@@ -29,6 +29,8 @@ from waggle.runtime.sync import Engine
 Parameters: TypeAlias = dict[str, Any]
 Play: TypeAlias = Callable[[Organiser, Case, int], float]
 """Plays one case under an organiser, with draws of its own, and returns the utility."""
+WORKING = "working"
+"""Where a method keeps what only a fit that goes on needs, such as moments of gradients."""
 SAVED = 10
 """Steps between two writings of the file."""
 
@@ -48,7 +50,7 @@ class Learner(Protocol):
 
     @property
     def batch(self) -> int:
-        """Episodes of a step."""
+        """Cases of a step."""
         ...
 
     @property
@@ -56,8 +58,12 @@ class Learner(Protocol):
         """Whether every population has its own steps."""
         ...
 
+    def plays(self, step: int) -> int:
+        """Return how many episodes a step plays."""
+        ...
+
     def start(self) -> Parameters:
-        """Return the parameters before the first step."""
+        """Return the parameters before the first step; what is in `WORKING` ends with a fit."""
         ...
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
@@ -191,6 +197,8 @@ def fit(
         ]
         kept.parameters = learner.step(kept.parameters, kept.step, chosen, play)
         kept.step += 1
+        if kept.step == total:
+            kept.parameters.pop(WORKING, None)
         if kept.step % SAVED == 0 or kept.step == total:
             _write(path, kept)
             if watch is not None:
@@ -200,7 +208,8 @@ def fit(
 
 def episodes(learner: Learner, cases: Sequence[Case], steps: int | None = None) -> int:
     """Return how many episodes a fit plays."""
-    return (steps or learner.steps) * learner.batch * len(_groups(cases, learner.per_size))
+    own = steps or learner.steps
+    return sum(map(learner.plays, range(own))) * len(_groups(cases, learner.per_size))
 
 
 def _groups(cases: Sequence[Case], per_size: bool) -> list[list[Case]]:

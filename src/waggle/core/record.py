@@ -41,6 +41,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     perturbation: Mapping[str, Any]
     worker: Mapping[str, Any] = {}
     """Name, schedule and options of the private workers; empty where none were hired."""
+    curves: bool = False
+    """Whether scores and counts of the rounds were kept alone, without the local updates."""
 
 
 class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

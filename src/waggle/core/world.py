@@ -6,7 +6,7 @@ The options of a case, checked, and defaults for the optional hooks of a World.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,6 +30,37 @@ def read_options(model: type[_Options], case: Case) -> _Options:
         raise ConfigError(f"--{case.substrate}.{where}: {first['msg']}") from None
 
 
+@runtime_checkable
+class Divisible(Protocol):
+    """A world whose nodes may be dealt to shards, each with a copy of the world of its own.
+
+    It keeps the dynamic state of a node apart from that of all others: what `sense`, `withhold`,
+    `fingerprint`, `payload` and the node's part of `step` read and change is the state of that
+    node, or a clock that every copy advances; `receive` changes the receiver alone. What was drawn
+    at the opening is the same in every copy. `shock` is called on every copy, with all commitments,
+    and the claims that the copies name are united. A copy that plays nobody collects the reports:
+    it is asked for scores, shares, the shock's time and the end. Copies can be pickled.
+    """
+
+    own: Sequence[int] | None
+
+    def restrict(self, nodes: Sequence[int]) -> None:
+        """Play these nodes alone from now on, in ascending order; called once, before round 0."""
+        ...
+
+    def depart(self, write: Write, payload: object) -> object:
+        """Return a payload with all that its receiver reads of the sender; called after `step`."""
+        ...
+
+    def report(self) -> object:
+        """Return what scores and shares read of the nodes that are played here."""
+        ...
+
+    def absorb(self, parts: Sequence[tuple[Sequence[int], Any]]) -> None:
+        """Take the reports of all shards, each with its nodes."""
+        ...
+
+
 class WorldBase:
     """A world whose writes carry no payload, always arrive and are never withheld."""
 
@@ -39,10 +70,20 @@ class WorldBase:
     handle_life: Literal["episode", "contact"] = "episode"
     refresh: int | None = None
     snapshots: bool = False
+    own: Sequence[int] | None = None
+    """The nodes that are played here, where a swarm is dealt to shards; None for all."""
 
     def active(self) -> Sequence[int]:
-        """Everyone takes part."""
-        return range(self.n)
+        """Everyone who is played here takes part."""
+        return range(self.n) if self.own is None else self.own
+
+    def restrict(self, nodes: Sequence[int]) -> None:
+        """Play these nodes alone from now on; others play the rest."""
+        self.own = nodes
+
+    def depart(self, write: Write, payload: object) -> object:
+        """Let a payload leave for another shard as it is."""
+        return payload
 
     def withhold(self, write: Write) -> str | None:
         """Silence nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import fsum
 from typing import Protocol
 
@@ -180,8 +181,9 @@ class Recorder:
         expired: int,
         shock: Shock | None,
         suspended: tuple[int, ...],
+        field: Mapping[str, FieldMass] | None = None,
     ) -> RoundRecord:
-        """Write down one round."""
+        """Write down one round; `field` is given where others hold the traces."""
         self.counters["messages.attempted"] += attempted
         self.counters["messages.delivered"] += delivered
         self.counters["expired"] += expired
@@ -192,7 +194,7 @@ class Recorder:
             attempted,
             delivered,
             expired,
-            self._field_mass(),
+            self.field_mass() if field is None else field,
             shock,
             suspended,
         )
@@ -200,9 +202,10 @@ class Recorder:
             sink.round(entry)
         return entry
 
-    def _field_mass(self) -> dict[str, FieldMass]:
+    def field_mass(self) -> dict[str, FieldMass]:
+        """Return the summed bins of all traces that are held here, by claim."""
         mass: dict[str, list[int]] = {}
-        for node in self._swarm.nodes:
+        for node in self._swarm.nodes.values():
             for held in node.field.traces():
                 cell = mass.setdefault(held.claim, [0, 0, 0, 0])
                 cell[0] += held.novelty

@@ -6,7 +6,7 @@ one bin of novelty, and one bin of support every second round without refresh.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
@@ -130,10 +130,12 @@ class Swarm:
         self.case = case
         self.switches = switches
         self.aliases = Aliases(case.seed, salt)
-        self.nodes = [
-            Node(derive(case.seed, "node", key), derive(case.seed, "handles", salt, key))
-            for key in world.keys
-        ]
+        own = getattr(world, "own", None)
+        self.nodes = {
+            i: Node(derive(case.seed, "node", key), derive(case.seed, "handles", salt, key))
+            for i, key in _places(world.keys, own)
+        }
+        """The state of every node that is played here, in ascending order."""
 
     def local(self, node: int) -> Local:
         """Return what a substrate may read of one node."""
@@ -143,4 +145,9 @@ class Swarm:
 
     def committed(self) -> dict[int, str]:
         """Return node -> world claim for every committed node."""
-        return {i: n.claim for i, n in enumerate(self.nodes) if n.claim is not None}
+        return {i: n.claim for i, n in self.nodes.items() if n.claim is not None}
+
+
+def _places(keys: Sequence[int], own: Sequence[int] | None) -> Iterable[tuple[int, int]]:
+    """Return node and key of all nodes, or of those that a shard plays."""
+    return enumerate(keys) if own is None else ((node, keys[node]) for node in own)

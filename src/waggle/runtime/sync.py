@@ -211,7 +211,7 @@ class Engine:
         """Advance decay and expiry by one round; return how many traces expired."""
         if not self.swarm.switches.decay:
             return 0
-        return sum(n.field.age() for n in self.swarm.nodes if len(n.field))
+        return sum(n.field.age() for n in self.swarm.nodes.values() if len(n.field))
 
     def _close(
         self, round: int, done: Sequence[Done], delivered: int, expired: int, shock: Shock | None

@@ -140,6 +140,24 @@ class BeaconWorld(WorldBase):
         old, new = self._claims
         return Shock(round, (old,), (new,), tuple(self._scouts), "the beacon changes its colour")
 
+    def restrict(self, nodes: Sequence[int]) -> None:
+        """Forget the contacts of nodes that others play, which most of the memory goes to."""
+        super().restrict(nodes)
+        kept: list[tuple[int, ...]] = [()] * self.n
+        for node in nodes:
+            kept[node] = self._adjacent[node]
+        self._adjacent = kept
+
+    def report(self) -> list[str | None]:
+        """Tell what every node is committed to."""
+        return [self._committed[node] for node in self.active()]
+
+    def absorb(self, parts: Sequence[tuple[Sequence[int], list[str | None]]]) -> None:
+        """Learn what the nodes of all shards are committed to."""
+        for nodes, committed in parts:
+            for node, claim in zip(nodes, committed, strict=True):
+                self._committed[node] = claim
+
     def score(self) -> Mapping[str, float]:
         """Share of nodes committed to the colour shown now, and to one shown before."""
         present = self._claims[self._showing]

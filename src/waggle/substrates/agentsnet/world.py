@@ -170,12 +170,28 @@ class AgentsNetWorld(WorldBase):
             return Report(self._round - age, answer)
         return Report(-1, None)
 
+    def depart(self, write: Write, payload: object) -> object:
+        """Fill in the own answer before a statement leaves for another shard."""
+        if isinstance(payload, Statement):
+            return payload._replace(answer=self._answer_of(write.sender, payload.round))
+        return payload
+
+    def report(self) -> list[Answer | None]:
+        """Tell the answers so far."""
+        return [self._standing[node] for node in self.active()]
+
+    def absorb(self, parts: Sequence[tuple[Sequence[int], list[Answer | None]]]) -> None:
+        """Learn the answers of all shards."""
+        for nodes, answers in parts:
+            for node, answer in zip(nodes, answers, strict=True):
+                self._standing[node] = answer
+
     def receive(self, write: Write, payload: object) -> Write:
         """Remember a delivered statement or report; nobody is told about itself."""
         memory = self._memory[write.receiver]
         memory.share(write.claim, write.sender)
         if isinstance(payload, Statement):
-            answer = self._answer_of(write.sender, payload.round)
+            answer = payload.answer or self._answer_of(write.sender, payload.round)
             _keep(memory.contacts, write.sender, payload._replace(answer=answer))
             payload = Report(payload.round, answer.action if answer else None)
         if isinstance(payload, Report) and write.claim != self._claims[write.receiver]:

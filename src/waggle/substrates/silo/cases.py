@@ -8,6 +8,7 @@ the pairing model with rejection, so every labelled simple cubic graph is equall
 ports, never the graph. Invariant: a case is a pure function of its stream.
 """
 
+import copyreg
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,10 @@ def find_task(task_id: str) -> Task:
             f"Silo task {task_id!r} not found; use I-01 to I-10, II-11 to II-20 or III-21 to III-30"
         )
     return task
+
+
+# A task is made of functions without names; its id stands for it in a pickle.
+copyreg.pickle(Task, lambda task: (find_task, (task.id,)))
 
 
 @dataclass(frozen=True)

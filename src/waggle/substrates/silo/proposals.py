@@ -6,8 +6,9 @@ version wins when a proposal is formed. Invariant: equal knowledge gives the equ
 claim is the shown text of an answer, so equal answers are one claim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -56,6 +57,7 @@ class Proposer:
         """Knowledge -> whether it settles the answer although something is missing."""
         self._answers: dict[str, Any] = {}
         """Claim -> the answer that it shows."""
+        self._told = 0
         self._golds: list[Any] | None = None
         self._credits: dict[tuple[str | None, int], Credit] = {}
 
@@ -90,6 +92,16 @@ class Proposer:
             return None
         self._answers.setdefault(claim, value)
         return claim
+
+    def new_answers(self) -> dict[str, Any]:
+        """Return the answers behind claims that were made since the last call."""
+        new = dict(islice(self._answers.items(), self._told, None))
+        self._told = len(self._answers)
+        return new
+
+    def learn_answers(self, answers: Mapping[str, Any]) -> None:
+        """Learn the answers behind claims that were made elsewhere."""
+        self._answers.update(answers)
 
     def work(self, known: int, position: int, contract: Contract) -> Work:
         """Return what the private worker of a position is asked: its piece, and those delivered.

@@ -13,7 +13,7 @@ every draw is named by a body's key.
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,17 @@ class Frame(NamedTuple):
     basis: int
     """The knowledge that the trace's claim rests on."""
     intent: str
+
+
+class Report(NamedTuple):
+    """What a shard of the swarm tells of its nodes."""
+
+    known: list[int]
+    bound: list[str | None]
+    traffic: tuple[int, int, int]
+    """Emissions, deliveries and bytes."""
+    answers: dict[str, Any]
+    """Claim -> the answer that it shows, of claims that are new."""
 
 
 class PortMemory:
@@ -140,7 +151,9 @@ class SiloWorld(WorldBase):
         self._bases: list[dict[str, int]] = [{} for _ in self.keys]
         self._bound: list[str | None] = [None] * n
         self._arrivals = [[key] for key in self.keys]
-        self._emitted: set[tuple[int, int]] = set()
+        self._emitted = [-1] * n
+        """The round in which a node sent its last frame."""
+        self._emissions = 0
         self._delivered = 0
         self._volume = 0
 
@@ -261,7 +274,8 @@ class SiloWorld(WorldBase):
             snapshot = port.pack(self._arrivals[node], self._sizes, self._cap)
         port.shared |= snapshot
         port.sent = self._round
-        self._emitted.add((node, self._round))
+        self._emissions += self._emitted[node] != self._round
+        self._emitted[node] = self._round
         claim, own = self._private(node)
         basis = own if write.claim == claim else 0
         return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
@@ -294,7 +308,7 @@ class SiloWorld(WorldBase):
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
         """Bind the answers of this update and close the round."""
-        for node in range(self.n):
+        for node in self.active():
             claim, basis = self._private(node)
             if claim is not None:
                 self._bases[node][claim] = basis
@@ -356,6 +370,25 @@ class SiloWorld(WorldBase):
         self._proposer.renew(key, shard)
         self._learn(node, 1 << (self.n + key))
 
+    def report(self) -> Report:
+        """Tell what every node knows and answers, the traffic, and the answers behind claims."""
+        nodes = self.active()
+        return Report(
+            [self._known[node] for node in nodes],
+            [self._bound[node] for node in nodes],
+            (self._emissions, self._delivered, self._volume),
+            self._proposer.new_answers(),
+        )
+
+    def absorb(self, parts: Sequence[tuple[Sequence[int], Report]]) -> None:
+        """Learn what the nodes of all shards know and answer."""
+        for nodes, told in parts:
+            for node, known, bound in zip(nodes, told.known, told.bound, strict=True):
+                self._known[node], self._bound[node] = known, bound
+            self._proposer.learn_answers(told.answers)
+        totals = [sum(counts) for counts in zip(*(told.traffic for _, told in parts), strict=True)]
+        self._emissions, self._delivered, self._volume = totals
+
     def score(self) -> Mapping[str, float]:
         """Return mean S (the headline), strict S, both kinds of P, reach and traffic."""
         texts = [text for _, text in sorted(zip(self.keys, self._bound, strict=True))]
@@ -369,7 +402,7 @@ class SiloWorld(WorldBase):
             "matched": score.matched,
             "coverage": sum(held) / self.n**2,
             "complete": held.count(self.n) / self.n,
-            "emissions": len(self._emitted) / self.n,
+            "emissions": self._emissions / self.n,
             "deliveries": self._delivered / self.n,
             "bytes": self._volume,
         }

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from waggle import plugins
+from waggle import plugin_files, plugins
 
 # No deadline: a busy machine is no failure. Examples of the standard profile are always the same,
 # so that more of them cost every time and find once; `--hypothesis-profile thorough` looks further.
@@ -57,9 +57,9 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget what a test decorates, and the plug-in files it loads."""
     fresh = {kind: dict(known) for kind, known in plugins._decorated.items()}
     monkeypatch.setattr(plugins, "_decorated", fresh)
-    monkeypatch.setattr(plugins, "_loaded", {})
-    monkeypatch.setenv(plugins.FILES, "")
+    monkeypatch.setattr(plugin_files, "loaded", {})
+    monkeypatch.setenv(plugin_files.FILES, "")
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
-    for module in plugins._loaded.values():
+    for module in plugin_files.loaded.values():
         del sys.modules[module]

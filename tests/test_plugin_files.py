@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from waggle import plugins
+from waggle import plugin_files, plugins
 from waggle.crew import crew
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
@@ -75,7 +75,7 @@ def test_a_file_that_fails_is_one_line_with_its_place(tmp_path: Path, text: str,
     with pytest.raises(plugins.PluginError, match=told) as caught:
         plugins.load_file(path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
-    assert os.environ[plugins.FILES] == "", "no worker is told of a file that fails"
+    assert os.environ[plugin_files.FILES] == "", "no worker is told of a file that fails"
 
 
 @pytest.mark.parametrize("name", ["nowhere.py", "notes.txt", "folder.py"])
@@ -97,7 +97,7 @@ def test_a_package_that_leaves_the_program_is_named(
 ) -> None:
     write(tmp_path, "import sys\nsys.exit()\n", "leaver.py")
     monkeypatch.syspath_prepend(tmp_path)
-    entry = plugins.Entry("leaver", "leaver:Leaver", "waggle-leaver")
-    monkeypatch.setattr(plugins, "_installed", lambda kind: (entry,) if kind == "law" else ())
+    entry = plugin_files.Entry("leaver", "leaver:Leaver", "waggle-leaver")
+    monkeypatch.setattr(plugin_files, "installed", lambda kind: (entry,) if kind == "law" else ())
     told = plugins.broken("law")["leaver"]
     assert "of waggle-leaver cannot be imported" in told and "sys.exit() (leaver.py:2)" in told

@@ -4,8 +4,8 @@ Names map to "module:attribute" strings, so that listing them imports nothing an
 its import only when it is used. `waggle.built_in` lists the names of this package; another package
 declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`, and
 code that is imported anyway may use the decorators instead. A single file without a package is
-loaded by `load_file`, here and in every process that this one starts. Invariant: a name has one
-meaning; two objects under one name are an error that names both.
+loaded by `load_file` of `waggle.plugin_files`. Invariant: a name has one meaning; two objects under
+one name are an error that names both.
 """
 
 from __future__ import annotations
@@ -14,47 +14,25 @@ import inspect
 import os
 import pickle
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import walk_tb
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from waggle import plugin_files
 from waggle.built_in import BUILT_IN, ELSEWHERE, Kind
-from waggle.core.errors import ConfigError, suggest
+from waggle.core.errors import suggest
 from waggle.core.protocols import Law, LawFactory, Substrate
+from waggle.plugin_files import FAULTS, Entry, told
+from waggle.plugin_files import PluginError as PluginError
+from waggle.plugin_files import load_file as load_file
 
 _Class = TypeVar("_Class", bound=type)
 _Factory = TypeVar("_Factory", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
 _Compute: TypeAlias = Callable[[Any], float | None]
-
-FILES = "WAGGLE_PLUGINS"
-"""Environment variable that lists plug-in files, as PATH lists folders; processes inherit it."""
-WORKER_FILE = "waggle_worker_"
-"""How names of modules begin that are files of private workers (`waggle.workers.hire`)."""
-FAULTS = (Exception, SystemExit)
-"""What code of others may raise: `sys.exit` in a plug-in is its fault and not the end of a run."""
-
-
-class PluginError(ConfigError):
-    """A name that is unknown, taken twice, or whose code cannot be used."""
-
-
-class Entry(NamedTuple):
-    """What a name stands for, before anything is imported."""
-
-    name: str
-    target: str
-    """`module:attribute`."""
-    origin: str
-    """"waggle", the distribution that declares the entry point, a plug-in file, or "decorator"."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +64,6 @@ class Task(NamedTuple):
 _decorated: dict[Kind, dict[str, tuple[str, Any]]] = {"substrate": {}, "law": {}, "metric": {}}
 _lent: dict[Kind, dict[str, Any]] = {"substrate": {}, "law": {}, "metric": {}}
 """What stands for a name for a while, whatever else has that name."""
-_loaded: dict[str, str] = {}
-"""Plug-in files that this process has run -> names of their modules."""
 
 
 def substrate(name: str) -> Callable[[_Class], _Class]:
@@ -113,46 +89,6 @@ def metric(
     return wrap
 
 
-def load_file(path: str | Path) -> None:
-    """Run a Python file that registers substrates, laws or metrics with the decorators.
-
-    Processes that are started later load it as well. A second call runs the file again, so that a
-    notebook sees what was changed.
-
-    Raises:
-        PluginError: if there is no such file, or it fails; the line names the place in it.
-    """
-    file = Path(path).expanduser().resolve()
-    spec = spec_from_file_location(file.stem.replace(".", "_"), file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise PluginError(f"{str(path)!r} is no plug-in; name a Python file that ends in .py")
-    refuse_taken(spec.name, file)
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # a plug-in may import the files beside it
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    _loaded[str(file)] = spec.name
-    try:
-        spec.loader.exec_module(module)
-    except FAULTS as error:
-        reason = told(error)
-        del _loaded[str(file)], sys.modules[spec.name]
-        raise PluginError(f"plug-in {path} cannot be loaded: {reason}") from error
-    listed = [other for other in os.environ.get(FILES, "").split(os.pathsep) if other]
-    os.environ[FILES] = os.pathsep.join(dict.fromkeys([*listed, str(file)]))
-
-
-def refuse_taken(name: str, file: Path) -> None:
-    """Refuse a plug-in file that would stand in the way of another module of its name."""
-    if name in sys.modules:
-        taken = getattr(sys.modules[name], "__file__", None)
-    else:
-        spec = find_spec(name)
-        taken = str(file) if spec is None else spec.origin
-    if taken is None or Path(taken).resolve() != file:
-        raise PluginError(f"{name!r} is another module already ({taken}); rename {file}")
-
-
 @contextmanager
 def lent(things: Mapping[Kind, Mapping[str, Any]]) -> Iterator[None]:
     """Let names stand for objects for a while: factories of laws and substrates, and metrics."""
@@ -174,7 +110,7 @@ def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
     ours: list[tuple[Kind, str, Any]] = [
         (kind, name, value) for kind, known in _lent.items() for name, value in known.items()
     ]
-    files = set(_loaded.values())
+    files = set(plugin_files.loaded.values())
     for kind, decorated in _decorated.items():
         for name, (target, value) in decorated.items():
             if target.partition(":")[0] not in files and not target.startswith("waggle."):
@@ -197,32 +133,6 @@ def adopt(things: bytes) -> None:
     """Take over, in a process of ours, what the one that started it has carried."""
     for kind, name, data in pickle.loads(things):
         _lent[kind][name] = pickle.loads(data)
-
-
-def told(error: BaseException) -> str:
-    """Say in one line what code of others raised, and where in that code."""
-    what = f"{type(error).__name__}: {error}"
-    if isinstance(error, SystemExit):
-        what = f"it called sys.exit({'' if error.code is None else repr(error.code)})"
-    place = place_of(error)
-    return " ".join(what.split()) + (f" ({place})" if place else "")
-
-
-def place_of(error: BaseException) -> str:
-    """Return file and line of the innermost plug-in code that an error passed through, or ""."""
-    # An installed plug-in is all of its package, a decorated one the module that decorates it.
-    decorated = (target for known in _decorated.values() for target, _ in known.values())
-    modules = {target.partition(":")[0] for target in decorated} | set(_loaded.values())
-    packages = {e.target.partition(":")[0].partition(".")[0]
-                for kind in BUILT_IN for e in _installed(kind)}  # fmt: skip
-    place = ""
-    for frame, line in walk_tb(error.__traceback__):
-        name = str(frame.f_globals.get("__name__"))
-        top = name.partition(".")[0]
-        theirs = name in modules or top in packages or name.startswith(WORKER_FILE)
-        if theirs and top != "waggle":
-            place = f"{Path(frame.f_code.co_filename).name}:{line}"
-    return place
 
 
 def entries(kind: Kind) -> list[Entry]:
@@ -368,30 +278,24 @@ def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
     if known[0] != target:
         raise PluginError(f"{kind} {name!r} is {known[0]} already; rename {target}")
     _decorated[kind][name] = (target, value)
+    plugin_files.decorating.add(source.__module__)
     return value
-
-
-@cache
-def _installed(kind: Kind) -> tuple[Entry, ...]:
-    """Return the entry points of installed distributions."""
-    found = entry_points(group=f"waggle.{kind}s")
-    return tuple(Entry(p.name, p.value, p.dist.name if p.dist else "unknown") for p in found)
 
 
 def _index(kind: Kind) -> dict[str, list[Entry]]:
     """Return every name with its distinct targets; more than one is a conflict."""
-    for path in os.environ.get(FILES, "").split(os.pathsep):
-        if path and path not in _loaded:
+    for path in os.environ.get(plugin_files.FILES, "").split(os.pathsep):
+        if path and path not in plugin_files.loaded:
             load_file(path)
     in_tree = [Entry(name, target, "waggle") for name, target in BUILT_IN[kind].items()]
-    files = {name: Path(path).name for path, name in _loaded.items()}
+    files = {name: Path(path).name for path, name in plugin_files.loaded.items()}
     decorated = [
         Entry(name, target, files.get(target.partition(":")[0], "decorator"))
         for name, (target, _) in _decorated[kind].items()
     ]
     index: dict[str, list[Entry]] = {}
     given = [Entry(name, f"object:{name}", "object") for name in _lent[kind]]
-    for entry in (*in_tree, *_installed(kind), *decorated):
+    for entry in (*in_tree, *plugin_files.installed(kind), *decorated):
         known = index.setdefault(entry.name, [])
         if entry.target not in (other.target for other in known):
             known.append(entry)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.evaluate.plans import mixed, numbers, plan
-from waggle import plugins
+from waggle import plugin_files
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Request
 from waggle.engine import memory as gpu_memory
@@ -206,8 +206,8 @@ def lodger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (facts / "entry_points.txt").write_text("[waggle.laws]\nlodger = waggle_lodger:Lodger\n")
     monkeypatch.syspath_prepend(site)
     # What is installed is looked up once in a process.
-    fresh = plugins._installed.__wrapped__
-    monkeypatch.setattr(plugins, "_installed", fresh)
+    fresh = plugin_files.installed.__wrapped__
+    monkeypatch.setattr(plugin_files, "installed", fresh)
     monkeypatch.delenv(gpu_memory.SHARE, raising=False)
     return told
 

@@ -27,8 +27,7 @@ CHANGE = 20
 
 
 @pytest.fixture(autouse=True)
-def documents(clean_registry: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(plugins.FILES, "")
+def documents(clean_registry: None) -> None:
     plugins.load_file(EXAMPLE / "documents.py")
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.shipped.conftest import Export
-from waggle import plugins, shipped
+from waggle import plugin_files, plugins, shipped
 from waggle.core.errors import ConfigError
 from waggle.laws.local import LocalLaw
 from waggle.laws.shipped import Shipped
@@ -117,7 +117,7 @@ def test_a_law_without_its_weights_says_the_fix(root: Path, requests: Any) -> No
 def test_a_law_that_is_not_installed_says_what_to_install(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugins, "_installed", lambda kind: ())
+    monkeypatch.setattr(plugin_files, "installed", lambda kind: ())
     with pytest.raises(ConfigError, match="pip install waggle-swarm-smollm2"):
         plugins.get_law("smollm2")
     with pytest.raises(ConfigError, match="pip install waggle-swarm-smollm2"):

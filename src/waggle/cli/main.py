@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from waggle import __version__, plugins
+from waggle import __version__, plugin_files
 from waggle.cli.errors import describe
 from waggle.cli.options import spell_out, take_common
 from waggle.core.errors import ConfigError, WaggleError, suggest
@@ -169,11 +169,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("waggle: interrupted; nothing unfinished was written\n")
         return 130
-    except plugins.FAULTS as error:
+    except plugin_files.FAULTS as error:
         missing = isinstance(error, ModuleNotFoundError) and extra_of(error.name)
-        if not missing and not plugins.place_of(error):
+        if not missing and not plugin_files.place_of(error):
             raise  # a bug of ours
-        what = describe(error) if missing else f"a plug-in failed: {plugins.told(error)}"
+        what = describe(error) if missing else f"a plug-in failed: {plugin_files.told(error)}"
         return _complain(what)
     return result if isinstance(result, int) else 0
 

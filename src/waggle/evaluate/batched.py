@@ -35,7 +35,7 @@ from waggle.evaluate.episodes import (
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
 from waggle.evaluate.selection import cost
-from waggle.plugins import FAULTS
+from waggle.plugin_files import FAULTS
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 

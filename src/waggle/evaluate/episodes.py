@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from waggle import plugins
+from waggle import plugin_files, plugins
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
 from waggle.core.record import EpisodeRecord, UpdateRecord
@@ -121,7 +121,7 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, reason_of(error))
-        except plugins.FAULTS as error:  # a broken plug-in must not lose the other cells
+        except plugin_files.FAULTS as error:  # a broken plug-in must not lose the other cells
             reason = reason_of(error)
     return failed_row(cell, reason)
 
@@ -129,7 +129,7 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
 def reason_of(error: BaseException) -> str:
     """Say in one line why a cell failed."""
     absent = missing(error.name) if isinstance(error, ModuleNotFoundError) else None
-    text = str(error) if isinstance(error, WaggleError) else absent or plugins.told(error)
+    text = str(error) if isinstance(error, WaggleError) else absent or plugin_files.told(error)
     return " ".join(text.split())[:MAX_REASON]
 
 

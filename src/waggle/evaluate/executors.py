@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-from waggle import plugins
+from waggle import plugin_files
 from waggle.core.errors import ConfigError, suggest
 from waggle.crew import crew
 from waggle.runtime import watchdog
@@ -106,7 +106,7 @@ class Ray:
             ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
         """
         # Workers of a cluster do not inherit the environment; plug-in files lie at the same path.
-        names = [name for name in (plugins.FILES, watchdog.SECONDS) if os.environ.get(name)]
+        names = [name for name in (plugin_files.FILES, watchdog.SECONDS) if os.environ.get(name)]
         known = {name: os.environ[name] for name in names}
         remote, left = self._ray.remote(runtime_env={"env_vars": known})(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]

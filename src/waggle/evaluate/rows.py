@@ -16,7 +16,7 @@ from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
 
 import msgspec
 
-from waggle import plugins
+from waggle import plugin_files, plugins
 from waggle.core.errors import ConfigError, ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell, Key
@@ -114,9 +114,11 @@ def measure(
         try:
             value = plugins.get_metric(name)(episode)
             found[name] = None if value is None else _number(f"metric {name!r}", value)
-        except plugins.FAULTS as error:
+        except plugin_files.FAULTS as error:
             found[name] = None
-            faults[name] = str(error) if isinstance(error, WaggleError) else plugins.told(error)
+            faults[name] = (
+                str(error) if isinstance(error, WaggleError) else plugin_files.told(error)
+            )
     return found, faults
 
 

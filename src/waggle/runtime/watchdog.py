@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NoReturn
 
-from waggle import plugins
+from waggle import plugin_files
 from waggle.core.errors import ConfigError, ContractError
 from waggle.core.protocols import Decode, Law, Request
 
@@ -47,7 +47,7 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
     except _Rang as rang:
-        place = plugins.place_of(rang)
+        place = plugin_files.place_of(rang)
         raise ContractError(
             f"law {law.name!r} took over {seconds:g} s for {len(requests)} requests"
             + (f" ({place})" if place else "")

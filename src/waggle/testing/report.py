@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from waggle.core.errors import ContractError, WaggleError
-from waggle.plugins import FAULTS, told
+from waggle.plugin_files import FAULTS, told
 
 
 class ConformanceError(ContractError, AssertionError):

@@ -22,7 +22,7 @@ from waggle.core.protocols import Usage
 from waggle.core.schema import Json
 from waggle.core.worker import MAX_ANSWER, Answer, Work, Worker, tokens
 from waggle.laws.replies import Reply, ReplyCache
-from waggle.plugins import FAULTS, told
+from waggle.plugin_files import FAULTS, told
 
 _LOG = logging.getLogger(__name__)
 

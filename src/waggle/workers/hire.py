@@ -24,7 +24,7 @@ import msgspec
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.worker import Schedule
-from waggle.plugins import FAULTS, WORKER_FILE, told
+from waggle.plugin_files import FAULTS, WORKER_FILE, told
 from waggle.runtime.staff import Staff
 from waggle.workers.desk import WorkerDesk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from waggle import plugins
+from waggle import plugin_files, plugins
 from waggle.cli import console
 from waggle.cli.options import AsJson
 from waggle.cli.setup.starters import STARTERS, Kind
@@ -31,7 +31,7 @@ def new(kind: Kind, name: str, /, *, to: Path = Path(), json: AsJson = False) ->
     if kind != "worker" and name in plugins.names(kind):
         raise ConfigError(f"{kind} {name!r} is there already; choose another name")
     module = name.replace("-", "_")
-    plugins.refuse_taken(module, (to / f"{module}.py").resolve())
+    plugin_files.refuse_taken(module, (to / f"{module}.py").resolve())
     words = {"name": name, "module": module, "kind": kind, "cls": _class(module)}
     code, test, docs = (text.substitute(words) for text in STARTERS[kind])
     files = {f"{module}.py": code, f"test_{module}.py": test, f"{module}.md": docs}

@@ -33,6 +33,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "nano": "waggle.laws.shipped:nano",
         "nativemsg": "waggle.baselines.matched:NativeMsg",
         "nocomm": "waggle.baselines.matched:NoComm",
+        "organised": "waggle.baselines.peers.conductor:organised",
         "private-only": "waggle.laws.controls:PrivateOnly",
         "random-legal": "waggle.laws.controls:RandomLegal",
         "random-port": "waggle.laws.ports:RandomPort",

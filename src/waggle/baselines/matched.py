@@ -92,10 +92,31 @@ def native_message(view: View) -> Decision:
 
 
 def message_on(view: View, channel: str | None) -> Decision:
-    """Act as `native_message` does, with the message on one channel that is given, or on none."""
-    evidence = None if channel is None else _own_evidence(view)
-    deposits = () if evidence is None else (_transient(moves.fresh(evidence, channel or "")),)
-    return moves.follow(view, _answering(view, deposits, None), places.goal(view))
+    """Act as `native_message` does, with a message on one channel that is given, or on none."""
+    write = None if channel is None else _message(view)
+    deposits = () if write is None else (msgspec.structs.replace(write, channel=channel or ""),)
+    decision = moves.follow(view, _answering(view, deposits, None), places.goal(view))
+    if _on_graph(view.contract) and not any("heard" in p.facts for p in view.private.channels):
+        # To whom nobody has spoken, there is nothing to react to.
+        return msgspec.structs.replace(decision, task_action=view.proposal.action)
+    return decision
+
+
+def _message(view: View) -> Trace | None:
+    """Return what a node can say now: its own evidence, else the best of what it was told.
+
+    Where the whole graph has one answer, the smallest priority known is told instead. Where frames
+    carry data, one has to live no longer than its round; elsewhere it may be passed on.
+    """
+    smallest = _smallest(view)
+    if smallest is not None:
+        return moves.relay(smallest, "")
+    evidence = _own_evidence(view)
+    if evidence is None:
+        trace = moves.best_trace(view, moves.relayable(view))
+        return None if trace is None else moves.relay(trace, "")
+    write = moves.fresh(evidence, "")
+    return _transient(write) if _spreads_data(view.contract) else _hedged(view, write)
 
 
 def fixed_rule(view: View) -> Decision:
@@ -190,15 +211,12 @@ def _to_contacts(
 ) -> tuple[Trace, ...]:
     """Address a write: to all at once where that is one write, else to the best ports.
 
-    A partner that is not settled yet is reported with little support.
-
     Args:
         view: what the node sees.
         write: the deposit, without its channel.
         inhibition: what counts against the standing of a channel.
     """
-    if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
-        write = msgspec.structs.replace(write, support=min(write.support, 1))
+    write = _hedged(view, write)
     if view.contract.broadcast:
         return (msgspec.structs.replace(write, channel=BROADCAST),)
     ranks = {p.channel: _rank(p, inhibition.get(p.channel, 0)) for p in view.private.channels}
@@ -210,6 +228,13 @@ def _to_contacts(
         ports = ranked  # the frame of this round must go somewhere
     chosen = ports[: view.contract.deposits]
     return tuple(msgspec.structs.replace(write, channel=channel) for channel in chosen)
+
+
+def _hedged(view: View, write: Trace) -> Trace:
+    """Report a partner that is not settled yet with little support."""
+    if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
+        return msgspec.structs.replace(write, support=min(write.support, 1))
+    return write
 
 
 def _rank(port: Port, inhibition: int) -> moves.Key:

@@ -4,7 +4,8 @@
     n = [16, 32, 64]
     seeds = { start = 20000, count = 40 }
 
-`steps` may shorten a method's own training. Evaluation and training seeds of laws are refused.
+`steps` may shorten a method's own training, of all substrates or by their names. Evaluation and
+training seeds of laws are refused. The utility of a SwarmBench episode is its normalized score.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from waggle.baselines.peers import training
+from waggle.baselines.peers.organiser import Organiser
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.seeds import Split, require
+from waggle.evaluate import anchors
 from waggle.evaluate.plan import Seeds, read_file, tasks_of
+
+_Steps = Annotated[int, Field(ge=1)]
 
 
 class FitRecipe(BaseModel):
@@ -31,8 +37,8 @@ class FitRecipe(BaseModel):
     """Population sizes."""
     seeds: Seeds
     """A run of development seeds."""
-    steps: Annotated[int, Field(ge=1)] | None = None
-    """Steps of every population; the method's own number if unset."""
+    steps: _Steps | dict[str, _Steps] | None = None
+    """Steps of every population, or by substrate; the method's own number if unset."""
 
     def cases(self) -> list[Case]:
         """Return all cases, of one size after another."""
@@ -54,3 +60,9 @@ def load(path: Path) -> FitRecipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{path}: {where}: {first['msg']}") from None
+
+
+def utility(organiser: Organiser, case: Case, draw: int) -> float:
+    """Play one development case; return its partial score, on SwarmBench the normalized one."""
+    scale = anchors.load().scores.get(case.task, 1.0) if case.substrate == "swarmbench" else 1.0
+    return training.utility(organiser, case, draw) / scale

@@ -32,7 +32,7 @@ def node_view(
     ports = {j: Port(f"h{j}", j, {"offer": offers}) for j in (1, 2, 3)}
     private = Private({"gained": gained}, channels=tuple(ports.values()))
     view = View(CONTRACT, private, Proposal("GATHER"), (), None, 4)
-    return NodeView(view, ports, Solution(coverage, False), tuple(inbox), 1)
+    return NodeView(view, ports, Solution(coverage, False), tuple(inbox), 1, gained / 4)
 
 
 def opening(seed: int = 7) -> Opening:
@@ -46,7 +46,7 @@ def planted(organiser: Organiser, case: Case, draw: int) -> float:
     """Score a graph on a ring of eight: inward edges pay, outward ones cost."""
     state = organiser.begin(Opening(CONTRACT, 9, RING, draw))
     kinds = gptswarm.classes(RING)
-    taken = [kinds[u, v] for u, heads in state.successors.items() for v in heads]
+    taken = [kinds[u, v] for u, heads in state.sweeps.successors.items() for v in heads]
     inward, outward = (sum(way in name for name in taken) for way in ("inward", "outward"))
     return (8 + inward - outward) / 16
 
@@ -55,9 +55,11 @@ def test_gptswarm_finds_the_planted_edges(tmp_path: Path) -> None:
     found = training.fit(gptswarm.Fit(), CASES, tmp_path / "p.json", steps=100, play=planted)
     state = gptswarm.GPTSwarm(found["logits"]).begin(Opening(CONTRACT, 9, RING, 3))
     kinds = gptswarm.classes(RING)
-    taken = {kinds[u, v].split()[1] for u, heads in state.successors.items() for v in heads}
+    taken = {kinds[u, v].split()[0] for u, heads in state.sweeps.successors.items() for v in heads}
     assert taken == {"inward"}
-    assert sum(map(len, state.successors.values())) == sum("inward" in k for k in kinds.values())
+    assert sum(map(len, state.sweeps.successors.values())) == sum(
+        "inward" in k for k in kinds.values()
+    )
 
 
 def test_gptswarm_learns_nothing_where_nothing_pays(tmp_path: Path) -> None:
@@ -67,6 +69,13 @@ def test_gptswarm_learns_nothing_where_nothing_pays(tmp_path: Path) -> None:
 
     found = training.fit(gptswarm.Fit(), CASES, tmp_path / "p.json", steps=20, play=flat)
     assert all(logit == 0 for logit in found["logits"]["8"].values())
+
+
+def test_gptswarm_keeps_logits_of_moving_contacts_apart() -> None:
+    logits = {"16": {"a": 1.0}, "64": {"a": 2.0}, "moving 16": {"a": 3.0}}
+    assert gptswarm.nearest(logits, 40)["a"] == 2.0
+    assert gptswarm.nearest(logits, 40, moving=True)["a"] == 3.0
+    assert gptswarm.nearest({"16": {}}, 16, moving=True) == {}
 
 
 # A fit goes on where it was, on development seeds alone
@@ -121,13 +130,16 @@ def test_samples_of_a_case_differ_and_are_repeatable() -> None:
         organiser = gptswarm.GPTSwarm({}, sampled=True)
         training.utility(organiser, case, draw)
         assert organiser.last is not None
-        graphs.append(organiser.last.successors)
+        graphs.append(organiser.last.sweeps.successors)
     assert graphs[0] == graphs[1] != graphs[2]
 
 
-def test_the_budget_counts_every_population() -> None:
+def test_the_budget_counts_every_population_and_substrate() -> None:
     cases = [*CASES, *(Case("silo", "I-05", 16, c.seed) for c in CASES)]
     assert training.episodes(gptswarm.Fit(), cases) == 200 * 4 * 2
+    cases.append(Case("swarmbench", "pursuit", 16, 10_000))
+    assert training.episodes(gptswarm.Fit(), cases, {"swarmbench": 5}) == (2 * 200 + 5) * 4
+    assert training.episodes(gptswarm.Fit(), cases, 7) == 3 * 7 * 4
 
 
 # AgentNet: a link on which nothing succeeds is pruned

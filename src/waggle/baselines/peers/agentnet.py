@@ -5,18 +5,19 @@ unchanged, split (own part done, the rest sent on) or executed; links carry weig
 success, weak ones are pruned; a visited set keeps a route free of cycles.
 From the paper rather than the released code: weights move as an average, w <- 0.7 w + 0.3 S, and a
 link at 0.3 or below is pruned; the released factor of 0.9 could prune nothing in nine rounds.
-Ours: a token is the snapshot that travels with a frame, every node originates one; a rule stands in
-for the language model of the router; what a token needs and what a contact is able to do are spans
-of coverage bins, since views name no pieces; nodes in a visited set go by nonces drawn for the
-episode; success of a frame is its receiver's local gain; one link always stays, or a node would be
-mute. The entry agent is not chosen globally. No training; state lasts for one episode, and one node
-is planned for at a time.
+Ours: a token is the snapshot that travels with a frame, every node originates one; where a task
+goes on, on SwarmBench and on graphs, a node originates another when what it sees or answers itself
+has changed; a rule stands in for the language model of the router; what a token needs and what a
+contact is able to do are spans of coverage bins, since views name no pieces; nodes in a visited set
+go by nonces drawn for the episode; success of a frame is its receiver's local gain; one link always
+stays, or a node would be mute. The entry agent is not chosen globally. No training; state lasts for
+one episode, and one node is planned for at a time.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -96,6 +97,8 @@ class Router:
     memory: deque[_Experience]
     sent: dict[int, tuple[Vector, Choice]] = field(default_factory=dict)
     """By contact: the frame whose outcome is not known yet."""
+    news: Hashable = None
+    """What the token that the node originated last was about."""
 
 
 _ADVERT = 5
@@ -140,6 +143,7 @@ class AgentNet:
         ((node, view),) = views.items()
         for received in view.inbox:
             self._take(state, received.sender, received.memo)
+        self._originate(state, view)
         if not state.tokens:
             return RoundPlan()
         token = state.tokens.popleft()
@@ -165,6 +169,18 @@ class AgentNet:
         link = state.links.setdefault(sender, Link(ability=self._own.start))
         link.nonce, link.queue, link.held = nonce, queue, held
         state.tokens.append(Token(tuple(visited), hops, carried, sender))
+
+    def _originate(self, state: Router, view: NodeView) -> None:
+        """Queue a token of the node's own where what it knows by itself has changed."""
+        private = view.view.private
+        if private.coverage is not None:
+            return
+        seen = frozenset(e.claim for e in private.evidence if e.novelty == MAX_BIN)
+        news = seen, private.observation.get("answer")
+        if news != state.news:
+            state.news = news
+            if seen and not any(token.came_from is None for token in state.tokens):
+                state.tokens.append(Token((state.nonce,), 0, 0, None))
 
     def _best(
         self, state: Router, view: NodeView, token: Token, need: Vector

@@ -3,18 +3,25 @@
 A peer is registered as a law, so that recipes, rows, records and tables take it as they take any
 other method: the same cases, transport, answering rule, counters and scores. It differs in one
 thing: it keeps state through an episode, so the engine asks its conductor instead of asking for
-stateless decisions. The conductor writes the transient native message of the NativeMsg control on
-the port the organiser chose, and answers by the rule all controls share; only the organisation
-differs. Invariants: a send off a current contact, a second frame of a node in a round, a send in
+stateless decisions. The conductor writes the native message (`matched.message_on`) to the contact
+that the organiser chose, and answers by the rule all controls share or by the node's solver; only
+the organisation differs. A send of a node that has nothing to say goes nowhere, and its memo with
+it. Invariants: a send off a current contact, a second frame of a node in a round, a send in
 another's name and an oversized memo end the episode with an error; nothing of the world reaches an
-organiser but views, contacts and what was delivered.
+organiser but views, contacts and what was delivered; what became of a frame is told while its
+receiver is a contact still.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
+from waggle import plugins
 from waggle.baselines import matched
 from waggle.baselines.peers.organiser import (
     MAX_MEMO,
@@ -28,12 +35,14 @@ from waggle.baselines.peers.organiser import (
     Send,
     Solution,
     Solver,
-    ViewSolver,
 )
+from waggle.baselines.peers.solvers import LawSolver, ViewSolver, local_gain, read
 from waggle.core.errors import ConfigError, ContractError
+from waggle.core.order import Order
 from waggle.core.protocols import Case, Decode, Request, Usage, World, Write
-from waggle.core.schema import MAX_BIN, MAX_FACT, Contract, Decision
+from waggle.core.schema import MAX_FACT, WAIT, Contract, Decision
 from waggle.core.seeds import derive, mix
+from waggle.laws.shipped import is_folder, of_folder
 from waggle.runtime.state import Shown
 from waggle.runtime.switches import Switches
 
@@ -43,7 +52,9 @@ class Peer:
 
     def __init__(self, organiser: Organiser, digest: str = "", solver: Solver | None = None):
         self.organiser = organiser
-        self.digest = digest
+        self._digest = digest
+        self.order: Order = "shuffled"
+        """The canon order that the solver reads views in."""
         self._solver = solver or ViewSolver()
 
     @property
@@ -51,19 +62,17 @@ class Peer:
         """The name of the method."""
         return self.organiser.name
 
+    @property
+    def digest(self) -> str:
+        """Text that changes with the parameters."""
+        return self._digest
+
     def switches(self, contract: Contract) -> Switches:
         """Let messages repeat, as every transient exchange does."""
         return Switches(repeats=True)
 
     def conduct(self, world: World, case: Case) -> Conductor:
-        """Return what decides for all nodes of one episode.
-
-        Raises:
-            ConfigError: where contacts move or frames carry no task data; what a peer does there
-                is not worked out, and its rows would speak of something else.
-        """
-        if not world.snapshots or world.handle_life != "episode":
-            raise ConfigError(f"peer {self.name!r} plays Silo so far; leave out {case.substrate}")
+        """Return what decides for all nodes of one episode."""
         return Conductor(self.organiser, self._solver, world, case)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
@@ -130,7 +139,7 @@ class Conductor:
         """What the engine plays instead of the bare world."""
         stream = (case.seed, "peer", organiser.name, draw)
         self._draws = [derive(*stream, key) for key in world.keys]
-        self._before: dict[int, Solution] = {}
+        self._before: dict[int, NodeView] = {}
         ranked = sorted(range(world.n), key=self._draws.__getitem__)
         if organiser.centralised:
             self._groups = [self._begin(tuple(ranked), derive(*stream))]
@@ -139,7 +148,8 @@ class Conductor:
 
     def _begin(self, nodes: tuple[int, ...], seed: int) -> _Group:
         contacts = {node: tuple(self._drawn(node)) for node in nodes}
-        opening = Opening(self.world.contract, self.world.rounds - 1, contacts, seed)
+        moving = self.world.handle_life == "contact"
+        opening = Opening(self.world.contract, self.world.rounds - 1, contacts, seed, moving)
         return _Group(nodes, self._organiser.begin(opening))
 
     def _drawn(self, node: int) -> list[int]:
@@ -148,52 +158,68 @@ class Conductor:
         return sorted(self.world.neighbours(node), key=lambda j: mix(draw, keys[j]))
 
     def decide(self, round: int, nodes: Sequence[int], shown: Sequence[Shown]) -> list[Decode]:
-        """Let the organiser plan the round, and return the decision of every node."""
+        """Let the organiser plan the round, and return the decision of every node.
+
+        A node solves in its first and in the last update, whenever something has reached it, and
+        when the organiser asks for it. A solver asked again says the same, so a further call is
+        charged and not made.
+        """
         present = dict(zip(nodes, shown, strict=True))
         inboxes, self._mail.inboxes = self._mail.inboxes, {}
-        views = {i: self._view(i, s, inboxes.get(i, [])) for i, s in present.items()}
-        outcomes = self._outcomes(views)
         last = round >= self.world.rounds - 1
-        sends: dict[int, Send] = {}
-        calls = {i: int(bool(v.inbox) or i not in self._before) for i, v in views.items()}
+        due = [i for i in nodes if last or i in inboxes or i not in self._before]
+        solved = self._solve(due, present)
+        views = {i: self._view(i, s, inboxes.get(i, []), solved.get(i)) for i, s in present.items()}
+        outcomes = [
+            Outcome(received.sender, i, v.gain) for i, v in views.items() for received in v.inbox
+        ]
+        plans = self._plans(round, views, outcomes, last)
+        more = [i for i in nodes if i not in solved and any(i in p.solves for p in plans)]
+        solved |= self._solve(more, present)
+        sends = {send.node: send for plan in plans for send in plan.sends}
+        extra = {i: n for plan in plans for i, n in (plan.extra_calls or {}).items()}
+        self._mail.outgoing = {(s.node, s.contact): s.memo for s in sends.values()}
+        self._before.update(views)
+        return [
+            Decode(self._decision(s, sends.get(i), solved.get(i)), _usage(solved.get(i), extra, i))
+            for i, s in present.items()
+        ]
+
+    def _plans(
+        self, round: int, views: Mapping[int, NodeView], outcomes: Sequence[Outcome], last: bool
+    ) -> list[RoundPlan]:
+        """Tell every group what became of its frames, and ask it for its plan."""
+        plans = []
         for group in self._groups:
             own = {i: views[i] for i in group.nodes if i in views}
-            told = [o for o in outcomes if o.sender in own]
+            told = [o for o in outcomes if o.sender in own and o.receiver in own[o.sender].ports]
             if told:
                 self._organiser.feedback(group.state, round, told)
             if own and not last:  # nothing that is sent now would arrive in time
                 plan = self._organiser.plan(group.state, round, own)
-                sends |= self._checked(plan, own)
-                for i in own:
-                    calls[i] = max(calls[i], int(i in plan.solves))
-                    calls[i] += (plan.extra_calls or {}).get(i, 0)
-        self._mail.outgoing = {(s.node, s.contact): s.memo for s in sends.values()}
-        self._before.update({i: v.solution for i, v in views.items()})
-        return [
-            Decode(self._decision(s, sends.get(i)), Usage(calls=calls[i] * views[i].solution.calls))
-            for i, s in present.items()
-        ]
+                self._check(plan, own)
+                plans.append(plan)
+        return plans
 
-    def _view(self, node: int, shown: Shown, inbox: list[Received]) -> NodeView:
+    def _solve(self, nodes: Sequence[int], present: Mapping[int, Shown]) -> dict[int, Solution]:
+        asked = [Request(present[i].view, present[i].entropy) for i in nodes]
+        return dict(zip(nodes, self._solver.solve(asked), strict=True))
+
+    def _view(
+        self, node: int, shown: Shown, inbox: list[Received], solution: Solution | None
+    ) -> NodeView:
         handles = {j: handle for handle, j in shown.handles.items()}
         rows = {port.channel: port for port in shown.view.private.channels}
         ports = {j: rows[handles[j]] for j in self._drawn(node) if j in handles}
-        places = {j: place for place, j in enumerate(ports)}
-        mail = sorted(inbox, key=lambda r: places.get(r.sender, len(places)))
-        solution = self._solver.solve(shown.view)
-        return NodeView(shown.view, ports, solution, tuple(mail), shown.entropy)
+        keys, draw = self.world.keys, self._draws[node]
+        mail = tuple(sorted(inbox, key=lambda r: mix(draw, keys[r.sender])))
+        found = solution or read(shown.view)
+        view = NodeView(shown.view, ports, found, mail, shown.entropy)
+        return view._replace(gain=local_gain(self._before.get(node), view))
 
-    def _outcomes(self, views: Mapping[int, NodeView]) -> list[Outcome]:
-        """Say of every frame that arrived how much its receiver has gained since."""
-        return [
-            Outcome(received.sender, i, local_gain(self._before.get(i), v))
-            for i, v in views.items()
-            for received in v.inbox
-        ]
-
-    def _checked(self, plan: RoundPlan, own: Mapping[int, NodeView]) -> dict[int, Send]:
-        """Return the sends of a plan by node, or refuse what breaks a limit."""
-        found: dict[int, Send] = {}
+    def _check(self, plan: RoundPlan, own: Mapping[int, NodeView]) -> None:
+        """Refuse what breaks a limit."""
+        found: set[int] = set()
         for send in plan.sends:
             if send.node not in own:
                 self._refuse("sends in the name of a node that it does not plan for")
@@ -203,25 +229,70 @@ class Conductor:
                 self._refuse("sends two frames of one node in a round; a node has one")
             if len(send.memo) > MAX_MEMO or any(len(str(e)) > MAX_FACT for e in send.memo):
                 self._refuse(f"writes a memo beyond {MAX_MEMO} entries of {MAX_FACT} characters")
-            found[send.node] = send
-        return found
+            found.add(send.node)
+        if not {*plan.solves, *(plan.extra_calls or {})} <= own.keys():
+            self._refuse("lets a node solve that it does not plan for")
 
     def _refuse(self, what: str) -> None:
         raise ContractError(f"organiser {self._organiser.name!r} {what}")
 
-    def _decision(self, shown: Shown, send: Send | None) -> Decision:
+    def _decision(self, shown: Shown, send: Send | None, solution: Solution | None) -> Decision:
         handle = None
         if send is not None:
             handle = next(h for h, j in shown.handles.items() if j == send.contact)
-        return matched.message_on(shown.view, handle)
+        common = matched.message_on(shown.view, handle)
+        own = None if solution is None else solution.decision
+        if own is None or (common.deposits and own.task_action == WAIT):
+            return common  # a node that waits can send nothing
+        return msgspec.structs.replace(own, deposits=common.deposits)
 
 
-def local_gain(before: Solution | None, now: NodeView) -> float:
-    """Return how much a node gained with the last round, from what its own view shows.
+def _usage(solution: Solution | None, extra: Mapping[int, int], node: int) -> Usage:
+    """Charge a node for its solution, once and for every further call."""
+    times = 1 + extra.get(node, 0)
+    if solution is None:
+        return Usage(calls=times - 1)
+    each = msgspec.structs.asdict(solution.usage)
+    return Usage(**{name: count * times for name, count in each.items()})
 
-    Silo's views say what share of the pieces held came in; elsewhere a rise of confidence counts.
+
+class _Solved(Peer):
+    """A peer whose nodes solve by a law; what tables ask of a law is asked of that one."""
+
+    def __init__(self, peer: Peer, law: Any) -> None:
+        super().__init__(peer.organiser, peer.digest, LawSolver(law))
+        self.order = getattr(law, "order", "shuffled")
+        self._law = law
+
+    @property
+    def digest(self) -> str:
+        """Text that changes with the parameters or with the weights of the law."""
+        parts = (self._digest, getattr(self._law, "digest", ""))
+        return " ".join(part for part in parts if part)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("max_failed", "trouble", "load", "teacher", "backbone"):
+            return getattr(self._law, name)
+        raise AttributeError(name)
+
+
+def organised(
+    method: str, solver: str, parameters: str = "", options: str | Mapping[str, Any] = ""
+) -> Peer:
+    """Organise nodes that solve with a law, such as a chat endpoint, by the method of a peer.
+
+    Args:
+        method: the peer, as `waggle list methods` names it.
+        solver: the law that solves: its name, or a folder of trained weights.
+        parameters: what `waggle fit` wrote, for a method that is trained.
+        options: options of the solver as a JSON object, e.g. {"base_url": "http://host/v1"}.
     """
-    gained = now.view.private.observation.get("gained")
-    if isinstance(gained, int):
-        return gained / MAX_BIN
-    return max(0.0, now.solution.confidence - (before.confidence if before else 0.0))
+    peer = plugins.get_law(method, **({"parameters": parameters} if parameters else {}))
+    if not isinstance(peer, Peer):
+        raise ConfigError(f"{method!r} is no peer; choose one of `waggle list methods`")
+    try:
+        found = json.loads(options or "{}") if isinstance(options, str) else dict(options)
+    except ValueError as error:
+        raise ConfigError(f"options are no JSON ({str(error)[:80]}); write an object") from None
+    law = of_folder(Path(solver)) if is_folder(solver) else plugins.get_law(solver, **found)
+    return _Solved(peer, law)

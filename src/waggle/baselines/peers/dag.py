@@ -3,17 +3,21 @@
 Graph methods run their nodes in topological order within one query. Here layer(v) is the longest
 path from a source; v starts to send in round layer(v), then sends one frame per round, in turn over
 its successors. When every node of an edge's path has run, later rounds go on with what is newer.
+Where contacts move, an edge laid at the start is soon off them: the graph is then laid anew over
+the contacts of the moment as soon as its last layer has sent, each time as a new query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from waggle.baselines.peers.organiser import NodeView, RoundPlan, Send
+from waggle.baselines.peers.organiser import NodeView, Opening, RoundPlan, Send, contact_graph
 
 Edge: TypeAlias = tuple[int, int]
+Contacts: TypeAlias = Mapping[int, Sequence[int]]
+"""The contacts of every node, or those of them that it sends to, in drawn order."""
 
 
 class Dag:
@@ -122,3 +126,27 @@ def routed(
     """Send along the edges whose turn it is, where they are contacts now."""
     due = gated(successors, layer, round)
     return RoundPlan(tuple(Send(u, v) for u, v in due if u in views and v in views[u].ports))
+
+
+class Sweeps:
+    """A graph under execution: laid once, or again for every sweep where contacts move.
+
+    Args:
+        opening: what the designer was told at the start.
+        lay: chooses the successors of every node among its contacts, without a cycle.
+    """
+
+    def __init__(self, opening: Opening, lay: Callable[[Contacts], Contacts]) -> None:
+        self._lay, self._moving = lay, opening.moving
+        self._start(0, opening.contacts)
+
+    def _start(self, round: int, contacts: Contacts) -> None:
+        self._began = round
+        self.successors = self._lay(contacts)
+        self.layer = layers(self.successors)
+
+    def plan(self, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
+        """Send along the edges whose turn it is, of a new graph where the last one is done."""
+        if self._moving and round - self._began > max(self.layer.values(), default=0):
+            self._start(round, contact_graph(views))
+        return routed(self.successors, self.layer, round - self._began, views)

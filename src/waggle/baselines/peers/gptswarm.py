@@ -4,19 +4,21 @@ Published, and read in the authors' code: one logit per potential edge; a graph 
 edge, one that would close a cycle is skipped; the logits follow REINFORCE with Adam at 0.1, batches
 of 4 graphs, 200 of them; edges above one half are kept for evaluation. The running mean of the
 utility is the baseline, as in the authors' crossword experiment.
-Ours: Silo draws its contact graph anew for every case, so an edge has no identity from one case to
-the next, and its logit is tied to a class: degrees, distance from a drawn root, place among the
-ports. Edges are considered in a shuffled order in training and by falling probability afterwards,
-where the original always lets the lower index win. The final-decision node is every node's own
-answer, topological execution is the gated schedule of `dag`, and the utility is the partial score.
-Thresholding may leave nodes without an edge; as in the original, nothing is repaired.
-A centralised designer: it sees the whole contact graph, and one set of logits belongs to one N.
+Ours: contact graphs are drawn anew for every case, and on SwarmBench move, so an edge has no
+identity from one case to the next, and its logit is tied to a class: the step away from a drawn
+root or towards it, and the place among the ports. Classes know no degrees, so that logits of Silo
+lay graphs on AgentsNet. Where contacts move, they lay a new graph for every sweep. Edges are
+considered in a shuffled order in training and by falling probability afterwards, where the original
+always lets the lower index win. The final-decision node is every node's own answer, topological
+execution is the gated schedule of `dag`, and the utility is the partial score. Thresholding may
+leave nodes without an edge; as in the original, nothing is repaired. A centralised designer: it
+sees the whole contact graph, and one set of logits belongs to one kind of contacts (fixed or
+moving) and one N.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
 from random import Random
@@ -25,7 +27,7 @@ from typing import ClassVar
 
 from waggle.baselines.peers import training
 from waggle.baselines.peers.conductor import Peer
-from waggle.baselines.peers.dag import Edge, distances, draw, layers, routed
+from waggle.baselines.peers.dag import Contacts, Edge, Sweeps, distances, draw
 from waggle.baselines.peers.organiser import NodeView, Opening, Outcome, RoundPlan
 from waggle.baselines.peers.training import Parameters, Play
 from waggle.core.protocols import Case
@@ -38,14 +40,30 @@ WINDOW = 40
 """Utilities over which the baseline is averaged."""
 
 
-@dataclass
-class Design:
-    """The graph of one episode."""
+MOVING = "moving "
+"""What the name of a population begins with where contacts move."""
+_LAST = 2
+"""Places among the ports are told apart up to this one."""
 
-    successors: Mapping[int, Sequence[int]]
-    layer: Mapping[int, int]
-    gradient: Mapping[str, float] = field(default_factory=dict)
-    """By edge class: the derivative of the log-probability of this graph."""
+
+class Design:
+    """The graph of one episode, or the one of the present sweep."""
+
+    def __init__(self, logits: Mapping[str, float], opening: Opening, sampled: bool) -> None:
+        self.gradient: dict[str, float] = {}
+        """By edge class: the derivative of the log-probability of all graphs laid so far."""
+        self._logits, self._rng = logits, Random(opening.seed) if sampled else None
+        self.sweeps = Sweeps(opening, self._lay)
+
+    def _lay(self, contacts: Contacts) -> Contacts:
+        """Draw the edges of a graph one by one, or take the likely ones."""
+        found = classes(contacts)
+        chance = {edge: 1 / (1 + exp(-self._logits.get(name, 0.0))) for edge, name in found.items()}
+        drawn = draw(list(contacts), chance, self._rng)
+        for edge, taken in drawn.considered.items():
+            name = found[edge]
+            self.gradient[name] = self.gradient.get(name, 0.0) + taken - chance[edge]
+        return drawn.successors
 
 
 class GPTSwarm:
@@ -67,40 +85,42 @@ class GPTSwarm:
 
     def begin(self, opening: Opening) -> Design:
         """Draw the graph of an episode, or decode it."""
-        logits = nearest(self._logits, len(opening.contacts))
-        found = classes(opening.contacts)
-        chance = {edge: 1 / (1 + exp(-logits.get(name, 0.0))) for edge, name in found.items()}
-        rng = Random(opening.seed) if self._sampled else None
-        drawn = draw(list(opening.contacts), chance, rng)
-        gradient: dict[str, float] = {}
-        for edge, taken in drawn.considered.items():
-            name = found[edge]
-            gradient[name] = gradient.get(name, 0.0) + taken - chance[edge]
-        self.last = Design(drawn.successors, layers(drawn.successors), gradient)
+        logits = nearest(self._logits, len(opening.contacts), opening.moving)
+        self.last = Design(logits, opening, self._sampled)
         return self.last
 
     def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
         """Send along the edges whose turn it is, where they are contacts now."""
-        return routed(state.successors, state.layer, round, views)
+        return state.sweeps.plan(round, views)
 
     def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
         """Learn nothing within an episode: the graph is frozen."""
 
 
-def nearest(logits: Mapping[str, Mapping[str, float]], n: int) -> Mapping[str, float]:
+def population(n: int, moving: bool) -> str:
+    """Name the logits of a population."""
+    return f"{MOVING if moving else ''}{n}"
+
+
+def nearest(
+    logits: Mapping[str, Mapping[str, float]], n: int, moving: bool = False
+) -> Mapping[str, float]:
     """Return the logits of the trained population nearest to this one, by ratio."""
-    if not logits:
+    alike = [name for name in logits if name.startswith(MOVING) == moving]
+    sizes = {int(name.removeprefix(MOVING)): name for name in alike}
+    if not sizes:
         return {}
-    return logits[min(logits, key=lambda size: (abs(log(int(size) / n)), int(size)))]
+    return logits[sizes[min(sizes, key=lambda size: (abs(log(size / n)), size))]]
 
 
-def classes(contacts: Mapping[int, Sequence[int]]) -> dict[Edge, str]:
+def classes(contacts: Contacts) -> dict[Edge, str]:
     """Return the class of every directed contact, listed in drawn order."""
     distance = distances(contacts)
     return {
-        (u, v): f"{len(own)}-{len(contacts[v])} {_step(distance, u, v)} port {place}"
+        (u, v): f"{_step(distance, u, v)} port {min(place, _LAST)}"
         for u, own in contacts.items()
         for place, v in enumerate(own)
+        if v in contacts
     }
 
 
@@ -117,7 +137,7 @@ class Fit:
     steps: ClassVar[int] = STEPS
     batch: ClassVar[int] = BATCH
     per_size: ClassVar[bool] = True
-    """Whether every population has its own steps."""
+    """Whether every substrate and population has its own steps."""
 
     def plays(self, step: int) -> int:
         """One graph for each case."""
@@ -129,7 +149,7 @@ class Fit:
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
         """Draw one graph for each case, play it, and follow the gradient of their utility."""
-        size = str(cases[0].n)
+        size = population(cases[0].n, cases[0].substrate == "swarmbench")
         logits = dict(found["logits"].get(size, {}))
         seen = list(found["utilities"].get(size, []))
         played = []

@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from waggle.core.schema import MAX_BIN, Contract, Port, View
+from waggle.core.protocols import Request, Usage
+from waggle.core.relations import rows
+from waggle.core.schema import MAX_BIN, Contract, Decision, Port, View
 
 Memo: TypeAlias = tuple["int | str", ...]
 """What an organiser writes to itself on a frame: a few whole numbers and words."""
@@ -30,32 +32,18 @@ class Solution(NamedTuple):
     """From 0 to 1; the share of what the answer needs, where the view tells it."""
     ready: bool
     """Whether the answer can be constructed from what is held."""
-    calls: int = 1
-    """What the solution cost."""
+    usage: Usage = Usage()
+    """What the solution cost; a node that does not solve in a round costs nothing."""
+    decision: Decision | None = None
+    """What the solver itself would do; None leaves it to the rule that all controls share."""
 
 
 class Solver(Protocol):
-    """Turns one view into a solution; the private proposal itself is the view's."""
+    """Turns views into solutions (see `solvers`)."""
 
-    def solve(self, view: View) -> Solution:
-        """Read or work out how far a node has come."""
+    def solve(self, requests: Sequence[Request]) -> Sequence[Solution]:
+        """Work out how far some nodes have come, and what they do."""
         ...
-
-
-class ViewSolver:
-    """The deterministic solver: it reads the private proposal that the view has already.
-
-    With private workers hired the proposal is theirs, and their calls and tokens are counted as
-    every worker's are; this solver adds its own call for every time a node solves.
-    """
-
-    def solve(self, view: View) -> Solution:
-        """Take readiness and coverage of the view; without coverage, the strongest support."""
-        ready = bool(view.private.ready)
-        bins = view.private.coverage
-        if bins is None:
-            bins = max((e.support for e in view.private.evidence if not e.conflict), default=0)
-        return Solution(1.0 if ready else bins / MAX_BIN, ready)
 
 
 class Received(NamedTuple):
@@ -75,6 +63,8 @@ class NodeView(NamedTuple):
     inbox: tuple[Received, ...]
     entropy: int
     """The node's own draw for this update."""
+    gain: float = 0.0
+    """How much the node gained with the last round, from 0 to 1 (`solvers.local_gain`)."""
 
 
 class Outcome(NamedTuple):
@@ -115,6 +105,8 @@ class Opening:
     """The nodes to plan for, each with its contacts at the start, in drawn order."""
     seed: int
     """Names every draw: of the episode for a designer, of the node for the others."""
+    moving: bool = False
+    """Whether contacts come and go, so that those of a round are the ports of its views."""
 
 
 @runtime_checkable
@@ -150,6 +142,23 @@ def held_bins(view: NodeView) -> int:
 
 
 def offer(view: NodeView, contact: int) -> int:
-    """Return how much a node holds that a contact may lack, in bins; 0 where it is not shown."""
-    value = view.ports[contact].facts.get("offer", 0) if contact in view.ports else 0
-    return value if isinstance(value, int) else 0
+    """Return how much a node holds that a contact may lack, in bins.
+
+    Silo shows it. On graphs it grows with the rounds since the contact was last told. Elsewhere
+    contacts are alike, and it is what the node can say to any of them.
+    """
+    if contact not in view.ports:
+        return 0
+    facts = view.ports[contact].facts
+    value = facts.get("offer")
+    if isinstance(value, int):
+        return value
+    if "answer" in view.view.private.observation:
+        told = facts.get("told")
+        return min(MAX_BIN, told - 1) if isinstance(told, int) else MAX_BIN
+    return max((row.support for row in rows(view.view) if not row.conflict), default=0)
+
+
+def contact_graph(views: Mapping[int, NodeView]) -> dict[int, tuple[int, ...]]:
+    """Return the contacts of every node now, in the drawn order of the views."""
+    return {node: tuple(view.ports) for node, view in views.items()}

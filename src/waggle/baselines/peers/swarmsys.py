@@ -16,6 +16,7 @@ all can read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
@@ -235,10 +236,18 @@ def _next(view: NodeView) -> int:
 
 
 def _confirmed(view: NodeView) -> bool:
-    """Whether a result brought the receiver something, and nothing contradicts what it holds."""
-    gained = view.view.private.observation.get("gained", 0)
-    clean = not any(e.conflict for e in view.view.private.evidence)
-    return clean and isinstance(gained, int) and gained > 0
+    """Whether results brought the receiver something, and nothing contradicts what it holds.
+
+    Where contacts report what they saw, two sources must say the same.
+    """
+    private = view.view.private
+    if any(e.conflict for e in private.evidence) or not view.gain:
+        return False
+    if not any("source" in row.facts for row in private.claims):
+        return True
+    heard = Counter(trace.claim for trace in view.view.traces if not trace.conflict)
+    heard.update(e.claim for e in private.evidence)
+    return any(sources > 1 for sources in heard.values())
 
 
 def swarmsys() -> Peer:

@@ -27,6 +27,8 @@ from waggle.core.seeds import Split, derive, require
 from waggle.runtime.sync import Engine
 
 Parameters: TypeAlias = dict[str, Any]
+Steps: TypeAlias = "int | Mapping[str, int] | None"
+"""Steps of every group of cases, or by substrate; the method's own number where none is given."""
 Play: TypeAlias = Callable[[Organiser, Case, int], float]
 """Plays one case under an organiser, with draws of its own, and returns the utility."""
 WORKING = "working"
@@ -55,7 +57,7 @@ class Learner(Protocol):
 
     @property
     def per_size(self) -> bool:
-        """Whether every population has its own steps."""
+        """Whether every substrate and population has its own steps."""
         ...
 
     def plays(self, step: int) -> int:
@@ -163,7 +165,7 @@ def fit(
     cases: Sequence[Case],
     path: Path,
     *,
-    steps: int | None = None,
+    steps: Steps = None,
     play: Play = utility,
     watch: Callable[[Progress], None] | None = None,
 ) -> Parameters:
@@ -172,25 +174,24 @@ def fit(
     Args:
         learner: the method's `Fit`.
         cases: development cases; a method with steps of its own for every population takes them
-            apart by size.
+            apart by substrate and size.
         path: the file of the parameters.
-        steps: steps of every population; the method's own number if unset.
+        steps: steps of every group, or by substrate.
         play: what plays a case.
         watch: called whenever the file is written.
     """
     for case in cases:
         require(case.seed, Split.DEVELOPMENT)
-    groups = _groups(cases, learner.per_size)
-    own = steps or learner.steps
-    plan = f"{derive(own, 'fit', learner.name, msgspec.json.encode(list(cases)).decode()):016x}"
-    total = own * len(groups)
+    turns = _turns(learner, cases, steps)
+    total = len(turns)
+    plan = f"{derive(total, 'fit', learner.name, msgspec.json.encode(list(cases)).decode()):016x}"
     kept = _Kept(learner.name, plan, 0, total, learner.start())
     if path.exists():
         kept = _read(path, learner.name)
         if kept.plan != plan:
             raise ConfigError(f"{path} was fitted to other cases or steps; name another --out")
     while kept.step < total:
-        group = groups[kept.step // own]
+        group = turns[kept.step]
         chosen = [
             group[derive(kept.step, "fit-case", learner.name, k) % len(group)]
             for k in range(learner.batch)
@@ -206,19 +207,22 @@ def fit(
     return kept.parameters
 
 
-def episodes(learner: Learner, cases: Sequence[Case], steps: int | None = None) -> int:
+def episodes(learner: Learner, cases: Sequence[Case], steps: Steps = None) -> int:
     """Return how many episodes a fit plays."""
-    own = steps or learner.steps
-    return sum(map(learner.plays, range(own))) * len(_groups(cases, learner.per_size))
+    return sum(map(learner.plays, range(len(_turns(learner, cases, steps)))))
 
 
-def _groups(cases: Sequence[Case], per_size: bool) -> list[list[Case]]:
+def _turns(learner: Learner, cases: Sequence[Case], steps: Steps) -> list[list[Case]]:
+    """Return for every step the cases that it draws from."""
     if not cases:
         raise ConfigError("a fit needs cases; name tasks, sizes and development seeds")
-    found: dict[int, list[Case]] = {}
+    groups: dict[tuple[str, int], list[Case]] = {}
     for case in cases:
-        found.setdefault(case.n if per_size else 0, []).append(case)
-    return list(found.values())
+        group = (case.substrate, case.n) if learner.per_size else ("", 0)
+        groups.setdefault(group, []).append(case)
+    given = steps if isinstance(steps, Mapping) else {}
+    default = steps if isinstance(steps, int) else learner.steps
+    return [group for (name, _), group in groups.items() for _ in range(given.get(name, default))]
 
 
 def _write(path: Path, kept: _Kept) -> None:

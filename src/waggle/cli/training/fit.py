@@ -36,6 +36,6 @@ def fit(method: str, recipe: Path, /, *, out: Path | None = None) -> None:
         seconds = perf_counter() - began
         console.note(f"step {progress.step} of {progress.of}, {seconds:.0f} s, {progress.digest}")
 
-    found = training.fit(learner, cases, path, steps=asked.steps, watch=watch)
+    found = training.fit(learner, cases, path, steps=asked.steps, play=fitting.utility, watch=watch)
     console.say(f"after: {training.digest_of(found)}, {perf_counter() - began:.0f} s")
     console.say(f"parameters: {path}")

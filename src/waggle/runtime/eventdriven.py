@@ -104,7 +104,7 @@ class EventEngine(Engine):
 
     def episode(self) -> Episode:
         """Play as a generator of request batches, so that a caller may batch across episodes."""
-        self.recorder.header(self._header())
+        self.recorder.header(self.header())
         self._open(0)
         handlers = {
             Phase.INJECT: self._on_inject,

@@ -6,7 +6,8 @@ gives other names to the same episode, which is how relabelling is tested.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 from waggle.core.errors import ContractError
 from waggle.core.seeds import derive, mix
@@ -57,6 +58,18 @@ class Aliases:
         self._alias[claim] = name
         self._claim[name] = claim
         return name
+
+    def __len__(self) -> int:
+        return len(self._alias)
+
+    def minted(self, start: int = 0) -> Iterator[tuple[str, str]]:
+        """Yield claim and alias in the order of minting, from a place on."""
+        return islice(self._alias.items(), start, None)
+
+    def adopt(self, names: Mapping[str, str]) -> None:
+        """Take aliases that were minted elsewhere."""
+        self._alias.update(names)
+        self._claim.update((alias, claim) for claim, alias in names.items())
 
     def claim(self, alias: str) -> str:
         """Return the world claim of an alias."""

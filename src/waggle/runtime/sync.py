@@ -105,7 +105,7 @@ class Engine:
 
     def episode(self) -> Episode:
         """Play as a generator of request batches, so that a caller may batch across episodes."""
-        self.recorder.header(self._header())
+        self.recorder.header(self.header())
         played = 0
         for round in range(self.world.rounds):
             if self.world.done():
@@ -114,7 +114,8 @@ class Engine:
             played += 1
         return self.recorder.footer(played)
 
-    def _header(self) -> Header:
+    def header(self) -> Header:
+        """Return what the record says of the episode as a whole."""
         return Header(
             FORMAT,
             self.case,

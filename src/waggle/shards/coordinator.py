@@ -1,0 +1,302 @@
+"""The coordinator: plays the rounds of all shards in step, keeps states, brings lost shards back.
+
+    footer = Coordinator(division, world, law, Inline(division, law)).play([Memory()])
+
+It holds a copy of the world that plays nobody, collects the reports, and so knows scores, the time
+of late counterevidence and the end. States are kept every few rounds. When a shard is lost, all
+go back to the kept round and play on; since nothing is drawn but by name, they come to the same
+record. A second loss before the next kept state ends the run with one line, and the same command
+goes on from there.
+
+An alias of a claim is drawn from a small pool; where two claims draw the same, the first to be seen
+has it. Shards see claims in different orders, so the coordinator mints again in the order of one
+process. Where a shard chose otherwise, all go back with the right names.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Decode, Law, Request, World
+from waggle.core.record import Footer, RoundRecord, UpdateRecord
+from waggle.runtime.names import Aliases
+from waggle.runtime.recorder import Sink
+from waggle.runtime.sync import Engine, Watcher
+from waggle.shards.division import Closed, Division, Sent, summed, united
+from waggle.shards.shard import updates_of
+
+KEEP_EVERY = 5
+"""Rounds between two kept states."""
+_KEPT = "kept"
+
+
+class LostShard(Exception):
+    """A shard or a law is gone; its text says which."""
+
+
+class _OtherNames(Exception):
+    """A shard gave a claim another alias than one process would have."""
+
+
+class Crew(Protocol):
+    """Where the shards are: in this process, or actors of a cluster.
+
+    Every method but `close` may raise `LostShard`.
+    """
+
+    def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
+        """Take every shard to a kept state, or to its beginning; start those that are gone."""
+        ...
+
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+        """Play the first part of a round."""
+        ...
+
+    def finish(self, round: int, shocking: bool) -> list[Closed]:
+        """Hand the batches over and play the second part of a round."""
+        ...
+
+    def keep(self, paths: Sequence[Path]) -> None:
+        """Write the state of every shard."""
+        ...
+
+    def close(self) -> None:
+        """Let the shards go."""
+        ...
+
+
+class Traffic(NamedTuple):
+    """What went from node to node, and from shard to shard."""
+
+    messages: int
+    crossing: int
+    """Messages between two shards."""
+    bytes: int
+    """Of the batches that carried them."""
+
+
+class _Progress:
+    """What the coordinator goes back to, together with the shards."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.round = 0
+        self.shocked = not engine.case.shock
+        self.entries: list[RoundRecord] = []
+        """The rounds so far, without their updates, which the shards keep."""
+        self.committed: dict[int, str] = {}
+        self.counters: Counter[str] = Counter()
+        self.traffic = Traffic(0, 0, 0)
+
+
+class Coordinator:
+    """Plays one episode that is dealt to shards."""
+
+    def __init__(
+        self,
+        division: Division,
+        world: World,
+        law: Law,
+        crew: Crew,
+        *,
+        keep_every: int = KEEP_EVERY,
+        watch: Watcher | None = None,
+    ) -> None:
+        """Take a division, the world that it was made of, and the crew that plays it.
+
+        Args:
+            division: who plays which nodes.
+            world: the world; it is the coordinator's from now on.
+            law: gives the record its name.
+            crew: the shards.
+            keep_every: rounds between two kept states; 0 keeps none.
+            watch: called after every round, with an entry that has no updates.
+        """
+        self._division = division
+        self._nodes = division.nodes()
+        self._crew = crew
+        self._every = keep_every
+        self._watch = watch
+        whole: Any = world
+        whole.restrict(())
+        engine = Engine(world, _Named(law.name), division.case, **division.settings())
+        self._names = Aliases(division.case.seed, 0)
+        self._start = self._saved(_Progress(engine))
+        self._now: _Progress
+        self.losses: list[str] = []
+        """Who was lost, in order."""
+        division.folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went from shard to shard so far."""
+        return self._now.traffic
+
+    def play(self, sinks: Sequence[Sink] = ()) -> Footer:
+        """Play to the end, from the last kept round where there is one, and write the record.
+
+        Raises:
+            ConfigError: after two losses in a row; the same command goes on.
+        """
+        try:
+            self._play()
+        finally:
+            self._crew.close()
+        engine = self._now.engine
+        engine.recorder.counters.update(self._now.counters)
+        header = replace(engine.header(), curves=self._division.curves)
+        footer = engine.recorder.footer(self._now.round)
+        for sink in sinks:
+            sink.header(header)
+        for entry in self._whole():
+            for sink in sinks:
+                sink.round(entry)
+        for sink in sinks:
+            sink.footer(footer)
+        return footer
+
+    def clear(self) -> None:
+        """Remove what the shards kept, once the record is safe."""
+        shutil.rmtree(self._division.folder, ignore_errors=True)
+
+    def _play(self) -> None:
+        lost_after = -1
+        restored = False
+        while True:
+            try:
+                if not restored:
+                    self._restore()
+                    restored = True
+                world = self._now.engine.world
+                if self._now.round >= world.rounds or world.done():
+                    return
+                self._round(self._now.round)
+                self._now.round += 1
+                if self._every and self._now.round % self._every == 0:
+                    self._keep()
+            except _OtherNames:
+                restored = False
+            except LostShard as loss:
+                kept = self._load().round
+                self.losses.append(str(loss))
+                if lost_after == kept:
+                    raise ConfigError(
+                        f"{loss}, the second loss in a row; {self._division.folder} holds the "
+                        f"state before round {kept}: run the same command again to go on"
+                    ) from None
+                lost_after, restored = kept, False
+
+    def _round(self, round: int) -> None:
+        state, engine = self._now, self._now.engine
+        shock = None if state.shocked else engine.world.shock(round, state.committed)
+        sent = self._crew.begin(round, None if shock is None else state.committed)
+        self._check_names(sent)
+        if shock is not None:
+            state.shocked = True
+            engine.schedule.injected(round)
+            shock = united([told.shock for told in sent])
+        engine.world.step({})
+        closed = self._crew.finish(round, not state.shocked)
+        world: Any = engine.world
+        world.absorb([(n, told.report) for n, told in zip(self._nodes, closed, strict=True)])
+        state.committed = {n: z for told in closed for n, z in (told.committed or {}).items()}
+        state.counters = Counter()
+        for told in closed:
+            state.counters.update(told.counters)
+        attempted, crossing, size = (sum(c) for c in zip(*(s[1:4] for s in sent), strict=True))
+        state.traffic = Traffic(
+            *map(sum, zip(state.traffic, (attempted, crossing, size), strict=True))
+        )
+        entry = engine.recorder.round(
+            round,
+            [],
+            attempted,
+            sum(told.delivered for told in closed),
+            sum(told.expired for told in closed),
+            shock,
+            engine.schedule.suspended(round),
+            summed(told.field for told in closed),
+        )
+        state.entries.append(entry)
+        if self._watch is not None:
+            self._watch(entry, engine.world)
+
+    def _check_names(self, sent: Sequence[Sent]) -> None:
+        """Mint the aliases of a round again, in the order in which one process meets the claims."""
+        minted = merge(*(told.minted for told in sent), key=lambda one: one.node)
+        wrong = [one for one in minted if self._names.alias(one.claim) != one.alias]
+        if wrong:
+            raise _OtherNames
+
+    def _whole(self) -> Iterator[RoundRecord]:
+        """Yield the rounds with the updates that the shards have written."""
+        if self._division.curves:
+            yield from self._now.entries
+            return
+        parts = [updates_of(self._division.folder, k) for k in range(self._division.shards)]
+        for entry, *updates in zip(self._now.entries, *parts, strict=True):
+            yield replace(entry, updates=tuple(merge(*updates, key=_node)))
+
+    # Kept states: a file of every shard, then one of the coordinator, which makes them count.
+
+    def _keep(self) -> None:
+        folder = self._division.folder
+        paths = self._states(self._now.round)
+        self._crew.keep(paths)
+        partial = folder / f"{_KEPT}.partial-{os.getpid()}"
+        partial.write_bytes(self._saved(self._now))
+        os.replace(partial, folder / _KEPT)
+        for path in folder.glob("state-*"):
+            if path not in paths:
+                path.unlink(missing_ok=True)
+
+    def _saved(self, state: _Progress) -> bytes:
+        return pickle.dumps((self._division.shards, dict(self._names.minted()), state), 5)
+
+    def _load(self) -> _Progress:
+        """Return the kept state, or that of the beginning."""
+        path = self._division.folder / _KEPT
+        shards, names, state = pickle.loads(path.read_bytes() if path.exists() else self._start)
+        if shards != self._division.shards:
+            raise ConfigError(
+                f"{self._division.folder} holds the state of {shards} shards; go on with "
+                f"--shards {shards}, or remove it"
+            )
+        self._names.adopt(names)
+        found: _Progress = state
+        return found
+
+    def _restore(self) -> None:
+        """Take everybody to the kept state, with all names that are known by now."""
+        self._now = self._load()
+        states = self._states(self._now.round) if self._now.round else None
+        self._crew.restore(states, dict(self._names.minted()))
+
+    def _states(self, round: int) -> list[Path]:
+        folder = self._division.folder
+        return [folder / f"state-{round}-{index}" for index in range(self._division.shards)]
+
+
+class _Named:
+    """Stands for a law that others ask."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        """Decide nothing: nobody plays here."""
+        raise AssertionError(f"{self.name} is asked by the shards")
+
+
+def _node(update: UpdateRecord) -> int:
+    return update.node

@@ -1,0 +1,152 @@
+"""What all shards of an episode agree on, and what they tell one another.
+
+A division is made once and sent to every shard, which opens its own copy of the world from it. A
+round has two parts with a barrier after each: `Sent` is what a shard tells after the first (views,
+decisions, the step of the world), `Closed` after the second (deliveries, expiry). Messages to
+another shard travel as one batch of bytes for every pair.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import astuple
+
+from waggle.core.errors import ConfigError
+from waggle.core.order import Order
+from waggle.core.protocols import Case, Law, Shock, World, Write
+from waggle.core.record import FieldMass
+from waggle.core.world import Divisible
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.switches import Switches
+from waggle.runtime.transport import Message
+from waggle.shards.partition import Partition, owners, parts
+
+
+@dataclass(frozen=True)
+class Division:
+    """One episode, dealt to shards."""
+
+    open: Callable[[Case], World]
+    case: Case
+    order: Order
+    switches: Switches
+    perturbation: Perturbation
+    shards: int
+    owner: array[int]
+    """The shard of every node."""
+    folder: Path
+    """Where shards keep their states and records; all machines see it."""
+    curves: bool = False
+    """Whether scores and counts are kept alone, without the local updates."""
+
+    def nodes(self) -> list[array[int]]:
+        """Return the nodes of every shard."""
+        return parts(self.owner, self.shards)
+
+    def settings(self) -> dict[str, Any]:
+        """Return how the runtime is set."""
+        return {
+            "order": self.order, "switches": self.switches, "perturbation": self.perturbation,
+        }  # fmt: skip
+
+
+def divide(
+    world: World, law: Law, open: Callable[[Case], World], case: Case, *, shards: int,
+    folder: Path, curves: bool = False, partition: Partition = "grown", order: Order,
+    switches: Switches, perturbation: Perturbation,
+) -> Division:  # fmt: skip
+    """Deal the nodes of a world to shards.
+
+    Raises:
+        ConfigError: for a world that cannot be divided, or a law that needs all of it.
+    """
+    if not isinstance(world, Divisible):
+        raise ConfigError(
+            f"{world.contract.task} cannot be dealt to shards; give its world report() and "
+            "absorb(), see the page on substrates, or use --engine sync"
+        )
+    if hasattr(law, "conduct"):
+        raise ConfigError(f"{law.name!r} organises the whole swarm; play it on the engine 'sync'")
+    owner = owners(world, shards, partition)
+    return Division(open, case, order, switches, perturbation, shards, owner, folder, curves)
+
+
+class Minted(NamedTuple):
+    """A claim that got its alias while the view of a node was formed."""
+
+    node: int
+    claim: str
+    alias: str
+
+
+class Sent(NamedTuple):
+    """What a shard tells after its decisions."""
+
+    minted: list[Minted]
+    attempted: int
+    """Messages sent in this round, one per receiver."""
+    crossing: int
+    """Messages that leave for other shards."""
+    bytes: int
+    """Of the batches that carry them."""
+    shock: Shock | None
+
+
+class Closed(NamedTuple):
+    """What a shard tells at the end of a round."""
+
+    delivered: int
+    expired: int
+    field: dict[str, FieldMass]
+    report: Any
+    """What the world says of its nodes."""
+    committed: dict[int, str] | None
+    """Node -> claim, as long as late counterevidence may come."""
+    counters: Counter[str]
+    """Of the whole episode so far."""
+
+
+def pack(letters: Iterable[tuple[int, Message]]) -> bytes:
+    """Return messages, each with the round at whose end it arrives, as bytes."""
+    return pickle.dumps(
+        [(arrival, m.sent, m.place, m.payload, *astuple(m.write)) for arrival, m in letters], 5
+    )
+
+
+def unpack(batch: bytes) -> Iterator[tuple[int, Message]]:
+    """Yield the messages of a batch."""
+    for arrival, sent, place, payload, *write in pickle.loads(batch):
+        yield arrival, Message(sent, place, Write(*write), payload)
+
+
+def united(shocks: Sequence[Shock | None]) -> Shock | None:
+    """Return late counterevidence as all shards together tell it."""
+    found = [shock for shock in shocks if shock is not None]
+    if not found:
+        return None
+    old = sorted({claim for shock in found for claim in shock.old_claims})
+    new = sorted({claim for shock in found for claim in shock.new_claims})
+    first = found[0]
+    return Shock(first.round, tuple(old), tuple(new), first.nodes, first.note)
+
+
+def summed(fields: Iterable[Mapping[str, FieldMass]]) -> dict[str, FieldMass]:
+    """Return the field mass of all shards together."""
+    total: dict[str, FieldMass] = {}
+    for field in fields:
+        for claim, mass in field.items():
+            had = total.get(claim)
+            if had is not None:
+                mass = FieldMass(
+                    had.novelty + mass.novelty, had.support + mass.support,
+                    had.conflict + mass.conflict, had.traces + mass.traces,
+                )  # fmt: skip
+            total[claim] = mass
+    return {claim: total[claim] for claim in sorted(total)}

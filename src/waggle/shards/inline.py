@@ -1,0 +1,70 @@
+"""All shards in this process, one after the other: for tests, and to find an error.
+
+footer = Coordinator(division, world, law, Inline(division, law)).play()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from waggle.core.protocols import Decode, Law, Request
+from waggle.runtime.admission import ask
+from waggle.shards.division import Closed, Division, Sent
+from waggle.shards.shard import Shard, restored
+
+Result = TypeVar("Result")
+
+
+class Inline:
+    """Shards that are played here."""
+
+    def __init__(self, division: Division, law: Law) -> None:
+        self._division = division
+        self._law = law
+        self._shards: list[Shard] = []
+        self._batches: list[list[bytes]] = []
+
+    def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
+        """Take every shard to a kept state, or to its beginning."""
+        paths: Sequence[Path | None] = states or [None] * self._division.shards
+        self._shards = [
+            restored(path, self._division, index, self._law) for index, path in enumerate(paths)
+        ]
+        for shard in self._shards:
+            shard.swarm.aliases.adopt(names)
+
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+        """Play the first part of a round."""
+        found = [answered(shard.begin(round, committed), self._law) for shard in self._shards]
+        self._batches = [batches for _, batches in found]
+        return [sent for sent, _ in found]
+
+    def finish(self, round: int, shocking: bool) -> list[Closed]:
+        """Hand the batches over and play the second part of a round."""
+        closed = []
+        for index, shard in enumerate(self._shards):
+            batches = [theirs[index] for theirs in self._batches]
+            closed.append(shard.finish(round, batches, shocking))
+        return closed
+
+    def keep(self, paths: Sequence[Path]) -> None:
+        """Write the state of every shard."""
+        for shard, path in zip(self._shards, paths, strict=True):
+            shard.keep(path)
+
+    def close(self) -> None:
+        """Let the shards go."""
+        self._shards = []
+
+
+def answered(asking: Generator[Sequence[Request], Sequence[Decode], Result], law: Law) -> Result:
+    """Answer every batch that a shard asks for."""
+    try:
+        requests = next(asking)
+        while True:
+            requests = asking.send(ask(law, requests))
+    except StopIteration as end:
+        result: Result = end.value
+        return result

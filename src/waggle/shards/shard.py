@@ -1,0 +1,197 @@
+"""One shard: the synchronous engine over some of the nodes of a swarm.
+
+It opens the whole world and plays its own nodes. Views are formed and decided chunk by chunk, so
+that memory does not hold all of them; that changes nothing, because the view of a node depends on
+its own state before the step alone. Messages to other shards leave after the step of the world and
+are put among the others by sender, which is the order of one process.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from waggle.core.protocols import Act, Decode, Law, Request
+from waggle.core.record import UpdateRecord
+from waggle.runtime.state import Shown
+from waggle.runtime.sync import Done, Engine
+from waggle.runtime.transport import Message, Transport
+from waggle.runtime.views import show
+from waggle.shards.division import Closed, Division, Minted, Sent, pack, unpack
+
+CHUNK = 4_096
+"""Views that are formed and decided at a time."""
+SLICE = 10_000
+"""Nodes whose state is pickled at a time; the pickler remembers all that it has seen."""
+
+
+class Shard(Engine):
+    """The part of an episode that one process plays."""
+
+    def __init__(self, division: Division, index: int, law: Law) -> None:
+        world: Any = division.open(division.case)
+        world.restrict(division.nodes()[index])
+        super().__init__(world, law, division.case, **division.settings())
+        self._division = division
+        self._index = index
+        self.transport = Transport(self.swarm, self.schedule, self._post)
+        self._mail: dict[int, list[Message]] = {}
+        """What arrives here, by the round at whose end it does."""
+        self._leaving: list[list[tuple[int, Message]]] = [[] for _ in range(division.shards)]
+        self._done: list[Done] = []
+        self._written = 0
+        """Bytes of the record of this shard."""
+
+    def begin(
+        self, round: int, committed: Mapping[int, str] | None
+    ) -> Generator[Sequence[Request], Sequence[Decode], tuple[Sent, list[bytes]]]:
+        """Play the first part of a round; return what to tell, and a batch for every shard.
+
+        Args:
+            round: the round.
+            committed: all commitments of the swarm, where late counterevidence comes now.
+        """
+        shock = None
+        if committed is not None:
+            shock = self.world.shock(round, committed)
+            self.schedule.injected(round)
+        attempted = self.transport.attempted
+        nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
+        minted: list[Minted] = []
+        acts: dict[int, Act] = {}
+        for start in range(0, len(nodes), CHUNK):
+            chunk = nodes[start : start + CHUNK]
+            shown = [self._seen(node, round, minted) for node in chunk]
+            admissions = yield from self._decide(chunk, shown, round)
+            for node, view, admission in zip(chunk, shown, admissions, strict=True):
+                done = self._commit(node, view, admission, round)
+                acts[node] = self._act(done)
+                if self._division.curves:
+                    self.recorder.update(*done, None)
+                else:
+                    self._done.append(done)
+        self._native = self.world.step(acts)
+        crossing = sum(map(len, self._leaving))
+        batches = [self._packed(letters) for letters in self._leaving]
+        sent = self.transport.attempted - attempted
+        return Sent(minted, sent, crossing, sum(map(len, batches)), shock), batches
+
+    def _seen(self, node: int, round: int, minted: list[Minted]) -> Shown:
+        """Form the view of a node; note the claims that got their alias in it."""
+        before = len(self.swarm.aliases)
+        shown = show(self.swarm, node, round, self.order)
+        if len(self.swarm.aliases) > before:
+            minted += [Minted(node, *names) for names in self.swarm.aliases.minted(before)]
+        return shown
+
+    def _post(self, message: Message, arrival: int | None) -> None:
+        """Keep a message for a node of this shard; put one for another among those that leave."""
+        if arrival is None:
+            return
+        owner = self._division.owner[message.write.receiver]
+        if owner == self._index:
+            self._mail.setdefault(arrival, []).append(message)
+        else:
+            self._leaving[owner].append((arrival, message))
+
+    def _packed(self, letters: list[tuple[int, Message]]) -> bytes:
+        """Return what leaves for one shard as a batch, and clear it."""
+        if not letters:
+            return b""
+        world: Any = self.world
+        batch = pack(
+            (arrival, message._replace(payload=world.depart(message.write, message.payload)))
+            for arrival, message in letters
+        )
+        letters.clear()
+        return batch
+
+    def finish(self, round: int, batches: Sequence[bytes], shocking: bool) -> Closed:
+        """Play the second part of a round; `shocking` while late counterevidence may come."""
+        expired = self._age()
+        for batch in filter(None, batches):
+            for arrival, message in unpack(batch):
+                self._mail.setdefault(arrival, []).append(message)
+        arrived = sorted(self._mail.pop(round, []), key=lambda m: m.write.sender)
+        delivered = self.transport.hand_over(arrived, round)
+        self._write()
+        world: Any = self.world
+        return Closed(
+            delivered,
+            expired,
+            self.recorder.field_mass(),
+            world.report(),
+            self.swarm.committed() if shocking else None,
+            self.recorder.counters,
+        )
+
+    def _write(self) -> None:
+        """Append the updates of a round to the record of this shard, one line each."""
+        if self._division.curves:
+            return
+        entries = [self.recorder.update(*d, self._native.get(d.node)) for d in self._done]
+        self._done = []
+        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries) + b"\n"
+        with open(record_of(self._division.folder, self._index), "ab") as file:
+            file.write(gzip.compress(lines, 1, mtime=0))
+            self._written = file.tell()
+
+    def keep(self, path: Path) -> None:
+        """Write the state of this shard to a file."""
+        partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+        nodes, self.swarm.nodes = self.swarm.nodes, {}
+        try:
+            with open(partial, "wb") as file:
+                pickle.dump(self, file, 5)
+                left = iter(nodes.items())
+                while some := list(islice(left, SLICE)):
+                    pickle.dump(some, file, 5)
+        finally:
+            self.swarm.nodes = nodes
+        os.replace(partial, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the law and the division, which are given anew."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("law", "_division")}
+
+
+def restored(path: Path | None, division: Division, index: int, law: Law) -> Shard:
+    """Return a shard in a kept state, or at its beginning; its record is cut to that round."""
+    if path is None:
+        shard = Shard(division, index, law)
+    else:
+        with open(path, "rb") as file:
+            shard = pickle.load(file)
+            shard.law, shard._division = law, division
+            while file.peek(1):
+                shard.swarm.nodes.update(pickle.load(file))
+    if not division.curves:
+        record = record_of(division.folder, index)
+        record.touch()
+        os.truncate(record, shard._written)
+    return shard
+
+
+def updates_of(folder: Path, index: int) -> Iterator[list[UpdateRecord]]:
+    """Yield the updates of a shard, round by round."""
+    decode = msgspec.json.Decoder(UpdateRecord).decode
+    with gzip.open(record_of(folder, index), "rb") as lines:
+        found: list[UpdateRecord] = []
+        for line in lines:
+            if line != b"\n":
+                found.append(decode(line))
+                continue
+            yield found
+            found = []
+
+
+def record_of(folder: Path, index: int) -> Path:
+    """Return where a shard writes its part of the record."""
+    return folder / f"part-{index}.jsonl.gz"

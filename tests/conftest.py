@@ -18,17 +18,17 @@ settings.register_profile("standard", deadline=None, derandomize=True, max_examp
 settings.register_profile("thorough", deadline=None, max_examples=2000)
 settings.load_profile("standard")
 
+# Triton interprets its kernels, which then run without a GPU, if it is told so before it is
+# imported; the conftest of a folder on the command line may import it before any hook is called.
+# A worker of xdist has its environment from the process that knows the command line.
+if "--rungpu" not in sys.argv and "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--runslow", action="store_true", help="run tests marked slow")
     parser.addoption("--rungpu", action="store_true", help="run tests marked gpu")
     parser.addoption("--fuzz", type=int, default=15_000, metavar="N", help="texts to fuzz with")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Let Triton interpret its kernels, which then run without a GPU; it decides when imported."""
-    if not config.getoption("--rungpu"):
-        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -78,8 +78,11 @@ def test_pack_and_card_put_every_result_in(
 ) -> None:
     words = ("law", "pack", exported("full"), "nano", "--out", root)
     assert waggle(*words, *flags(results)).code == 0
+    # The folder of a law with a distribution of its own is a module, too.
+    (root / "nano" / "__init__.py").write_text("")
     said = waggle("law", "card", root / "nano", "--run", run)
     assert said.code == 0, said.err
+    assert "__init__.py" not in shipped.manifest(root / "nano").files
     text = (root / "nano" / "README.md").read_text()
     for part in ("teacher | expert", "canon order | canonical", "seed: training | 3", "4,321",
                  "synthetic executable | 0.9875", "A small run", "seeds 10000 to 10001 (2)",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Command, waggle
 from tests.shipped.conftest import Export
 from tests.shipped.recipes import RECIPE
 from waggle import plugins
+from waggle.core.errors import ConfigError
 from waggle.evaluate import plan
 from waggle.laws.shipped import Shipped
 from waggle.shipped.pack import pack
@@ -32,6 +35,13 @@ def test_a_shipped_law_runs_in_its_own_order(
              "--law.device", "cpu", "--out", tmp_path / "r", "--json")  # fmt: skip
     assert waggle(*words).data["order"] == "canonical"
     assert waggle(*words, "--order", "shuffled").data["order"] == "shuffled"
+
+
+@pytest.mark.parametrize("law", ["local", "zero-shot"])
+@pytest.mark.parametrize("name", ["nano", "smollm2"])
+def test_a_law_is_not_taken_for_the_untrained_model_of_its_name(law: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}' is a law of its own; use --law {name}$"):
+        plugins.get_law(law, model=name)
 
 
 def test_a_recipe_takes_order_and_origin_from_the_law(

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.core.grammar import longest
 from waggle.core.protocols import Decode, Request, Usage
@@ -90,6 +91,8 @@ class LocalLaw:
         self.mode = mode
         self.max_new_tokens = max_new_tokens
         self.temperature = temperature
+        if adapter is None and model in shipped.names():
+            raise ConfigError(f"model {model!r} is a law of its own; use --law {model}")
         if model is None:
             model = DEFAULT if adapter is None else backbone_of(adapter, DEFAULT)
         said = origin(adapter or model)

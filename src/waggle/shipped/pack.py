@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from waggle.core.errors import ConfigError
-from waggle.shipped import CARD, LAW, MAX_FILE, MAX_WHOLE, RESULTS, Manifest, stamp_of
+from waggle.shipped import CARD, LAW, LOADED, MAX_FILE, MAX_WHOLE, RESULTS, Manifest, stamp_of
 
 EXPORTED = "waggle.json"
 """The file that training writes beside the weights."""
@@ -77,9 +77,10 @@ def rewrite(folder: Path, manifest: Manifest, results: Mapping[str, Any], card: 
 
 
 def stamped(folder: Path, manifest: Manifest) -> Manifest:
-    """Return a manifest with the digest of every file of a folder."""
-    names = sorted(path.name for path in folder.iterdir() if path.name != LAW)
-    stamps = {name: stamp for name in names if (stamp := stamp_of(folder / name))}
+    """Return a manifest with the digests of the card and of every file that is loaded."""
+    names = sorted(p.name for p in folder.iterdir() if p.suffix in LOADED or p.name == CARD)
+    found = {name: stamp_of(folder / name) for name in names if name != LAW}
+    stamps = {name: stamp for name, stamp in found.items() if stamp}
     return msgspec.structs.replace(manifest, files=stamps)
 
 

@@ -130,13 +130,14 @@ class Balanced(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.sources += [value or "" for name, value in attrs if name == "src"]
-        if tag not in {"meta", "img"}:
+        if tag not in {"meta", "link", "source", "img"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
 
+@pytest.mark.usefixtures("rough_figures")
 def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     made = sheets.recipe(
         {"tasks": ["silo/I-01", "silo/II-11"], "n": [16, 32]},
@@ -153,10 +154,12 @@ def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     parser = Balanced()
     parser.feed(text)
     assert not parser.open
-    assert "T &lt;1&gt;" in text and "http" not in text
+    assert "T &lt;1&gt;" in text and "://" not in text
     assert all(source.startswith("data:image/svg") for source in parser.sources)
-    assert len(parser.sources) == 1
-    assert "### Primary matrix" in written.markdown.read_text()
+    assert len(parser.sources) == 1 and text.count("srcset='data:image/svg") == 1
+    markdown = written.markdown.read_text()
+    assert "### Primary matrix" in markdown and "**Came out:** The best law is above" in markdown
+    assert "(figures/overview.svg)" in markdown and (tmp_path / "figures/overview.svg").exists()
     assert written.latex.read_text().count(r"\toprule") == 4
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.view.chromium import PROGRAM, Chromium
 from waggle.view.app import static
+from waggle.view.chromium import PROGRAM, Chromium
 from waggle.view.export import MODULES, export
 from waggle.view.library import Library
 

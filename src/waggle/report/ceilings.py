@@ -154,13 +154,18 @@ def read_frozen() -> dict[str, float]:
     return msgspec.json.decode(FROZEN.read_bytes(), type=dict[str, float])
 
 
+def asked(table: str) -> bool:
+    """Whether a table asks for ceilings."""
+    return table == "ceilings" or table.startswith("floors-")
+
+
 def compute(folders: Iterable[Path]) -> None:
     """Ask for every ceiling of some archives."""
     for folder in folders:
         recipe = load_run(folder)
         rows = counted(read_rows(folder), recipe).rows
         for name in recipe.tables:
-            if name == "ceilings" or name.startswith("floors-"):
+            if asked(name):
                 catalog.table(name)(rows, recipe)
 
 

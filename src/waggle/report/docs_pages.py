@@ -78,7 +78,8 @@ def page_of(folder: Path) -> str:
     shared = _shared_notes(report.tables, known)
     methods = labels(recipe, methods_of(kept.rows, recipe))
     facts = [*report.facts, *(note for note in known if note not in methods), *shared]
-    lines = [*head, *(f"* {text}" for text in facts), ""]
+    told = report.opening.markdown() if report.opening else []
+    lines = [*head, *told, "**Rows:**", "", *(f"* {text}" for text in facts), ""]
     if kept.rows:
         lines.append(markdown(_origins(kept.rows, recipe), level=2))
     for table in report.tables:

@@ -11,15 +11,19 @@ The same data gives the same bytes. Knows drawing, not experiments.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from html import escape
 from io import BytesIO
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from waggle.core.errors import ConfigError
 from waggle.extras import install
+from waggle.report.tables import html_notes
 
 FOLDER = "figures"
 """Folder of the figure files of a run."""
@@ -40,6 +44,9 @@ _STYLE: Any = {
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
 }
+_NARROW = 4.2
+"""Inches of a sheet for narrow screens."""
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -57,6 +64,8 @@ class Figure(NamedTuple):
     caption: str
     svg: bytes
     pdf: bytes
+    narrow: bytes = b""
+    """The same as SVG for narrow screens, where it was drawn."""
 
 
 def styled(draw: Callable[Given, Made]) -> Callable[Given, Made]:
@@ -80,8 +89,32 @@ def canvas(rows: int, columns: int, *, width: float = 2.9, height: float = 2.3) 
     """Return the axes of a grid of panels, row by row; sizes are inches per panel."""
     from matplotlib.figure import Figure as Sheet
 
+    panels = rows * columns
+    if _narrow.get():
+        columns = min(columns, max(1, int(_NARROW // width)))
+        rows = ceil(panels / columns)
     sheet = Sheet(figsize=(width * columns, height * rows), layout="constrained")
-    return list(sheet.subplots(rows, columns, squeeze=False).flat)
+    axes = list(sheet.subplots(rows, columns, squeeze=False).flat)
+    for spare in axes[panels:]:
+        spare.set_axis_off()
+    return axes[:panels]
+
+
+@contextmanager
+def narrow() -> Iterator[None]:
+    """Draw for narrow screens meanwhile: few panels side by side, the legend under them."""
+    token = _narrow.set(True)
+    try:
+        yield
+    finally:
+        _narrow.reset(token)
+
+
+def both(draw: Callable[Given, Figure], *given: Given.args, **named: Given.kwargs) -> Figure:
+    """Draw a figure twice, for wide and for narrow screens."""
+    wide = draw(*given, **named)
+    with narrow():
+        return wide._replace(narrow=draw(*given, **named).svg)
 
 
 def legend(axes: Sequence[Any], loc: str = "outside right center", columns: int = 1) -> None:
@@ -90,13 +123,16 @@ def legend(axes: Sequence[Any], loc: str = "outside right center", columns: int 
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
+    if _narrow.get():
+        loc, columns = "outside lower center", 2
     ncols = min(columns, len(handles))
     axes[0].figure.legend(handles.values(), handles.keys(), loc=loc, ncols=ncols)
 
 
 def finish(axes: list[Any], name: str, title: str, caption: str = "") -> Figure:
-    """Turn the sheet of some axes into a figure."""
-    return Figure(name, title, caption, _bytes(axes[0], name, "svg"), _bytes(axes[0], name, "pdf"))
+    """Turn the sheet of some axes into a figure; one for narrow screens has no PDF."""
+    pdf = b"" if _narrow.get() else _bytes(axes[0], name, "pdf")
+    return Figure(name, title, caption, _bytes(axes[0], name, "svg"), pdf)
 
 
 def _bytes(panel: Any, name: str, format: str) -> bytes:
@@ -109,14 +145,18 @@ def _bytes(panel: Any, name: str, format: str) -> bytes:
         return file.getvalue()
 
 
-def html(figure: Figure) -> str:
-    """Return a figure as an HTML fragment; an image of its own, so that ids cannot collide."""
-    data = b64encode(figure.svg).decode()
-    caption = f"<p class='note'>{escape(figure.caption)}</p>" if figure.caption else ""
+def html(figure: Figure, anchor: str = "") -> str:
+    """Return a figure as an HTML fragment; two of them cannot share ids."""
+    wide, small = (
+        f"data:image/svg+xml;base64,{b64encode(data).decode()}"
+        for data in (figure.svg, figure.narrow or figure.svg)
+    )
+    first, stop, rest = figure.caption.partition(". ")
+    notes = html_notes([text for text in (first + stop, rest) if text])
     return (
-        f"<section><h2>{escape(figure.title)}</h2><div class='scroll'><img alt="
-        f"'{escape(figure.title)}' style='background:#fff;max-width:100%' "
-        f"src='data:image/svg+xml;base64,{data}'></div>{caption}</section>\n"
+        f"<section id='{escape(anchor)}'><h2>{escape(figure.title)}</h2><picture><source "
+        f"media='(max-width:40rem)' srcset='{small}'><img alt='{escape(figure.title)}' "
+        f"src='{wide}'></picture>{notes}</section>\n"
     )
 
 
@@ -128,8 +168,13 @@ def markdown(figure: Figure) -> str:
 
 def save(figure: Figure, folder: Path) -> list[Path]:
     """Write the files of a figure under a run directory."""
-    paths = [folder / FOLDER / f"{figure.name}.{kind}" for kind in ("svg", "pdf")]
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    for path, data in zip(paths, (figure.svg, figure.pdf), strict=True):
-        path.write_bytes(data)
-    return paths
+    files = (("svg", figure.svg), ("pdf", figure.pdf))
+    return [put(folder, f"{figure.name}.{kind}", data) for kind, data in files]
+
+
+def put(folder: Path, name: str, data: bytes) -> Path:
+    """Write one file of the figures of a run directory."""
+    path = folder / FOLDER / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

@@ -63,10 +63,8 @@ class Column(NamedTuple):
 
 def floors_silo(rows: Rows, recipe: Recipe) -> Table:
     """Silo by setting: all tasks and every level, in per cent."""
-    own = [row for row in rows if row.substrate == "silo" and not row.shock]
     columns = []
-    for (n, rounds, cap), here in sorted(grouped(own, _setting).items(), key=lambda i: i[0]):
-        over = f"N={n}, R={rounds - 1}" + (f", {cap} bytes" if cap else "")  # one round answers
+    for over, here in _silo(rows):
         columns.append(Column(over, "all", here))
         for level in levels_of(here):
             some = [row for row in here if row.task.partition("-")[0] == level]
@@ -76,6 +74,35 @@ def floors_silo(rows: Rows, recipe: Recipe) -> Table:
 
 def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
     """SwarmBench by task and population, raw scores."""
+    columns = _swarmbench(rows)
+    return _table("SwarmBench: floors, laws and ceiling, raw scores", columns, recipe, 2, 1.0)
+
+
+def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
+    """AgentsNet with priorities by task and population, solved fraction in per cent."""
+    columns = _agentsnet(rows)
+    return _table("AgentsNet: floors and laws, solved (%)", columns, recipe, 1, 100.0)
+
+
+def settings_of(rows: Rows) -> list[tuple[str, list[Row]]]:
+    """Return the settings of one substrate by name: Silo as a whole, other tasks one by one."""
+    if rows[0].substrate == "silo":
+        return [(f"Silo {over}", own) for over, own in _silo(rows)]
+    find = {"swarmbench": _swarmbench, "agentsnet": _agentsnet}.get(rows[0].substrate)
+    columns = find(rows) if find else _by_task(rows, lambda row: "")
+    return [(f"{column.over} {column.text}", column.rows) for column in columns]
+
+
+def _silo(rows: Rows) -> list[tuple[str, list[Row]]]:
+    own = [row for row in rows if row.substrate == "silo" and not row.shock]
+    return [
+        # the last round only answers
+        (f"N={n}, R={rounds - 1}" + (f", {cap} bytes" if cap else ""), here)
+        for (n, rounds, cap), here in sorted(grouped(own, _setting).items(), key=lambda i: i[0])
+    ]
+
+
+def _swarmbench(rows: Rows) -> list[Column]:
     own = [row for row in rows if row.substrate == "swarmbench" and not row.shock]
     horizons = {(row.task, row.rounds, options_of(row.options)) for row in own}
     several = {task for task, _, _ in horizons if sum(task == other[0] for other in horizons) > 1}
@@ -85,16 +112,12 @@ def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
             return ""
         return ", ".join(filter(None, (f", T={row.rounds}", options_of(row.options))))
 
-    columns = _by_task(own, setting)
-    return _table("SwarmBench: floors, laws and ceiling, raw scores", columns, recipe, 2, 1.0)
+    return _by_task(own, setting)
 
 
-def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
-    """AgentsNet with priorities by task and population, solved fraction in per cent."""
+def _agentsnet(rows: Rows) -> list[Column]:
     nets = [row for row in rows if row.substrate == "agentsnet" and not row.options.get("goal")]
-    own = [row for row in nets if row.options.get("priority", True)]
-    columns = _by_task(own, lambda row: "")
-    return _table("AgentsNet: floors and laws, solved (%)", columns, recipe, 1, 100.0)
+    return _by_task([row for row in nets if row.options.get("priority", True)], lambda row: "")
 
 
 def _setting(row: Row) -> tuple[int, int, int]:
@@ -105,9 +128,14 @@ def _by_task(rows: Rows, setting: Name) -> list[Column]:
     """Return a column for every task and population, and for every setting of its own."""
     found = grouped(rows, lambda row: (row.task, row.n, setting(row)))
     return [
-        Column(task.replace("_", " ").capitalize(), f"N={n}{text}", own)
+        Column(spoken(task), f"N={n}{text}", own)
         for (task, n, text), own in sorted(found.items(), key=lambda item: item[0])
     ]
+
+
+def spoken(task: str) -> str:
+    """Write the name of a task as a heading."""
+    return task.replace("_", " ").capitalize()
 
 
 def _table(
@@ -149,6 +177,7 @@ def _table(
     return Table(
         title, ("method", *(column.text for column in columns)), tuple(body),
         (*_NOTES, *provenance(rows, recipe)), _spans(columns), tuple(groups),
+        tail=len(body) - len(low) - len(laws),
     )  # fmt: skip
 
 
@@ -170,21 +199,23 @@ def _gain(rows: Rows, mine: str, theirs: str, value: Value | None = None) -> Int
     return difference(of(rows, mine), of(rows, theirs), value or metric("score"))
 
 
+def better_floor(rows: Rows, recipe: Recipe, value: Value) -> str | None:
+    """Return the method of `relay` or, where relaying harms, of `private-only`, if it has rows."""
+    floor, silent = (plain(law, rows, recipe) for law in (RELAY, PRIVATE))
+    if floor is None or silent is None:
+        return floor
+    heard, alone = (macro(own, value) for own in matched(of(rows, floor), of(rows, silent)))
+    return silent if heard is not None and alone is not None and alone > heard else floor
+
+
 def best_gain(
     rows: Rows, recipe: Recipe, value: Value | None = None
 ) -> tuple[str, Interval | None]:
-    """Return the best law on these rows and its paired difference from the better floor.
-
-    That is `relay` or, where relaying harms, `private-only`.
-    """
+    """Return the best law on these rows and its paired difference from the better floor."""
     value = value or metric("score")
-    floor, silent = (plain(law, rows, recipe) for law in (RELAY, PRIVATE))
+    floor = better_floor(rows, recipe, value)
     if floor is None:
         return "", None
-    if silent is not None:
-        heard, alone = (macro(own, value) for own in matched(of(rows, floor), of(rows, silent)))
-        if heard is not None and alone is not None and alone > heard:
-            floor = silent
     fewer = short(rows)
     means: dict[str, float] = {}
     for name in methods_of(rows, recipe):
@@ -228,5 +259,6 @@ def judged(table: Table, recipe: Recipe, scopes: Sequence[Sequence[Rows]], value
         rows=(*table.rows, line),
         groups=(*table.groups, Group(len(table.rows), "Best law against the floors")),
         unranked=table.unranked | {len(table.rows)},
+        tail=table.tail + 1,
         notes=(f"no: {_NOTES[1]}", *table.notes),
     )

@@ -24,8 +24,18 @@ from waggle.evaluate.stats import Interval, hierarchical
 from waggle.learn import runs
 from waggle.learn.runs import Found, Run
 from waggle.report import page
-from waggle.report.figure import PALETTE, Figure, MissingLibrary, canvas, finish, legend, styled
+from waggle.report.figure import (
+    PALETTE,
+    Figure,
+    MissingLibrary,
+    both,
+    canvas,
+    finish,
+    legend,
+    styled,
+)
 from waggle.report.tables import Table, bracketed, number, percent
+from waggle.report.web.opening import Opening
 
 Numbers: TypeAlias = NDArray[np.float64]
 NOT_AN_ARM = {"name", "machine", "shuffled", "fidelity"}
@@ -69,14 +79,35 @@ def write(folder: Path) -> page.Written:
     facts = [_fact(arm) for arm in arms] + _unfinished(folder)
     drawn: list[Figure] = []
     try:
-        drawn = [styled(curves)(arms)]
+        drawn = [both(styled(curves), arms)]
     except MissingLibrary as error:
         facts.append(f"figures left out: {error}")
     made = [gains(arms)]
     for arm in arms:
         made += [scores(arm), *kept(arm)]
-    report = page.Report(_title(arms), facts, [*made, settings(arms)], [])
+    tables = [*made, settings(arms)]
+    report = page.Report(_title(arms), facts, tables, [], opening=told(arms))
     return page.write_files(report, drawn, folder)
+
+
+def told(arms: Sequence[Arm]) -> Opening:
+    """Say what was learned from where, and whether it helped."""
+    lines, above = [], 0
+    for arm in arms:
+        found = _pooled(arm.runs, lambda run: run.summary.law)
+        above += found is not None and found.above_zero
+        flat = "" if found is None or found.above_zero else ", no difference"
+        lines.append(f"{arm.label}: gain over the start {bracketed(found, '+.3f')}{flat}")
+        if arm.shuffled:
+            control = bracketed(_pooled(arm.shuffled, lambda run: run.summary.law), "+.3f")
+            lines[-1] += f" · shuffled control {control}, which must gain nothing"
+    seeds = sum(len(arm.runs) for arm in arms)
+    return Opening(
+        f"{len(arms)} settings of learning from outcomes, {seeds} runs, each with the law that it "
+        "started from, on cases that neither training nor selection has seen.",
+        f"The learned law is above its start in {above} of {len(arms)} settings.",
+        tuple(lines),
+    )
 
 
 def _title(arms: Sequence[Arm]) -> str:

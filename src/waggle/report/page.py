@@ -6,10 +6,13 @@ Without matplotlib the tables are written all the same and the page says what is
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
@@ -27,29 +30,9 @@ from waggle.report.provenance import (
 )
 from waggle.report.rows import Rows, grouped, label
 from waggle.report.tables import Table
-
-STYLE = """
-:root{color-scheme:light;--ink:#1c2230;--soft:#667085;--line:#d7dbe3;--first:#e7e2f7;--second:#fdeadb}
-*{box-sizing:border-box}body{margin:0;background:#f6f7f9;color:var(--ink);
-font:15px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
-main{max-width:94rem;margin:0 auto;padding:2.2rem 1.4rem 4rem}
-h1{font-size:1.75rem;margin:0 0 .6rem;letter-spacing:-.01em}
-h2{font-size:1.12rem;margin:0 0 .7rem}
-section{background:#fff;border:1px solid var(--line);border-radius:10px;padding:1.1rem 1.3rem;
-margin:1.2rem 0}
-.scroll{overflow-x:auto}img{display:block;width:min(100%,64rem);margin:0 auto}
-table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
-th,td{padding:.24rem .55rem;text-align:right;white-space:nowrap}
-th{font-weight:600;color:#39424e}th.text,td.text{text-align:left}
-thead tr:last-child th{border-bottom:1.5px solid var(--ink)}
-th.over{text-align:center;white-space:normal;border-bottom:1px solid var(--line)}
-table.wide{font-size:.79rem}table.wide th,table.wide td{padding:.22rem .4rem}
-tbody tr:hover{background:#f3f5f9}tr.group td{color:var(--soft);font-style:italic;padding-top:.6rem}
-tr.aside td{color:#5b6472}td b{background:var(--first);padding:0 .22em;border-radius:3px}
-td u{background:var(--second);padding:0 .22em;border-radius:3px;text-decoration:none}
-.note,.meta{color:var(--soft);font-size:.84rem;margin:.25rem 0}.note:first-of-type{margin-top:.7rem}
-code{background:#eef0f4;padding:.1em .35em;border-radius:4px;font-size:.92em}
-"""
+from waggle.report.web.episodes import episodes, script
+from waggle.report.web.opening import Opening, opening
+from waggle.report.web.picture import file, picture
 
 
 class Report(NamedTuple):
@@ -61,6 +44,10 @@ class Report(NamedTuple):
     tables: list[Table]
     sessions: list[Table]
     """What was played by which command; empty for early runs."""
+    about: str = ""
+    """One sentence on what is compared."""
+    opening: Opening | None = None
+    episodes: dict[str, Any] | None = None
 
 
 class Written(NamedTuple):
@@ -91,7 +78,11 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
     facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
     facts += _failed(kept.failed)
     played = _sessions(sessions.read(folder), recipe)
-    return Report(recipe.title, facts + without_record, made, played), kept
+    report = Report(
+        recipe.title, facts + without_record, made, played, recipe.about,
+        opening(kept.rows, recipe), episodes(kept.rows, recipe, folder),
+    )  # fmt: skip
+    return report, kept
 
 
 def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
@@ -99,7 +90,7 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
     report, kept = make(recipe, folder, rows)
     drawn: list[Figure] = []
     try:
-        drawn = [catalog.figure(name)(kept.rows, recipe) for name in recipe.figures]
+        drawn = [figure.both(catalog.figure(name), kept.rows, recipe) for name in recipe.figures]
     except MissingLibrary as error:
         report.facts.append(f"figures left out: {error}")
     return write_files(report, drawn, folder)
@@ -108,7 +99,12 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
 def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Written:
     """Write a report with its figures into a folder."""
     made = [*report.tables, *report.sessions]
-    text = "\n".join([f"# {report.title}", "", *(f"- {line}" for line in report.facts), ""])
+    told = report.opening.markdown() if report.opening else []
+    if report.opening and report.opening.settings:
+        told += [f"![What came out]({figure.FOLDER}/overview.svg)", ""]
+        figure.put(folder, "overview.svg", file(report.opening.settings).encode())
+    facts = (f"- {line}" for line in report.facts)
+    text = "\n".join([f"# {report.title}", "", *told, *facts, ""])
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
     paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
@@ -169,13 +165,54 @@ def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]
 
 
 def _page(report: Report, drawn: Sequence[Figure]) -> str:
-    head = "".join(f"<p class='meta'>{escape(line)}</p>" for line in report.facts)
-    body = "".join(tables.html(table) for table in (*report.tables, *report.sessions))
-    pictures = "".join(figure.html(each) for each in drawn)
-    title = escape(report.title)
+    """Return the page; its policy lets the browser run the script of the report and no other."""
+    made = [*report.tables, *report.sessions]
+    parts = [figure.html(each, f"figure-{place}") for place, each in enumerate(drawn)]
+    parts += [tables.html(table, f"table-{place}") for place, table in enumerate(made)]
+    links = [(f"figure-{place}", each.title) for place, each in enumerate(drawn)]
+    links += [(f"table-{place}", table.title) for place, table in enumerate(made)]
+    if report.episodes:
+        links.append(("episode-section", "Episodes"))
+        parts.append(_episodes(report.episodes))
+    contents = "".join(f"<li><a href='#{anchor}'>{escape(text)}</a></li>" for anchor, text in links)
+    facts = "".join(f"<p class='meta'>{escape(line)}</p>" for line in report.facts)
+    about = f"<p>{escape(report.about)}</p>" if report.about else ""
+    title, code = escape(report.title), _file("report.js")
+    allowed = b64encode(sha256(code.encode()).digest()).decode()
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
-        f"<title>{title}</title><style>{STYLE}</style></head>"
-        f"<body><main><h1>{title}</h1>{head}{pictures}{body}</main></body></html>\n"
+        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:; "
+        f"style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; base-uri 'none'\">"
+        f"<title>{title}</title><link rel='icon' href='data:,'><style>{_file('report.css')}</style>"
+        f"</head><body><main><h1>{title}</h1>{about}{_opening(report.opening)}{facts}"
+        f"<nav><details><summary>Contents</summary><ul>{contents}</ul></details></nav>"
+        f"{''.join(parts)}</main><script>{code}</script></body></html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return files("waggle.report.web").joinpath(name).read_text(encoding="utf-8")
+
+
+def _opening(told: Opening | None) -> str:
+    """Return the first screen: what was compared, what came out, and the picture."""
+    if told is None:
+        return ""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in told.lines)
+    drawn = f"<div>{picture(told.settings)}</div>" if told.settings else ""
+    more = f"<details><summary>Every setting in words</summary><ul>{lines}</ul></details>"
+    return (
+        f"<section class='opening'><div><h2>Compared</h2><p>{escape(told.compared)}</p>"
+        f"<h2>Came out</h2><p>{escape(told.outcome)}</p>{more if lines else ''}</div>{drawn}"
+        "</section>"
+    )
+
+
+def _episodes(listed: dict[str, Any]) -> str:
+    hint = f"<p class='note'>{escape(listed['hint'])}</p>" if listed["hint"] else ""
+    return (
+        "<section id='episode-section'><h2>Episodes</h2><div id='episode-list'>"
+        "<p class='note'>The list needs JavaScript; the rows of the run hold the same.</p></div>"
+        f"{hint}</section>{script(listed)}"
     )

@@ -17,8 +17,21 @@ from waggle.evaluate.stats import Interval
 SPLIT = " / "
 Mark: TypeAlias = Literal[1, 2]
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
-_WIDE = 8
-"""Columns from which a table is set smaller."""
+_WIDE, _LONG = 8, 26
+"""Columns from which a table is set smaller; characters from which a cell is broken into lines."""
+_STRADDLES = re.compile(r"\[(?:-[\d.]+|[+]0[.0]*), (?:[+][\d.]+|-0[.0]*)\]")
+"""The interval of a difference that includes zero, as it is printed."""
+_LEGEND = (
+    (r"<b class='first'>", "<b class='first'>first</b> of its column"),
+    (r"<u class='second'>", "<u class='second'>second</u>"),
+    (r"†", "† on fewer cases than others: no mark, no rank"),
+    (r" \[", "[low, high] 95 % interval"),
+    (r"class='flat'>≈", "<span class='flat'>≈</span> interval includes zero: no difference"),
+    (r"±", "± sample deviation"),
+    (r"[>\s]—", "— not defined or not played"),
+    (r"<tr class='[^']*aside", "grey row: for reference, takes no mark"),
+)
+"""What occurs in the body of a table, and what it means."""
 
 
 class Span(NamedTuple):
@@ -50,6 +63,8 @@ class Table(NamedTuple):
     as its cells have."""
     unranked: frozenset[int] = frozenset()
     """Rows that take no mark."""
+    tail: int = 0
+    """Rows at the end that are about the others: they stay there when a reader sorts the table."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -143,7 +158,7 @@ def markdown(table: Table, level: int = 3) -> str:
     formed = _formed(table, _cell, "**{}**", "_{}_")
     heads = list(map(_cell, _headings(table)))
     lines = [
-        f"{'#' * level} {_prose(table.title)}",
+        f"{'#' * level} {prose(table.title)}",
         "",
         _row(heads),
         _row(["---"] * len(table.columns)),
@@ -153,21 +168,21 @@ def markdown(table: Table, level: int = 3) -> str:
         if index in over:
             lines.append(_row([f"*{_cell(over[index])}*", *[""] * (len(row) - 1)]))
         lines.append(_row(row))
-    lines += ["", *(f"_{_prose(note)}_  " for note in table.notes)]
+    lines += ["", *(f"_{prose(note)}_  " for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """Keep a text from being taken for HTML."""
     return _TAG.sub(r"\<", text)
 
 
 def _cell(text: str) -> str:
     """Keep a text within its cell."""
-    return _prose(text).replace("|", r"\|")
+    return prose(text).replace("|", r"\|")
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -221,15 +236,27 @@ def _latex_body(table: Table, formed: Iterator[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-def html(table: Table) -> str:
-    """Return a table as an HTML fragment."""
-    notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in table.notes)
+def html(table: Table, anchor: str = "") -> str:
+    """Return a table as an HTML fragment, with a legend of the marks that it uses."""
     wide = " class='wide'" if len(table.columns) > _WIDE else ""
+    body = _html_body(table)
+    marks = "".join(f"<span>{text}</span>" for mark, text in _LEGEND if re.search(mark, body))
+    legend = f"<p class='legend'>{marks}</p>" if marks else ""
     return (
-        f"<section><h2>{escape(table.title)}</h2><div class='scroll'><table{wide}>"
-        f"<thead>{_html_head(table)}</thead>\n<tbody>{_html_body(table)}</tbody></table></div>"
-        f"{notes}</section>\n"
+        f"<section id='{escape(anchor)}'><h2>{escape(table.title)}</h2><div class='scroll' "
+        f"tabindex='0'><table{wide}><thead>{_html_head(table)}</thead>\n<tbody>{body}</tbody>"
+        f"</table></div>{legend}{html_notes(table.notes)}</section>\n"
     )
+
+
+def html_notes(notes: Sequence[str]) -> str:
+    """Return notes as an HTML fragment: the first is seen, the others open with a click."""
+    first, rest = (
+        "".join(f"<p class='note'>{escape(note)}</p>" for note in part)
+        for part in (notes[:1], notes[1:])
+    )
+    more = f"<details class='note'><summary>more about this</summary>{rest}</details>"
+    return first + (more if rest else "")
 
 
 def _html_head(table: Table) -> str:
@@ -238,26 +265,32 @@ def _html_head(table: Table) -> str:
         for span in table.spans
     )
     names = "".join(
-        f"<th{_kind(words)}>{escape(name)}</th>"
+        f"<th scope='col'{_classes(text=words)}>{escape(name)}</th>"
         for name, words in zip(table.columns, texts(table), strict=True)
     )
     return (f"<tr>{over}</tr>" if over else "") + f"<tr>{names}</tr>"
 
 
 def _html_body(table: Table) -> str:
-    formed = _formed(table, escape, "<b>{}</b>", "<u>{}</u>")
+    formed = _formed(table, escape, "<b class='first'>{}</b>", "<u class='second'>{}</u>")
     over, lines, words = dict(table.groups), [], texts(table)
+    end = len(table.rows) - table.tail
     for index, row in enumerate(formed):
         if index in over:
-            text = escape(over[index])
             lines.append(
-                f"<tr class='group'><td class='text' colspan='{len(row)}'>{text}</td></tr>"
+                f"<tr{_classes(group=True, tail_group=index >= end)}><th colspan='{len(row)}'>"
+                f"<span>{escape(over[index])}</span></th></tr>"
             )
-        kind = " class='aside'" if index in table.unranked else ""
-        cells = (f"<td{_kind(word)}>{cell}</td>" for cell, word in zip(row, words, strict=True))
-        lines.append(f"<tr{kind}>" + "".join(cells) + "</tr>")
+        cells = [f"<th scope='row' class='text'>{row[0]}</th>"]
+        for cell, plain, word in zip(row[1:], table.rows[index][1:], words[1:], strict=True):
+            shown = f"<span class='flat'>≈</span> {cell}" if _STRADDLES.search(plain) else cell
+            cells.append(f"<td{_classes(text=word, long=len(plain) > _LONG)}>{shown}</td>")
+        kind = _classes(aside=index in table.unranked, tail=index >= end)
+        lines.append(f"<tr{kind}>{''.join(cells)}</tr>")
     return "\n".join(lines)
 
 
-def _kind(words: bool) -> str:
-    return " class='text'" if words else ""
+def _classes(**chosen: bool) -> str:
+    """Return the attribute for those of some classes that apply."""
+    names = " ".join(name.replace("_", "-") for name, applies in chosen.items() if applies)
+    return f" class='{names}'" if names else ""

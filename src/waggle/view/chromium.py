@@ -1,4 +1,7 @@
-"""A headless Chromium, driven over the two pipes of its DevTools protocol; needs no library."""
+"""A headless Chromium, driven over the two pipes of its DevTools protocol; needs no library.
+
+`waggle gif` takes its pictures with it, and tests look at pages as a reader does.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+from waggle.core.errors import ConfigError, WaggleError
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PROGRAM = next(filter(None, map(shutil.which, _NAMES)), None)
+"""The browser of this machine, if it has one."""
 PATIENCE = 60.0
 """Seconds after which an answer is given up; a busy machine is slow."""
 
@@ -31,13 +38,21 @@ class Chromium:
     """One browser with one page; `troubles` collects what its console complains about."""
 
     def __init__(self, profile: Path) -> None:
-        assert PROGRAM is not None
+        """Start a browser that keeps what it must in an empty folder.
+
+        Raises:
+            ConfigError: where there is none.
+        """
+        if PROGRAM is None:
+            raise ConfigError("no Chromium or Chrome on this machine; install one of them")
         inward, self._to = os.pipe()
         self._from, outward = os.pipe()
         options = (
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={profile}",
-            "--disable-background-networking", "about:blank",
+            "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--remote-debugging-pipe", f"--user-data-dir={profile}",
+            "--disable-background-networking",
+            *(("--no-sandbox",) if os.geteuid() == 0 else ()),  # root has no sandbox
+            "about:blank",
         )  # fmt: skip
         self._process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, str(inward), str(outward), PROGRAM, *options],
@@ -62,7 +77,8 @@ class Chromium:
         while True:
             said = self._next()
             if said.get("id") == self._count:
-                assert "error" not in said, said
+                if "error" in said:
+                    raise WaggleError(f"the browser refuses {method}: {said['error']}")
                 result: dict[str, Any] = said["result"]
                 return result
             self._hear(said)
@@ -72,7 +88,7 @@ class Chromium:
             ready, _, _ = select.select([self._from], [], [], PATIENCE)
             part = os.read(self._from, 1 << 20) if ready else b""
             if not part:
-                raise RuntimeError("the browser does not answer")
+                raise WaggleError("the browser does not answer; try again on an idle machine")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\0")
         said: dict[str, Any] = json.loads(line)
@@ -97,7 +113,7 @@ class Chromium:
         self._ask("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, address: str) -> None:
-        """Open an address afresh and wait until the viewer is ready."""
+        """Open an address afresh and wait until its script is ready, or says what is wrong."""
         self._ask("Page.navigate", url="about:blank")
         self._ask("Page.navigate", url=address)
         self.until("document.body?.dataset.ready || document.querySelector('[role=alert]')")
@@ -107,14 +123,16 @@ class Chromium:
         found = self._ask(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        if "exceptionDetails" in found:
+            raise WaggleError(f"the page failed: {found['exceptionDetails']}")
         return found["result"].get("value")
 
     def until(self, condition: str) -> None:
         """Wait until an expression holds."""
         end = time.monotonic() + PATIENCE
         while not self.run(f"Boolean({condition})"):
-            assert time.monotonic() < end, f"never came true: {condition}"
+            if time.monotonic() > end:
+                raise WaggleError(f"the page is not ready: {condition} never came true")
             time.sleep(0.05)
 
     def click(self, x: float, y: float) -> None:
@@ -129,9 +147,9 @@ class Chromium:
         for kind in ("keyDown", "keyUp"):
             self._ask("Input.dispatchKeyEvent", type=kind, key=key)
 
-    def picture(self, path: Path) -> None:
-        """Write what is seen as PNG."""
-        path.write_bytes(base64.b64decode(self._ask("Page.captureScreenshot")["data"]))
+    def picture(self) -> bytes:
+        """Return what is seen as PNG."""
+        return base64.b64decode(self._ask("Page.captureScreenshot")["data"])
 
     def close(self) -> None:
         """End the browser."""
@@ -139,3 +157,9 @@ class Chromium:
         os.close(self._from)
         self._process.terminate()
         self._process.wait(timeout=PATIENCE)
+
+    def __enter__(self) -> Chromium:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,250 @@
+"""The opening of a report: what was compared and what came out, in words and in numbers.
+
+A setting is one task, or all Silo tasks together, at one population; late counterevidence is one
+setting for each task. In each the best law is named, the laws that do not differ from it, the
+better floor and, where tables ask for them, the ceiling. "No difference" means that the paired 95 %
+interval includes zero. Nothing is said about intervals where there is one seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row
+from waggle.evaluate.stats import Interval
+from waggle.report import ceilings, floors
+from waggle.report.provenance import seeds_of
+from waggle.report.reorganization.tables import flag
+from waggle.report.rows import (
+    Rows,
+    Value,
+    difference,
+    grouped,
+    label,
+    macro,
+    methods_of,
+    metric,
+    of,
+    short,
+    sizes_of,
+)
+from waggle.report.tables import bracketed, number, prose
+
+SUBSTRATES = {"silo": "Silo", "swarmbench": "SwarmBench", "agentsnet": "AgentsNet"}
+"""What people call the substrates that come with the package."""
+_NAMED = 4
+"""Methods or settings that a sentence names before it counts the rest."""
+
+
+class Setting(NamedTuple):
+    """One task at one population, and what came out there."""
+
+    name: str
+    means: dict[str, float]
+    """Mean of every law that has played all cases, by label, floors left out."""
+    best: str
+    same: tuple[str, ...]
+    """Laws whose paired difference from the best includes zero."""
+    floor: str
+    """The better floor, empty where none was played."""
+    low: float | None
+    """Mean of the floor."""
+    gain: Interval | None
+    """Best minus floor."""
+    ceiling: float | None
+    digits: int
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are seeds enough to compare the best with the floor."""
+        return self.gain is not None and not self.gain.single
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the best is above the floor."""
+        return self.gain is not None and self.gain.above_zero
+
+    def text(self, value: float | None) -> str:
+        """Write a value as the tables of this setting do."""
+        return number(value, self.digits)
+
+
+class Opening(NamedTuple):
+    """What the first screen says."""
+
+    compared: str
+    outcome: str
+    lines: tuple[str, ...] = ()
+    """One for every setting."""
+    settings: tuple[Setting, ...] = ()
+    """What the picture shows."""
+
+    def markdown(self) -> list[str]:
+        """Return the words as lines of Markdown."""
+        head = ["**Compared:** " + prose(self.compared), "", "**Came out:** " + prose(self.outcome)]
+        return [*head, "", *(f"* {prose(line)}" for line in self.lines), *[""][: len(self.lines)]]
+
+
+class _Scope(NamedTuple):
+    """The rows of one setting and how they are read."""
+
+    name: str
+    rows: list[Row]
+    value: Value
+    scale: float
+    digits: int
+
+
+def opening(rows: Rows, recipe: Recipe) -> Opening | None:
+    """Return what to say about the rows of a run; nothing where there are none."""
+    made = [_setting(scope, recipe) for scope in _scopes(rows)]
+    settings = tuple(setting for setting in made if setting is not None)
+    if not settings:
+        return None
+    return Opening(
+        _compared(rows, recipe), _outcome(settings), tuple(map(_line, settings)), settings
+    )
+
+
+def _scopes(rows: Rows) -> list[_Scope]:
+    """Return the settings of a run: without counterevidence first, by substrate."""
+    plain = [row for row in rows if not row.shock]
+    found = []
+    for substrate, own in sorted(grouped(plain, lambda row: row.substrate).items()):
+        columns = floors.settings_of(own)
+        per_cent = substrate in ("silo", "agentsnet")
+        scale, digits = (100.0, 1) if per_cent else (1.0, 2)
+        unit = " (%)" if per_cent else ""
+        found += [
+            _Scope(f"{name}{unit}", some, metric("score"), scale, digits) for name, some in columns
+        ]
+    late = [row for row in rows if row.shock]
+    for task, own in sorted(grouped(late, lambda row: (row.substrate, row.task)).items()):
+        name = f"recovery, {_task(*task)} (%)"
+        found.append(_Scope(name, own, flag("recovery"), 100.0, 0))
+    return found
+
+
+def _task(substrate: str, task: str) -> str:
+    return f"Silo {task}" if substrate == "silo" else floors.spoken(task)
+
+
+def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
+    """Judge one setting; None where no law has played all of it."""
+    rows, value = scope.rows, scope.value
+    fewer = short(rows)
+    means: dict[str, float] = {}
+    for name in methods_of(rows, recipe):
+        own = macro(of(rows, name), value)
+        if own is not None and name not in fewer:
+            means[name] = scope.scale * own
+    low = floors.better_floor(rows, recipe, value) or _any_floor(means, recipe)
+    laws = {n: m for n, m in means.items() if recipe.methods[n].law not in floors.FLOORS}
+    if not laws:
+        return None
+    best = max(laws, key=laws.__getitem__)
+
+    def gain(other: str) -> Interval | None:
+        found = difference(of(rows, best), of(rows, other), value)
+        if found is None:
+            return None
+        mean, low, high = (scope.scale * part for part in (found.mean, found.low, found.high))
+        return found._replace(mean=mean, low=low, high=high)
+
+    same = [n for n in laws if n != best and _includes_zero(gain(n))]
+    bound = _ceiling(scope, recipe)
+    return Setting(
+        scope.name,
+        {label(recipe, name): value for name, value in laws.items()},
+        label(recipe, best),
+        tuple(label(recipe, name) for name in same),
+        label(recipe, low) if low else "",
+        means.get(low) if low else None,
+        gain(low) if low else None,
+        None if bound is None else scope.scale * bound,
+        scope.digits,
+    )
+
+
+def _any_floor(means: dict[str, float], recipe: Recipe) -> str | None:
+    """Return the best of the laws that know no task, where `relay` was not played."""
+    known = [name for name in means if recipe.methods[name].law in floors.FLOORS]
+    return max(known, key=means.__getitem__, default=None)
+
+
+def _includes_zero(found: Interval | None) -> bool:
+    return found is not None and not found.single and found.low <= 0.0
+
+
+def _ceiling(scope: _Scope, recipe: Recipe) -> float | None:
+    """Return the ceiling where a table of the recipe asks for it: others may take minutes."""
+    if scope.rows[0].shock or not any(map(ceilings.asked, recipe.tables)):
+        return None
+    return ceilings.ceiling(scope.rows)
+
+
+def _compared(rows: Rows, recipe: Recipe) -> str:
+    """Say who played what, how large and how often."""
+    names = [label(recipe, name) for name in methods_of(rows, recipe)]
+    played = []
+    for substrate, own in sorted(grouped(rows, lambda row: row.substrate).items()):
+        tasks = {row.task for row in own}
+        name = SUBSTRATES.get(substrate, substrate)
+        played.append(name if tasks == {substrate} else f"{name} ({_counted(len(tasks), 'task')})")
+    sizes = ", ".join(str(n) for n in sizes_of(rows))
+    late = sum(row.shock for row in rows)
+    part = "all" if late == len(rows) else f"{late:,} of them"
+    injected = f", {part} with late counterevidence" if late else ""
+    return (
+        f"{_counted(len(names), 'method')} ({_listed(names)}) on {' and '.join(played)}, N = "
+        f"{sizes}, seeds {seeds_of(rows)}: {_counted(len(rows), 'episode')}{injected}."
+    )
+
+
+def _outcome(settings: Sequence[Setting]) -> str:
+    """Say how often laws made a difference, and who was best."""
+    wins = Counter(name for each in settings for name in (each.best, *each.same))
+    leaders = _listed(f"{name} {count}" for name, count in wins.most_common())
+    count = _counted(len(settings), "setting")
+    best = f"How often a law was best or no different from the best, of {count}: {leaders}."
+    judged = [setting for setting in settings if setting.judged]
+    if not judged:
+        why = "There is one seed" if any(each.floor for each in settings) else "No floor was played"
+        return f"{best} {why}, so that nothing is compared with a floor."
+    flat = [setting.name for setting in judged if not setting.resolved]
+    told = f"The best law is above the floor in {len(judged) - len(flat)} of "
+    told += _counted(len(judged), "setting")
+    told += f"; no difference from the floor in {_listed(flat)}" if flat else ""
+    return f"{told}. {best}"
+
+
+def _line(setting: Setting) -> str:
+    """Say what came out in one setting."""
+    parts = [f"{setting.name}: best {setting.best} {setting.text(setting.means[setting.best])}"]
+    if setting.same:
+        parts.append(f"no difference from it: {_listed(setting.same)}")
+    if setting.floor:
+        told = bracketed(setting.gain, f"+.{setting.digits}f")
+        if not setting.judged:
+            told += ", one seed"
+        elif not setting.resolved:
+            told = f"no difference: {told}"
+        parts.append(f"floor {setting.floor} {setting.text(setting.low)} ({told})")
+    if setting.ceiling is not None:
+        parts.append(f"ceiling {setting.text(setting.ceiling)}")
+    return " · ".join(parts)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Name the first few, and count the rest."""
+    known = list(names)
+    comma = "; " if any("," in name for name in known) else ", "
+    rest = len(known) - _NAMED
+    return comma.join(known) if rest < 2 else f"{comma.join(known[:_NAMED])} and {rest} more"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,124 @@
+"""The first words of a report, from rows that were made by hand."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tests.report import sheets
+from waggle.evaluate.plan import Cell, Recipe, cells
+from waggle.report.web.opening import Opening, opening
+from waggle.report.web.picture import file, picture
+
+METHODS = {
+    "teacher": {"law": "expert", "label": "Expert"},
+    "twin": {"law": "heuristic", "label": "Twin"},
+    "weak": {"law": "fixedswarm", "label": "Weak"},
+    "relay": {"law": "relay", "label": "Relay"},
+}
+BLOCKS = (
+    {"tasks": ["silo/I-01", "silo/II-11"], "n": [16], "methods": list(METHODS),
+     "seeds": {"start": 20_000, "count": 4}},
+    {"tasks": ["swarmbench/pursuit"], "n": [8], "methods": list(METHODS),
+     "seeds": {"start": 20_000, "count": 4}},
+)  # fmt: skip
+
+
+def made(*blocks: dict[str, object]) -> Recipe:
+    return sheets.recipe(*(blocks or BLOCKS), methods=METHODS)
+
+
+def score(cell: Cell) -> float:
+    if cell.case.substrate == "swarmbench":  # nobody differs from the floor by more than noise
+        return 5.0 + (cell.case.seed + (cell.method == "relay")) % 2
+    noise = 0.01 * (cell.case.seed % 2)
+    return {"teacher": 0.9, "twin": 0.89 + 2 * noise, "weak": 0.5, "relay": 0.25}[cell.method]
+
+
+def told(recipe: Recipe) -> Opening:
+    found = opening(sheets.played(recipe, score), recipe)
+    assert found is not None
+    return found
+
+
+def test_words_say_what_was_compared_and_what_came_out() -> None:
+    found = told(made())
+    assert found.compared == (
+        "4 methods (Expert, Twin, Weak, Relay) on Silo (2 tasks) and SwarmBench (1 task), N = 8, "
+        "16, seeds 20000 to 20003 (4): 48 episodes."
+    )
+    assert found.outcome == (
+        "The best law is above the floor in 1 of 2 settings; no difference from the floor in "
+        "Pursuit N=8. How often a law was best or no different from the best, of 2 settings: "
+        "Expert 2, Twin 2, Weak 1."
+    )
+    silo, pursuit = found.lines
+    assert silo.startswith("Silo N=16, R=9 (%): best Expert 90.0 · no difference from it: Twin · ")
+    assert silo.endswith("floor Relay 25.0 (+65.0 [+65.0, +65.0])")
+    assert "no difference: " in pursuit
+
+
+def test_one_seed_judges_nothing_and_no_rows_say_nothing() -> None:
+    recipe = made({**BLOCKS[0], "seeds": {"start": 20_000, "count": 1}})
+    found = told(recipe)
+    assert found.outcome.endswith("There is one seed, so that nothing is compared with a floor.")
+    assert "one seed)" in found.lines[0] and "no difference" not in found.lines[0]
+    assert opening([], recipe) is None
+
+
+def test_without_relay_the_best_floor_that_was_played_counts() -> None:
+    recipe = sheets.recipe(sheets.SILO)
+    rows = sheets.played(recipe, sheets.by_method(teacher=0.9, quiet=0.1, learned=0.8))
+    found = opening(rows, recipe)
+    assert found is not None and found.settings[0].floor == "quiet"
+    assert "above the floor in 2 of 2" in found.outcome
+    loud = [row for row in rows if row.method != "quiet"]
+    found = opening(loud, recipe)
+    assert found is not None and "No floor was played" in found.outcome
+
+
+def test_a_law_on_fewer_cases_is_not_the_best() -> None:
+    recipe = made(BLOCKS[0])
+    rows = [
+        msgspec.structs.replace(row, metrics={**row.metrics, "score": 1.0})
+        if row.method == "weak" else row
+        for row in sheets.played(recipe, score)
+        if row.method != "weak" or row.seed == 20_000
+    ]  # fmt: skip
+    found = opening(rows, recipe)
+    assert found is not None and found.settings[0].best == "Expert"
+    assert "Weak" not in found.settings[0].means
+
+
+def test_late_counterevidence_is_judged_by_recovery() -> None:
+    recipe = sheets.recipe(sheets.LATE, methods=sheets.LATE_METHODS)
+    rows = [
+        sheets.late_row(cell, hit=cell.method != "other", latency=2.0, stale=1.0)
+        for cell in cells(recipe)
+    ]
+    found = opening(rows, recipe)
+    assert found is not None
+    assert found.compared.endswith("32 episodes, all with late counterevidence.")
+    assert [each.name for each in found.settings] == [
+        "recovery, Silo III-26 (%)", "recovery, Pursuit (%)",
+    ]  # fmt: skip
+    assert found.settings[0].means["whole"] == 100 and found.settings[0].means["other"] == 0
+
+
+def test_the_picture_has_every_mark_that_its_legend_names_and_no_other() -> None:
+    found = told(made())
+    drawn = picture(found.settings)
+    for kind in ("best", "same", "law", "floor"):
+        assert f"class='{kind}'" in drawn
+    assert "<path class='ceiling'" not in drawn and ">ceiling<" not in drawn
+    assert drawn.count(">no difference<") + drawn.count("> no difference<") == 2
+    assert "another law" not in picture(found.settings[1:])
+    assert file(found.settings).startswith("<svg xmlns=")
+
+
+def test_markup_in_names_is_text() -> None:
+    label = "<img src=x onerror='window.broken=1'>"
+    methods = {**METHODS, "teacher": {"law": "expert", "label": label}}
+    recipe = sheets.recipe(BLOCKS[0], methods=methods)
+    found = told(recipe)
+    assert "<img" not in picture(found.settings)
+    assert not any(line.replace("\\<img", "").count("<img") for line in found.markdown())

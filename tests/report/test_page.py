@@ -120,6 +120,15 @@ def test_faces_escape_what_they_print() -> None:
     assert r"50 \% \& $<$b$>$" in tables.latex(table) and r"1\_2" in tables.latex(table)
 
 
+def test_a_legend_explains_the_marks_of_a_table_and_no_other() -> None:
+    cells = ("+0.4 [+0.1, +0.7]", "+0.4 [-0.1, +0.7]", "-1.0 [-2.0, +0.0]", "0.5 [0.4, 0.6]", "3")
+    rows = tuple((f"m{i}", cell) for i, cell in enumerate(cells))
+    text = tables.html(tables.Table("t", ("m", "x"), rows))
+    assert text.count("<td><span class='flat'>≈</span>") == 2, "those that include zero"
+    assert "includes zero" in text and "95 % interval" in text
+    assert "first" not in text and "not played" not in text and "fewer cases" not in text
+
+
 class Balanced(HTMLParser):
     """Fails on a tag that is not closed in order."""
 

@@ -227,7 +227,7 @@ def test_marks_go_to_first_and_second_of_the_ranked() -> None:
     assert found[1, 1, 0] == 1 and found[2, 1, 0] == 2 and (0, 1, 0) not in found
     assert found[1, 2, 0] == 1 and found.get((2, 2, 0)) is None
     assert not any(part == 1 for _, _, part in found)
-    assert r"\textbf{3}" in tables.latex(table) and "<u>2</u>" in tables.html(table)
+    assert r"\textbf{3}" in tables.latex(table) and "<u class='second'>2</u>" in tables.html(table)
 
 
 def test_spans_and_groups_in_all_faces() -> None:

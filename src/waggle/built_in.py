@@ -26,6 +26,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "expert": "waggle.laws.expert.law:Expert",
         "fixedswarm": "waggle.baselines.matched:FixedSwarm",
         "first-listed": "waggle.laws.ports:FirstListed",
+        "g-designer": "waggle.baselines.peers.g_designer:g_designer",
         "gptswarm": "waggle.baselines.peers.gptswarm:gptswarm",
         "heuristic": "waggle.laws.heuristic:Heuristic",
         "local": "waggle.laws.local:LocalLaw",

@@ -1,9 +1,9 @@
 """Organisations of other papers on the same cases, in the same runtime.
 
 Read `organiser` (the interface), `conductor` (how one is played and held to the limits), then the
-helpers `encoder`, `dag` and `training`, then one module for each method. `METHODS` says of each
-method what tables must say: whether one designer sees everybody, whether it is trained, and what it
-rests on.
+helpers `encoder`, `dag`, `training` and `nets`, then one module for each method. `METHODS` says of
+each method what tables must say: whether one designer sees everybody, whether it is trained, and
+what it rests on.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ class Method(NamedTuple):
 
 METHODS = {
     "agentnet": Method("AgentNet", "arXiv 2504.00587", False, "paper and released code"),
+    "g-designer": Method(
+        "G-Designer",
+        "arXiv 2410.11782",
+        True,
+        "paper, not the released code, which differs from it",
+        "waggle.baselines.peers.g_designer:Fit",
+    ),
     "gptswarm": Method(
         "GPTSwarm",
         "arXiv 2402.16823",

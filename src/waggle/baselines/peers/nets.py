@@ -1,0 +1,114 @@
+"""The small networks of the trained designers: weights by name, kept as text, moved by Adam.
+
+Networks are functions of named tensors, so that a fit can write them down after every step and go
+on from exactly the same numbers. PyTorch is imported when a network is used.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from waggle.baselines.peers.training import WORKING, Parameters
+from waggle.core.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Weights: TypeAlias = "dict[str, Tensor]"
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
+CLIP = 1.0
+"""The longest gradient that is followed; a longer one is shortened to it."""
+
+
+def start(method: str, shapes: Shapes) -> Parameters:
+    """Return the parameters of a network before its first step: drawn matrices, zero biases."""
+    drawn = {}
+    for name, shape in shapes.items():
+        bound = sqrt(6 / sum(shape)) if len(shape) > 1 else 0.0
+        values = generator(0, "nets", method, name).uniform(-bound, bound, shape)
+        drawn[name] = _text(values)
+    return {"weights": drawn}
+
+
+def weights_of(found: Parameters, *, learning: bool = False) -> Weights:
+    """Return the tensors of kept parameters; those of a learner collect gradients."""
+    return {name: _tensor(kept).requires_grad_(learning) for name, kept in found["weights"].items()}
+
+
+def improve(found: Parameters, weights: Weights, loss: Tensor, rate: float) -> Parameters:
+    """Return parameters after one step of Adam down a loss; other entries stay as they are."""
+    import torch
+
+    with torch.no_grad():
+        names = list(weights)
+        slopes = torch.autograd.grad(
+            loss, [weights[name] for name in names], materialize_grads=True
+        )
+        length = sqrt(sum(float(slope.square().sum()) for slope in slopes))
+        kept = found.get(WORKING, {})
+        count = kept.get("count", 0) + 1
+        moved, first, second = {}, {}, {}
+        for name, slope in zip(names, slopes, strict=True):
+            g = slope * min(1.0, CLIP / (length + 1e-12))
+            m, v = (
+                _tensor(kept[which][name]) if which in kept else torch.zeros_like(g)
+                for which in ("first", "second")
+            )
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            scale = (v / (1 - 0.999**count)).sqrt() + 1e-8
+            moved[name] = _text(weights[name] - rate * m / (1 - 0.9**count) / scale)
+            first[name], second[name] = _text(m), _text(v)
+    working = {**kept, "count": count, "first": first, "second": second}
+    return {**found, "weights": moved, WORKING: working}
+
+
+def linear(weights: Weights, name: str, given: Tensor) -> Tensor:
+    """Apply a matrix, and its bias where it has one."""
+    product = given @ weights[name]
+    bias = weights.get(f"{name} bias")
+    return product if bias is None else product + bias
+
+
+def gru_shapes(name: str, given: int, width: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a gated recurrent unit."""
+    return {
+        f"{name} in": (3 * width, given),
+        f"{name} on": (3 * width, width),
+        f"{name} in bias": (3 * width,),
+        f"{name} on bias": (3 * width,),
+    }
+
+
+def gru(weights: Weights, name: str, given: Tensor, state: Tensor) -> Tensor:
+    """Return the next states of a gated recurrent unit, a row for each sequence."""
+    import torch
+
+    into, on = f"{name} in", f"{name} on"
+    return torch.gru_cell(
+        given, state, weights[into], weights[on], weights[f"{into} bias"], weights[f"{on} bias"]
+    )
+
+
+def rows(vectors: Sequence[Sequence[float]]) -> Tensor:
+    """Return vectors as the rows of a tensor."""
+    import torch
+
+    return torch.from_numpy(np.array(vectors, dtype=np.float32))
+
+
+def _text(values: Any) -> dict[str, Any]:
+    """Write numbers down as single-precision bytes."""
+    array = np.asarray(values, dtype="<f4")
+    return {"shape": list(array.shape), "values": b64encode(array.tobytes()).decode()}
+
+
+def _tensor(kept: Mapping[str, Any]) -> Tensor:
+    import torch
+
+    flat = np.frombuffer(b64decode(kept["values"]), dtype="<f4")
+    return torch.from_numpy(flat.reshape(kept["shape"]).copy())

@@ -17,6 +17,7 @@ from waggle.core.record import EpisodeRecord, WriteRecord
 from waggle.core.schema import Decision
 from waggle.runtime.records import RecordFile
 from waggle.view.app import app
+from waggle.view.chromium import PROGRAM, Chromium
 from waggle.view.library import Library
 
 MARKUP = "<img src=x onerror='window.broken=1'><script>window.broken=1</script>&amp;"
@@ -81,3 +82,22 @@ def address(runs: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A browser; tests that need it are skipped where there is none."""
+    if PROGRAM is None:
+        pytest.skip("no chromium on this machine")
+    browser = Chromium(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def browser(started: Chromium) -> Iterator[Chromium]:
+    """A page whose console must be empty after the test."""
+    started.troubles.clear()
+    started.size(1200, 900)
+    yield started
+    assert started.troubles == []

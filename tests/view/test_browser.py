@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from waggle.view.app import static
-from waggle.view.chromium import PROGRAM, Chromium
+from waggle.view.chromium import Chromium
 from waggle.view.export import MODULES, export
 from waggle.view.library import Library
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no chromium on this machine")
 PLAYER = "waggleViewer()"
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    browser = Chromium(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
-
-
-@pytest.fixture
-def browser(started: Chromium) -> Iterator[Chromium]:
-    """A page whose console must be empty after the test."""
-    started.troubles.clear()
-    started.size(1200, 900)
-    yield started
-    assert started.troubles == []
 
 
 def text(browser: Chromium, what: str) -> str:

@@ -17,7 +17,7 @@ from waggle.compat import limits
 from waggle.core.errors import ConfigError, RecordError
 from waggle.evaluate.episodes import thin
 from waggle.runtime.records import read
-from waggle.view import episode, library
+from waggle.view import decisions, episode, library
 from waggle.view.app import app
 from waggle.view.library import Library
 
@@ -52,7 +52,7 @@ def test_a_trace_of_a_view_is_a_claim_of_the_episode(runs: Path) -> None:
     contacts = {(agent, handle): to for agent, handle, to in shown["handles"]}
     sent = {(to, number, by) for r in shown["rounds"][:5] for by, to, number, _ in r["writes"]}
     known = 0
-    for update in episode.updates(path, 5):
+    for update in decisions.updates(path, 5):
         for _, alias, handle in update["traces"]:
             sender = contacts.get((update["agent"], handle))
             known += sender is not None
@@ -71,10 +71,10 @@ def test_a_large_file_is_streamed_to_the_same_document(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = runs / "beacon.jsonl.gz"
-    held, decided = episode.document(path), episode.updates(path, 7, 3)
-    monkeypatch.setattr(episode, "MAX_HELD", 0)
+    held, decided = episode.document(path), decisions.updates(path, 7, 3)
+    monkeypatch.setattr(decisions, "MAX_HELD", 0)
     streamed = episode.document(path)
-    assert episode.updates(path, 7, 3) == decided
+    assert decisions.updates(path, 7, 3) == decided
     for scene in (held.pop("scene"), streamed.pop("scene")):
         assert scene["kind"] == "graph" and scene["edges"]
     assert streamed == held
@@ -82,7 +82,7 @@ def test_a_large_file_is_streamed_to_the_same_document(
 
 def test_a_record_of_measures_says_that_it_has_no_views(runs: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "thin.jsonl.gz", thin(read(runs / "beacon.jsonl.gz")))
-    assert episode.updates(path, 3, 2)[0]["saw"] is None
+    assert decisions.updates(path, 3, 2)[0]["saw"] is None
     assert episode.document(path)["rounds"]
 
 
@@ -167,7 +167,7 @@ def test_a_cut_record_and_a_large_one_are_one_line(
     answer = client.get("/api/episode", params={"run": "cut.jsonl.gz"})
     assert answer.status_code == 400 and "cut" in answer.json()["error"]
     assert str(runs) not in answer.text
-    monkeypatch.setattr(episode, "MAX_FILE", 10)
+    monkeypatch.setattr(decisions, "MAX_FILE", 10)
     answer = client.get("/api/episode", params={"run": "beacon.jsonl.gz"})
     assert answer.status_code == 400 and "shows records up to" in answer.json()["error"]
 
@@ -204,7 +204,7 @@ def test_a_view_that_is_none_says_so(runs: Path, tmp_path: Path, view: bytes) ->
     first = msgspec.structs.replace(record.rounds[0], updates=(update,))
     rounds = (first, *record.rounds[1:])
     path = write(tmp_path / "v.jsonl.gz", msgspec.structs.replace(record, rounds=rounds))
-    assert episode.updates(path, 0)[0]["saw"] == [("view", "cannot be read")]
+    assert decisions.updates(path, 0)[0]["saw"] == [("view", "cannot be read")]
 
 
 def test_an_empty_folder_is_one_line(tmp_path: Path) -> None:

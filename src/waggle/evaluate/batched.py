@@ -95,7 +95,9 @@ def play_batched(
         playing: dict[int, tuple[Cell, Memory]] = {}
         unopened: list[Row] = []
         try:
-            for engine, _ in play_together(_opened(waiting, law, playing, unopened), law, width):
+            for engine, _ in play_together(
+                _opened(waiting, law, records, playing, unopened), law, width
+            ):
                 cell, memory = playing.pop(id(engine))
                 yield _measured(cell, law, memory, records)
             finished = True
@@ -111,16 +113,23 @@ def _measured(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None
         return measured(cell, law, memory.record(), records)
     except FAULTS as error:  # a broken metric must not lose the cell
         return failed_row(cell, reason_of(error))
+    finally:
+        if records is not None:
+            records.forget(cell)
 
 
 def _opened(
-    waiting: Iterator[Cell], law: Law, playing: dict[int, tuple[Cell, Memory]], unopened: list[Row]
+    waiting: Iterator[Cell],
+    law: Law,
+    records: RecordFolder | None,
+    playing: dict[int, tuple[Cell, Memory]],
+    unopened: list[Row],
 ) -> Iterator[Engine]:
     """Open the episodes one by one; a case that cannot be opened is its own failure."""
     for cell in waiting:
         memory = Memory()
         try:
-            engine = open_engine(cell, law, memory)
+            engine = open_engine(cell, law, memory, records)
         except FAULTS as error:  # the others go on
             unopened.append(failed_row(cell, reason_of(error)))
             continue

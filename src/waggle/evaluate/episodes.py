@@ -23,8 +23,9 @@ from waggle.evaluate.rows import Row, failed_row, row_of
 from waggle.extras import missing
 from waggle.laws.digest import digest_of
 from waggle.runtime.eventdriven import EventEngine
+from waggle.runtime.live import LiveFile, live_path
 from waggle.runtime.perturb import Perturbation
-from waggle.runtime.recorder import Memory
+from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.records import SUFFIX, RecordFile
 from waggle.runtime.replay import UNSEEN
 from waggle.runtime.sync import Engine, native_switches
@@ -37,10 +38,11 @@ MAX_REASON = 500
 
 
 class RecordFolder(NamedTuple):
-    """Where records are kept, and whether they are thin."""
+    """Where records are kept, whether they are thin, and whether they can be seen growing."""
 
     path: Path
     thin: bool = False
+    live: bool = False
 
     def write(self, cell: Cell, episode: EpisodeRecord) -> None:
         """Write the record of a cell; a thin one is compressed more, since it is made to travel."""
@@ -50,6 +52,11 @@ class RecordFolder(NamedTuple):
             for entry in kept.rounds:
                 sink.round(entry)
             sink.footer(kept.footer)
+
+    def forget(self, cell: Cell) -> None:
+        """Remove the growing record of a cell that is over."""
+        if self.live:
+            live_path(record_path(self.path, cell)).unlink(missing_ok=True)
 
 
 def record_path(folder: Path, cell: Cell) -> Path:
@@ -89,9 +96,14 @@ def options_of(cell: Cell, batch: int | None = None) -> str:
     return msgspec.json.encode(options, order="sorted").decode()
 
 
-def open_engine(cell: Cell, law: Law, memory: Memory) -> Engine:
+def open_engine(
+    cell: Cell, law: Law, memory: Memory, records: RecordFolder | None = None
+) -> Engine:
     """Return the engine of a cell, ready to play; ablations change the law's own setting."""
     world = plugins.get_substrate(cell.case.substrate).open(cell.case)
+    sinks: list[Sink] = [memory]
+    if records is not None and records.live:
+        sinks.append(LiveFile(record_path(records.path, cell), world))
     kind = EventEngine if cell.engine == "event" else Engine
     return kind(
         world,
@@ -100,7 +112,7 @@ def open_engine(cell: Cell, law: Law, memory: Memory) -> Engine:
         order=cell.order,  # type: ignore[arg-type]
         switches=msgspec.structs.replace(native_switches(law, world), **cell.switches),
         perturbation=msgspec.convert(cell.perturbation, Perturbation),
-        sinks=[memory],
+        sinks=sinks,
         staff=hire(**cell.worker) if cell.worker else None,
     )
 
@@ -117,12 +129,15 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
     for _ in range(2):
         try:
             memory = Memory()
-            open_engine(cell, law, memory).play()
+            open_engine(cell, law, memory, records).play()
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, reason_of(error))
         except plugin_files.FAULTS as error:  # a broken plug-in must not lose the other cells
             reason = reason_of(error)
+        finally:
+            if records is not None:
+                records.forget(cell)
     return failed_row(cell, reason)
 
 

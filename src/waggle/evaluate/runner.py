@@ -100,6 +100,7 @@ def run_plan(
     executor: Executor,
     *,
     keep: Keep = False,
+    live: bool = False,
     width: int | None = None,
     processes: int = 1,
     progress: Callable[[Row], None] | None = None,
@@ -113,6 +114,7 @@ def run_plan(
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
         keep: whether record files are kept beside the rows, whole or thin.
+        live: whether kept records can be looked at while they are played.
         width: requests per batch for laws that want large batches, of their engine too; by
             default 256 and the engine's own.
         processes: processes for such a law, each with its own engine.
@@ -133,7 +135,9 @@ def run_plan(
         todo = [cell for cell in todo if cell.method not in methods]
     laws = _by_law(todo, width)
     # An absolute path: workers may run in another folder.
-    records = RecordFolder((folder / RECORDS).resolve(), keep == "measures") if keep else None
+    records = None
+    if keep:
+        records = RecordFolder((folder / RECORDS).resolve(), keep == "measures", live)
     how = _How(executor, width or WIDTH, processes, records)
     rows, played, failed = RowFile(folder), 0, 0
     sweep(folder / RECORDS)

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, TypeVar
 
 import msgspec
+import numpy as np
 
 from waggle.core.errors import RecordError
 from waggle.core.record import FORMAT, EpisodeRecord, Footer, Header, RoundRecord
@@ -30,9 +31,15 @@ GROWTH = 200
 _PART = 64
 """Bytes of memory of one value in a line of JSON, at most."""
 
+_CHUNK = 1 << 20
+"""Bytes that are unfolded at a time."""
+_SIGNS = tuple(b",[{")
+"""Bytes before every value of a line of JSON but the first."""
+
 _ROUNDS = "its rounds are not complete and in order"
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Header | RoundRecord | Footer)
+Entry = TypeVar("Entry")
 
 
 class RecordFile:
@@ -106,7 +113,48 @@ class RecordFile:
 
 def memory_of(line: bytes) -> int:
     """Return about how much memory a line of JSON takes when it is decoded, before it is."""
-    return len(line) + _PART * (line.count(b",") + line.count(b"[") + line.count(b"{"))
+    data = np.frombuffer(line, np.uint8)
+    return len(line) + _PART * sum(int(np.count_nonzero(data == sign)) for sign in _SIGNS)
+
+
+def unfolded(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a gzip file, a part of bounded size at a time.
+
+    Raises:
+        EOFError: if the file was cut.
+        zlib.error: if it is not gzip, or damaged.
+    """
+    with open(path, "rb") as file:
+        packed, member = file.read(_CHUNK), zlib.decompressobj(31)
+        while packed:
+            if part := member.decompress(packed, _CHUNK):
+                yield part
+            packed = member.unconsumed_tail or member.unused_data or file.read(_CHUNK)
+            if member.eof:  # another member, or zeros that fill a block
+                if not packed.strip(b"\0"):
+                    return
+                member = zlib.decompressobj(31)
+        raise EOFError
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a gzip file; the last may lack its end, as one that is too long does."""
+    held: list[bytes] = []
+    size = 0
+    for part in unfolded(path):
+        whole, end, rest = part.rpartition(b"\n")
+        if end:
+            first, *more = (b"".join(held) + whole).split(b"\n")
+            yield first + b"\n"
+            for line in more:
+                yield line + b"\n"
+            held, size = [], 0
+        held.append(rest)
+        size += len(rest)
+        if size > MAX_LINE:
+            break
+    if size:
+        yield b"".join(held)
 
 
 def entries(path: Path) -> Iterator[Header | RoundRecord | Footer]:
@@ -115,28 +163,34 @@ def entries(path: Path) -> Iterator[Header | RoundRecord | Footer]:
     Raises:
         RecordError: if the file cannot be read or a line is not an entry.
     """
+    return entries_as(path, _decoder)
+
+
+def entries_as(path: Path, decoder: msgspec.json.Decoder[Entry]) -> Iterator[Entry]:
+    """Yield the entries of a record file as a decoder takes them; it may leave fields out.
+
+    Raises:
+        RecordError: if the file cannot be read or a line is not an entry.
+    """
     try:
-        with gzip.open(path, "rb") as lines:
-            number, room = 0, ROOM + GROWTH * path.stat().st_size
-            while line := lines.readline(MAX_LINE + 1):
-                number += 1
-                if len(line) > MAX_LINE or not line.endswith(b"\n"):
-                    raise RecordError(f"{path}: line {number} is cut or too long; run it again")
-                room -= memory_of(line)
-                if room < 0:
-                    raise RecordError(f"{path} unfolds far beyond its size; run the case again")
-                yield _entry(path, number, line)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+        room = ROOM + GROWTH * path.stat().st_size
+        for number, line in enumerate(_lines(path), 1):
+            if len(line) > MAX_LINE or not line.endswith(b"\n"):
+                raise RecordError(f"{path}: line {number} is cut or too long; run it again")
+            room -= memory_of(line)
+            if room < 0:
+                raise RecordError(f"{path} unfolds far beyond its size; run the case again")
+            yield _entry(path, number, line, decoder)
+    except (EOFError, zlib.error):
         raise RecordError(f"{path} is cut or not a gzipped record; run the case again") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise RecordError(f"cannot read {path} ({reason}); name a record file") from None
 
 
-def _entry(path: Path, number: int, line: bytes) -> Header | RoundRecord | Footer:
+def _entry(path: Path, number: int, line: bytes, decoder: msgspec.json.Decoder[Entry]) -> Entry:
     try:
-        entry: Header | RoundRecord | Footer = _decoder.decode(line)
-        return entry
+        return decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error).splitlines()[0][:120]
         raise RecordError(f"{path}: line {number} is no record entry ({reason})") from None

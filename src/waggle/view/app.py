@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +21,8 @@ from starlette.routing import Route
 from waggle.compat.limits import Guard, names_of
 from waggle.compat.meters import Meters
 from waggle.core.errors import WaggleError
-from waggle.view import episode
+from waggle.view import decisions, episode
+from waggle.view.growing import Answer, Following, Growing
 from waggle.view.library import Library
 
 HOST = "127.0.0.1"
@@ -43,7 +45,7 @@ def static() -> dict[str, str]:
 
 def app(library: Library, meters: Meters | None = None) -> Guard:
     """Return the viewer of a library as an ASGI application."""
-    pages = static()
+    pages, following = static(), Following()
 
     def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -55,12 +57,31 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
     def runs(request: Request) -> Any:
         return library.page(_number(request, "start"))
 
+    def asked(
+        request: Request,
+        playing: Callable[[Growing], Answer],
+        finished: Callable[[Path], Answer],
+    ) -> Answer:
+        """Ask the record that is being played, or the finished one."""
+        name = request.query_params.get("run", "")
+        growing = library.growing(name)
+        told = following.ask(growing, playing) if growing is not None else None
+        return finished(library.path(name)) if told is None else told
+
     def document(request: Request) -> Any:
-        return episode.document(library.path(request.query_params.get("run", "")))
+        return asked(request, Growing.document, episode.document)
+
+    def more(request: Request) -> Any:
+        start = _number(request, "start")
+        return asked(request, lambda found: found.since(start), lambda _: {"live": False})
 
     def update(request: Request) -> Any:
-        path = library.path(request.query_params.get("run", ""))
-        found = episode.updates(path, _number(request, "round"), _number(request, "agent"))
+        round, agent = _number(request, "round"), _number(request, "agent")
+        found = asked(
+            request,
+            lambda playing: playing.update(round, agent),
+            lambda path: decisions.updates(path, round, agent),
+        )
         return found[0] if found else None
 
     def data(read: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
@@ -79,6 +100,7 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
         Route("/{name}", page),
         Route("/api/runs", data(runs)),
         Route("/api/episode", data(document)),
+        Route("/api/more", data(more)),
         Route("/api/update", data(update)),
     ]
     inner = Starlette(routes=routes, exception_handlers={WaggleError: refused})

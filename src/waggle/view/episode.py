@@ -1,36 +1,30 @@
-"""A record as the page plays it: one document for the whole episode, one for every decision.
+"""A record as the page plays it: one document for the whole episode.
 
 The document holds who changed what it holds, who wrote to whom and the curves, in numbers; claims
-are named once. Views, prompts and decodes come one decision at a time. A file is read as a stream;
-only small records are held, two at most.
+are named once. It grows round by round, so that an episode can be followed while it is played. Of a
+record only the fields that it needs are decoded, one line at a time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from waggle.api import show
 from waggle.core import prompt
-from waggle.core.admit import CODES
-from waggle.core.errors import RecordError, WaggleError
-from waggle.core.record import EpisodeRecord, Footer, Header, RoundRecord, UpdateRecord
+from waggle.core.errors import RecordError
+from waggle.core.protocols import Shock
+from waggle.core.record import FieldMass, Footer, Header
 from waggle.core.schema import BROADCAST
 from waggle.runtime.names import Aliases
-from waggle.runtime.records import entries, read
-from waggle.runtime.replay import UNSEEN, view_of
+from waggle.runtime.records import entries_as
+from waggle.view.decisions import MAX_RAW, small
 from waggle.view.library import cut, task_of
-from waggle.view.scene import scene
+from waggle.view.scene import Edge, scene
 
-MAX_FILE = 64 << 20
-"""Bytes of a record that is shown."""
-MAX_HELD = 4 << 20
-"""Bytes of a record that is held in memory as a whole."""
 MAX_AGENTS = 20_000
 MAX_CELLS = 4_000_000
 """Agents times rounds that a page holds."""
@@ -40,28 +34,52 @@ MAX_WORDS = 5_000
 """Claims, or actions, of one episode that are told apart."""
 MAX_HANDLES = 20_000
 """Handles whose contact a page knows."""
-MAX_RAW = 20_000
-"""Characters that are shown of a decode, a slot or a prompt."""
 OTHER = "(another)"
 
 
-@lru_cache(maxsize=2)
-def _held(path: Path, stamp: tuple[int, int]) -> EpisodeRecord:
-    return read(path)
+class _Deposit(msgspec.Struct, gc=False):
+    channel: str
 
 
-def _small(path: Path) -> EpisodeRecord | None:
-    """Return the record of a small file, kept for the next question; None for a large file."""
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise RecordError(f"cannot read {path.name} ({error.strerror}); reload the page") from None
-    if stat.st_size > MAX_FILE:
-        raise RecordError(
-            f"{path.name} has {stat.st_size >> 20} MB, the viewer shows records up to "
-            f"{MAX_FILE >> 20} MB; `waggle show` reads larger ones"
-        )
-    return _held(path, (stat.st_mtime_ns, stat.st_size)) if stat.st_size <= MAX_HELD else None
+class _Decision(msgspec.Struct, gc=False):
+    task_action: str
+    deposits: tuple[_Deposit, ...]
+
+
+class _Write(msgspec.Struct, gc=False):
+    claim: str
+    receivers: tuple[int, ...]
+    fresh: bool
+    challenge: bool
+    cause: str | None = None
+
+
+class _Update(msgspec.Struct, gc=False):
+    """The fields of a local update that a picture needs; views and texts are skipped."""
+
+    node: int
+    decision: _Decision
+    writes: tuple[_Write, ...] = ()
+    native: str | None = None
+    claim: str | None = None
+    reopened: str | None = None
+
+
+class Round(msgspec.Struct, tag="round", tag_field="kind"):
+    """The fields of a round that a picture needs."""
+
+    round: int
+    updates: tuple[_Update, ...]
+    score: Mapping[str, float]
+    attempted: int
+    delivered: int
+    field: Mapping[str, FieldMass] = {}
+    shock: Shock | None = None
+
+
+_decoder: msgspec.json.Decoder[Header | Round | Footer] = msgspec.json.Decoder(
+    Header | Round | Footer
+)
 
 
 class _Words:
@@ -69,7 +87,7 @@ class _Words:
 
     def __init__(self, n: int) -> None:
         self.numbers: dict[str, int] = {OTHER: 0}
-        self._now: list[str | None] = [None] * n
+        self.now: list[str | None] = [None] * n
 
     def number(self, word: str | None) -> int:
         if word is None:
@@ -78,12 +96,133 @@ class _Words:
             return self.numbers.get(word, 0)
         return self.numbers.setdefault(word, len(self.numbers))
 
-    def change(self, node: int, word: str | None) -> list[tuple[int, int]]:
-        """Return agent and number if the agent's word is another than before."""
-        if word == self._now[node]:
-            return []
-        self._now[node] = word
-        return [(node, self.number(word))]
+    def since(self, count: int) -> list[str]:
+        return list(self.numbers)[count:]
+
+
+class Document:
+    """An episode as the page plays it, taken in round by round."""
+
+    def __init__(self, name: str, header: Header) -> None:
+        """Start with the header of a record; `name` is for messages.
+
+        Raises:
+            RecordError: for a swarm that is too large to be shown.
+        """
+        self.n = header.case.n
+        if not 0 < self.n <= MAX_AGENTS:
+            raise RecordError(f"{name} has {self.n} agents, the viewer shows 1 to {MAX_AGENTS}")
+        self.name, self.header = name, header
+        self.rounds: list[dict[str, Any]] = []
+        self.met: set[Edge] = set()
+        self._claims, self._actions = _Words(self.n), _Words(self.n)
+        self._handles: dict[tuple[int, str], int] = {}
+        self._messages = 0
+        self._known = [(0, 0, 0)]
+        """Claims, actions and handles that were known before every round."""
+
+    def add(self, entry: Round) -> None:
+        """Take in the next round.
+
+        Raises:
+            RecordError: for a round that is out of order, too many, or names agents out of range.
+        """
+        if (len(self.rounds) + 1) * self.n > MAX_CELLS or entry.round != len(self.rounds):
+            raise RecordError(f"{self.name} has too many rounds, or some are out of order")
+        row = self._round(entry)
+        self._meet(entry)
+        self._messages += len(row["writes"])
+        if self._messages > MAX_MESSAGES:
+            row["writes"] = []
+        self.met.update((w[0], w[1]) if w[0] < w[1] else (w[1], w[0]) for w in row["writes"])
+        self.rounds.append(row)
+        known = (self._claims.numbers, self._actions.numbers, self._handles)
+        self._known.append((len(known[0]), len(known[1]), len(known[2])))
+
+    def since(self, start: int) -> dict[str, Any]:
+        """Return the rounds from one on, with the words and contacts that came with them."""
+        claims, actions, handles = self._known[min(start, len(self.rounds))]
+        names = self._claims.since(claims)
+        aliases = Aliases(self.header.case.seed, self.header.salt)
+        return {
+            "claims": [cut(claim) for claim in names],
+            "aliases": [aliases.alias(claim) for claim in names],
+            "actions": [cut(action) for action in self._actions.since(actions)],
+            "handles": [
+                (node, cut(handle), to)
+                for (node, handle), to in list(self._handles.items())[handles:]
+                if to >= 0
+            ],
+            "rounds": self.rounds[start:],
+            "quiet": self._messages > MAX_MESSAGES,
+        }
+
+    def facts(self, scores: list[str]) -> dict[str, Any]:
+        """Return what the header says, with the names of the scores."""
+        header = self.header
+        return {
+            "task": cut(task_of(header)), "law": cut(header.law), "n": self.n,
+            "seed": str(header.case.seed), "engine": cut(header.engine), "order": cut(header.order),
+            "goal": cut(header.contract.goal, MAX_RAW), "scores": scores[:12],
+            "system": prompt.system(), "prefix": cut(prompt.prefix(header.contract), MAX_RAW),
+        }  # fmt: skip
+
+    def _round(self, entry: Round) -> dict[str, Any]:
+        """Return one round: changes of what is held, messages, reopenings, absences, curves."""
+        n, number = self.n, self._claims.number
+        held, acted, reopened = [], [], []
+        claims, actions = self._claims.now, self._actions.now
+        writes: list[tuple[int, int, int, int]] = []
+        silenced, present = Counter[str](), set[int]()
+        for update in entry.updates:
+            node = update.node
+            if not 0 <= node < n:
+                raise RecordError(
+                    f"round {entry.round} names agent {node} of {n}; run the case again"
+                )
+            present.add(node)
+            claim, action = update.claim, update.native or update.decision.task_action
+            if claim != claims[node]:
+                claims[node] = claim
+                held.append((node, number(claim)))
+            if action != actions[node]:
+                actions[node] = action
+                acted.append((node, self._actions.number(action)))
+            if update.reopened is not None:
+                reopened.append(node)
+            for write in update.writes:
+                if write.cause is not None:
+                    silenced[cut(write.cause, 40)] += 1
+                    continue
+                kind = 2 if write.challenge else 0 if write.fresh else 1
+                word = number(write.claim)
+                writes += [(node, to, word, kind) for to in write.receivers if 0 <= to < n]
+        masses = list(entry.field.values())
+        shock = entry.shock
+        away = [node for node in range(n) if node not in present] if len(present) < n else []
+        return {
+            "held": held, "acted": acted, "writes": writes, "reopened": reopened,
+            "away": away if present else "all",
+            "silenced": dict(silenced.most_common(12)),
+            "score": {cut(k): v for k, v in list(entry.score.items())[:12]},
+            "sent": entry.attempted, "arrived": entry.delivered,
+            "mass": [sum(m.novelty for m in masses), sum(m.support for m in masses),
+                     sum(m.conflict for m in masses)],
+            **({} if shock is None else {"shock": {
+                "note": cut(shock.note or "counterevidence", 300),
+                "nodes": [node for node in shock.nodes if 0 <= node < n],
+            }}),
+        }  # fmt: skip
+
+    def _meet(self, entry: Round) -> None:
+        """Note which contact an agent's handle is, where a write says so; -1 where two differ."""
+        handles, n = self._handles, self.n
+        for update in entry.updates if len(handles) < MAX_HANDLES else ():
+            for deposit, write in zip(update.decision.deposits, update.writes, strict=False):
+                if deposit.channel == BROADCAST or len(write.receivers) != 1:
+                    continue
+                key, (to,) = (update.node, deposit.channel), write.receivers
+                handles[key] = to if 0 <= to < n and handles.get(key, to) == to else -1
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -92,156 +231,27 @@ def document(path: Path) -> dict[str, Any]:
     Raises:
         RecordError: for a file that is no record, was cut, or is too large to be shown.
     """
-    record = _small(path)
-    stream: Iterator[Header | RoundRecord | Footer] = entries(path)
-    if record is not None:
-        stream = iter((record.header, *record.rounds, record.footer))
-    header = next(stream, None)
-    if not isinstance(header, Header):
-        raise RecordError(f"{path.name} does not start with a record header; name a record file")
-    n = header.case.n
-    if not 0 < n <= MAX_AGENTS:
-        raise RecordError(f"{path.name} has {n} agents, the viewer shows 1 to {MAX_AGENTS}")
-    claims, actions, met = _Words(n), _Words(n), set[tuple[int, int]]()
-    rounds, messages = list[dict[str, Any]](), 0
-    handles: dict[tuple[int, str], int] = {}
+    is_small = small(path)
+    made: Document | None = None
     footer: Footer | None = None
-    for entry in stream:
-        if footer is not None or isinstance(entry, Header):
+    for entry in entries_as(path, _decoder):
+        if made is None:
+            if not isinstance(entry, Header):
+                break
+            made = Document(path.name, entry)
+        elif footer is not None or isinstance(entry, Header):
             raise RecordError(f"{path.name}: its rounds are not in order; run the case again")
-        if isinstance(entry, Footer):
+        elif isinstance(entry, Footer):
             footer = entry
-            continue
-        if (len(rounds) + 1) * n > MAX_CELLS or entry.round != len(rounds):
-            raise RecordError(f"{path.name} has too many rounds, or some are out of order")
-        row = _round(entry, n, claims, actions)
-        _meet(entry, n, handles)
-        messages += len(row["writes"])
-        if messages > MAX_MESSAGES:
-            row["writes"] = []
-        met.update((min(w[0], w[1]), max(w[0], w[1])) for w in row["writes"])
-        rounds.append(row)
+        else:
+            made.add(entry)
+    if made is None:
+        raise RecordError(f"{path.name} does not start with a record header; name a record file")
     if footer is None:
         raise RecordError(f"{path.name} has no footer: it was cut; run the case again")
-    aliases = Aliases(header.case.seed, header.salt)
     return {
-        **_facts(header, footer),
-        "claims": [cut(claim) for claim in claims.numbers],
-        "aliases": [aliases.alias(claim) for claim in claims.numbers],
-        "actions": [cut(action) for action in actions.numbers],
-        "handles": [(node, cut(handle), to) for (node, handle), to in handles.items() if to >= 0],
-        "rounds": rounds,
-        "quiet": messages > MAX_MESSAGES,
-        "scene": scene(record, n, met),
+        **made.facts(list(footer.scores)),
+        **made.since(0),
+        "scene": scene(made.header, made.n, made.met, path if is_small else None),
+        "live": False,
     }
-
-
-def _facts(header: Header, footer: Footer) -> dict[str, Any]:
-    names = list(footer.scores)[:12]
-    return {
-        "task": cut(task_of(header)), "law": cut(header.law), "n": header.case.n,
-        "seed": str(header.case.seed), "engine": cut(header.engine), "order": cut(header.order),
-        "goal": cut(header.contract.goal, MAX_RAW), "scores": names,
-        "system": prompt.system(), "prefix": cut(prompt.prefix(header.contract), MAX_RAW),
-    }  # fmt: skip
-
-
-def _round(entry: RoundRecord, n: int, claims: _Words, actions: _Words) -> dict[str, Any]:
-    """Return one round: changes of what is held, messages, reopenings, absences, curves."""
-    held, acted, reopened = [], [], []
-    writes: list[tuple[int, int, int, int]] = []
-    silenced, present = Counter[str](), set()
-    for update in entry.updates:
-        node = update.node
-        if not 0 <= node < n:
-            raise RecordError(f"round {entry.round} names agent {node} of {n}; run the case again")
-        present.add(node)
-        held += claims.change(node, update.claim)
-        acted += actions.change(node, update.native or update.decision.task_action)
-        if update.reopened is not None:
-            reopened.append(node)
-        for write in update.writes:
-            if write.cause is not None:
-                silenced[cut(write.cause, 40)] += 1
-                continue
-            kind = 2 if write.challenge else 0 if write.fresh else 1
-            number = claims.number(write.claim)
-            writes.extend((node, to, number, kind) for to in write.receivers if 0 <= to < n)
-    masses = list(entry.field.values())
-    shock = entry.shock
-    return {
-        "held": held, "acted": acted, "writes": writes, "reopened": reopened,
-        "away": [node for node in range(n) if node not in present] if present else "all",
-        "silenced": dict(silenced.most_common(12)),
-        "score": {cut(k): v for k, v in list(entry.score.items())[:12]},
-        "sent": entry.attempted, "arrived": entry.delivered,
-        "mass": [sum(m.novelty for m in masses), sum(m.support for m in masses),
-                 sum(m.conflict for m in masses)],
-        **({} if shock is None else {"shock": {
-            "note": cut(shock.note or "counterevidence", 300),
-            "nodes": [node for node in shock.nodes if 0 <= node < n],
-        }}),
-    }  # fmt: skip
-
-
-def _meet(entry: RoundRecord, n: int, handles: dict[tuple[int, str], int]) -> None:
-    """Note which contact a handle of an agent is, where a write says so; -1 where two differ."""
-    for update in entry.updates if len(handles) < MAX_HANDLES else ():
-        for deposit, write in zip(update.decision.deposits, update.writes, strict=False):
-            if deposit.channel == BROADCAST or len(write.receivers) != 1:
-                continue
-            key, (to,) = (update.node, deposit.channel), write.receivers
-            handles[key] = to if 0 <= to < n and handles.get(key, to) == to else -1
-
-
-def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, Any]]:
-    """Return the decisions of a round, or the one of an agent, as a person reads them.
-
-    Raises:
-        RecordError: for a round that is not there, or as `document`.
-    """
-    record = _small(path)
-    if record is not None:
-        header, rounds = record.header, iter(record.rounds[max(0, round) : round + 1])
-    else:
-        stream = entries(path)
-        first = next(stream, None)
-        if not isinstance(first, Header):
-            raise RecordError(f"{path.name} does not start with a record header")
-        header = first
-        rounds = (e for e in stream if isinstance(e, RoundRecord) and e.round == round)
-    entry = next(rounds, None)
-    if entry is None:
-        raise RecordError(f"there is no round {round} in this record")
-    return [_update(header, u) for u in entry.updates if agent in (None, u.node)]
-
-
-def _update(header: Header, update: UpdateRecord) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "agent": update.node, "mode": cut(update.mode), "stage": show.STAGES[update.stage],
-        "raw": [cut(show.said(raw), MAX_RAW) for raw in update.raw],
-        "codes": [(cut(code), CODES.get(code, "")) for code in update.codes],
-        "decision": _pairs(show.decision(update.decision)),
-        "did": _pairs(show.did(update)),
-        "saw": None,
-    }  # fmt: skip
-    if update.view == UNSEEN:
-        return found
-    try:
-        view = view_of(header, update)
-        slots = _pairs(show.slots(view))
-    except (ValueError, RecursionError, msgspec.MsgspecError, WaggleError):
-        return found | {"saw": [("view", "cannot be read")]}
-    last = len(slots) - 2  # behind the traces stand commitment and budget
-    first = last - len(view.traces)
-    found["saw"] = slots[:first] + slots[last:]
-    found["traces"] = [
-        (text, cut(trace.claim), cut(trace.channel))
-        for (_, text), trace in zip(slots[first:last], view.traces, strict=True)
-    ]
-    found["tail"] = cut(prompt.tail(view), MAX_RAW)
-    return found
-
-
-def _pairs(pairs: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(cut(name), cut(text, MAX_RAW)) for name, text in pairs]

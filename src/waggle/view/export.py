@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from waggle.core.errors import ConfigError
-from waggle.view import episode
+from waggle.view import decisions, episode
 from waggle.view.app import static
 from waggle.view.library import PAGE, Library
 
@@ -63,7 +63,7 @@ def _fill(library: Library, folder: Path) -> None:
         document = episode.document(path)
         _write(data / f"{number}.js", f"{number}", document)
         for round in range(len(document["rounds"])):
-            found = {update["agent"]: update for update in episode.updates(path, round)}
+            found = {update["agent"]: update for update in decisions.updates(path, round)}
             _write(data / f"{number}-{round}.js", f"{number}-{round}", found)
     rows = [row for start in range(0, len(names), PAGE) for row in library.page(start)["runs"]]
     _write(data / "runs.js", "runs", rows)

@@ -6,10 +6,8 @@ memory at a time. Of a record it reads the first and the last line only.
 
 from __future__ import annotations
 
-import gzip
 import os
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ import msgspec
 
 from waggle.core.errors import ConfigError, RecordError, WaggleError
 from waggle.core.record import Footer, Header
-from waggle.runtime.records import SUFFIX, entries
+from waggle.runtime.live import record_of
+from waggle.runtime.records import SUFFIX, entries, unfolded
 
 MAX_RUNS = 5_000
 """Records of a folder that are listed."""
@@ -29,6 +28,9 @@ _TAIL = 1 << 16
 """Bytes at the end of a record among which its footer is looked for."""
 _UNFOLDED = 256 << 20
 """Bytes that a record may unfold to while its footer is looked for."""
+MAX_GROWING = 100
+"""Records being played that are listed."""
+_header = msgspec.json.Decoder(Header)
 _footer = msgspec.json.Decoder(Footer)
 
 
@@ -38,10 +40,10 @@ def cut(text: str, most: int = MAX_TEXT) -> str:
 
 
 class Library:
-    """The records below one folder, or one record alone."""
+    """The records below one folder, or one record alone; it is looked through again when asked."""
 
-    def __init__(self, place: Path) -> None:
-        """Take a folder or a record file.
+    def __init__(self, place: Path, *, empty: bool = False) -> None:
+        """Take a folder or a record file; `empty` is a folder that is about to be filled.
 
         Raises:
             ConfigError: if there is none.
@@ -50,19 +52,34 @@ class Library:
             raise ConfigError(f"there is no {place}; name a record or a folder of records")
         self._alone = place.name if place.is_file() else None
         self.root = (place.parent if self._alone else place).resolve()
-        self.names = [self._alone] if self._alone else sorted(self._found())
-        if not self.names:
+        self.names = [self._alone] if self._alone else []
+        self._growing: dict[str, Path] = {}
+        self.refresh()
+        if not self.names and not empty:
             raise ConfigError(f"{place} holds no record (*{SUFFIX}); `waggle run` makes one")
 
-    def _found(self) -> Iterator[str]:
-        count = 0
+    def refresh(self) -> None:
+        """Look for records that are new; they come behind those that are known."""
+        if self._alone:
+            return
+        known, found, growing = set(self.names), list[str](), dict[str, Path]()
         for folder, _, files in os.walk(self.root):
             for name in files:
+                place = (Path(folder) / name).relative_to(self.root)
                 if name.endswith(SUFFIX) and not name.startswith("."):
-                    yield (Path(folder) / name).relative_to(self.root).as_posix()
-                    count += 1
-                    if count >= MAX_RUNS:
-                        return
+                    if (path := place.as_posix()) not in known:
+                        found.append(path)
+                elif (grown := record_of(name)) and len(growing) < MAX_GROWING:
+                    growing[place.with_name(grown).as_posix()] = self.root / place
+            if len(known) + len(found) >= MAX_RUNS:
+                break
+        self.names += sorted(found)[: MAX_RUNS - len(known)]
+        self._growing = growing
+
+    def growing(self, name: str) -> Path | None:
+        """Return the file of a record that is being played, if it is."""
+        path = self._growing.get(name)
+        return path if path is not None and path.is_file() and not path.is_symlink() else None
 
     def path(self, name: str) -> Path:
         """Return the file of a listed record.
@@ -71,6 +88,8 @@ class Library:
             RecordError: for a name that is not listed, or a link that leads out of the folder.
         """
         if name not in self.names:
+            self.refresh()  # it may have come since
+        if name not in self.names:
             raise RecordError("there is no such record in this folder; reload the page")
         path = (self.root / name).resolve()
         if not self._alone and not path.is_relative_to(self.root):
@@ -78,9 +97,13 @@ class Library:
         return path
 
     def page(self, start: int) -> dict[str, Any]:
-        """Return one page of the list and how many records there are."""
+        """Return one page of the list, how many records there are, and those being played."""
+        self.refresh()
         names = self.names[max(0, start) :][:PAGE]
-        return {"total": len(self.names), "runs": [self._row(name) for name in names]}
+        live = [row for name in sorted(self._growing) if (row := self._live_row(name))]
+        return {
+            "total": len(self.names), "runs": [self._row(name) for name in names], "live": live,
+        }  # fmt: skip
 
     def _row(self, name: str) -> dict[str, Any]:
         try:
@@ -92,12 +115,29 @@ class Library:
         except WaggleError as error:
             reason = str(error).replace(str(self.root) + os.sep, "")
             return {"run": name, "error": cut(reason, 300)}
-        case = header.case
         return {
-            "run": name, "task": cut(task_of(header)), "law": cut(header.law), "n": case.n,
-            "seed": str(case.seed), "rounds": footer.rounds, "shock": case.shock,
-            "score": footer.scores.get("score"),
+            **_case(name, header), "rounds": footer.rounds, "score": footer.scores.get("score"),
         }  # fmt: skip
+
+    def _live_row(self, name: str) -> dict[str, Any] | None:
+        """Return what the header of a growing record says, if it is written and still there."""
+        path = self.growing(name)
+        if path is None:
+            return None
+        try:
+            with open(path, "rb") as file:
+                header = _header.decode(file.readline(_TAIL))
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        return {**_case(name, header), "rounds": header.rounds, "live": True}
+
+
+def _case(name: str, header: Header) -> dict[str, Any]:
+    case = header.case
+    return {
+        "run": name, "task": cut(task_of(header)), "law": cut(header.law), "n": case.n,
+        "seed": str(case.seed), "shock": case.shock,
+    }  # fmt: skip
 
 
 def task_of(header: Header) -> str:
@@ -114,11 +154,10 @@ def last(path: Path) -> Footer:
     """
     tail, size = b"", 0
     try:
-        with gzip.open(path, "rb") as file:
-            while part := file.read(1 << 20):
-                tail, size = (tail + part)[-_TAIL:], size + len(part)
-                if size > _UNFOLDED:
-                    raise RecordError("it is too large for the list")
+        for part in unfolded(path):
+            tail, size = (tail + part)[-_TAIL:], size + len(part)
+            if size > _UNFOLDED:
+                raise RecordError("it is too large for the list")
         return _footer.decode(tail.rstrip(b"\n").rpartition(b"\n")[2])
     except (OSError, EOFError, zlib.error):
         raise RecordError(f"{path} is cut or not a gzipped record; run the case again") from None

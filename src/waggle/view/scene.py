@@ -8,6 +8,7 @@ in its record. Large swarms are a spiral of dots: their picture is the density o
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,9 +17,11 @@ import networkx as nx
 from waggle.api.episode import open_world
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import World
-from waggle.core.record import EpisodeRecord
+from waggle.core.record import EpisodeRecord, Header
 from waggle.core.seeds import derive
+from waggle.runtime.live import place_of
 from waggle.runtime.replay import replay
+from waggle.view.decisions import whole
 
 MAX_DRAWN = 400
 """Agents of which a graph is laid out; more stand on a spiral."""
@@ -29,21 +32,24 @@ Edge = tuple[int, int]
 _NO_WORLD = (WaggleError, msgspec.MsgspecError, LookupError, ValueError, TypeError)
 
 
-def scene(record: EpisodeRecord | None, n: int, met: Collection[Edge]) -> dict[str, Any]:
+def scene(
+    header: Header, n: int, met: Collection[Edge], path: Path | None = None
+) -> dict[str, Any]:
     """Return the picture of a swarm of n.
 
     Args:
-        record: the whole record, or None where it is too large to be held.
+        header: what was run.
         n: how many agents there are.
         met: pairs that exchanged a message, the smaller number first.
+        path: the record's file, or None where it is too large to be played again.
     """
     edges: Collection[Edge] = met
-    if record is not None and n <= MAX_DRAWN:
+    if n <= MAX_DRAWN:
         try:
-            world = open_world(record.header)
+            world = open_world(header)
             if hasattr(world, "places"):
-                if sum(len(entry.updates) for entry in record.rounds) <= MAX_REPLAYED:
-                    return _map(record, world)
+                if path is not None and (found := _map(whole(path), world)):
+                    return found
             else:
                 pairs = ((i, int(j)) for i in range(n) for j in world.neighbours(i))
                 edges = {(min(pair), max(pair)) for pair in pairs}
@@ -53,14 +59,17 @@ def scene(record: EpisodeRecord | None, n: int, met: Collection[Edge]) -> dict[s
     return {"kind": "graph", "edges": shown, "xy": _layout(n, shown) if n <= MAX_DRAWN else None}
 
 
-def _map(record: EpisodeRecord, world: World) -> dict[str, Any]:
+def _map(record: EpisodeRecord, world: World) -> dict[str, Any] | None:
     """Play a record again and keep the map and the cell of every agent after every round."""
+    if sum(len(entry.updates) for entry in record.rounds) > MAX_REPLAYED:
+        return None
     maps: list[list[str]] = []
     cells: list[list[Edge]] = []
 
     def keep(world: World) -> None:
-        maps.append([row.replace(" ", "") for row in world.render().splitlines()])
-        cells.append([(int(i), int(j)) for i, j in world.places()])  # type: ignore[attr-defined]
+        place = place_of(world)
+        maps.append(place.map)
+        cells.append(place.cells)
 
     again = replay(record, world, keep)
     if len(cells) < len(record.rounds):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from tests.cli.conftest import Command, refused
+from waggle.laws.heuristic import Heuristic
+from waggle.view import server
 
 
 def test_a_record_and_its_folder_are_exported(
@@ -38,3 +43,36 @@ def test_what_cannot_be_shown_is_one_line(waggle: Command, record: Path, tmp_pat
     cut.write_bytes(record.read_bytes()[:-200])
     assert "cut" in refused(waggle("view", cut, "--export", tmp_path / "site"))
     assert not (tmp_path / "site").exists()
+
+
+def test_an_episode_can_be_seen_while_it_is_played(
+    waggle: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    decide = Heuristic.decide
+
+    def looked(law: Heuristic, requests: Any) -> Any:
+        address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/api/runs"
+        seen.append(json.load(urlopen(address))["live"][0]["run"])
+        return decide(law, requests)
+
+    sockets = [server._listen()]
+    monkeypatch.setattr(server, "_listen", lambda: sockets[0])
+    monkeypatch.setattr(Heuristic, "decide", looked)
+    said = waggle("run", "beacon", "-n", 4, "--rounds", 3, "--out", tmp_path, "--view")
+    assert said.code == 0 and "watch it at http://127.0.0.1:" in said.err
+    assert seen == [path.name for path in tmp_path.iterdir()] * 3, "and only the record stays"
+
+
+def test_cells_can_be_seen_while_they_are_played(waggle: Command, tmp_path: Path) -> None:
+    recipe = tmp_path / "own.toml"
+    recipe.write_text(
+        'title = "own"\ntables = ["scores"]\n[methods.heuristic]\nlaw = "heuristic"\n'
+        '[[blocks]]\nmethods = ["heuristic"]\ntasks = ["beacon"]\nn = [4]\nrounds = [3]\n'
+        "seeds = { start = 10000, count = 1 }\n",
+        encoding="utf-8",
+    )
+    said = waggle("eval", recipe, "--out", tmp_path / "run", "--view", "--executor", "inline")
+    assert said.code == 0, said.err
+    (kept,) = (tmp_path / "run" / "records").iterdir()
+    assert kept.name.endswith(".jsonl.gz") and not kept.name.startswith(".")

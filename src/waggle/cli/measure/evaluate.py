@@ -20,6 +20,7 @@ from waggle.cli.options import (
     read_worker,
     words,
 )
+from waggle.cli.play.view import show_live
 from waggle.core.errors import ConfigError
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
@@ -51,6 +52,7 @@ def evaluate(
     processes: int = 1,
     width: int | None = None,
     keep: Flag = False,
+    view: Flag = False,
     again: Flag = False,
     merge: list[Path] | None = None,
     dry_run: Flag = False,
@@ -83,6 +85,8 @@ def evaluate(
         width: Requests per batch of such a law, in each process; 256, in batches of the engine's
             own size, if unset. Use 512 on a GPU, 64 on a CPU.
         keep: Keep the record of every episode beside its row.
+        view: Show the episodes in the browser while they are played, as `waggle view` does, and
+            keep their records; on a terminal the page stays until Ctrl-C.
         again: Play finished cells again, after a law has changed; the new rows count once all are
             played. The same call continues after an interruption.
         merge: Play nothing; take finished rows of the recipe from this run directory or archive.
@@ -105,6 +109,7 @@ def evaluate(
     folder = open_run(place, chosen)
     if merge:
         return _merge(cells, folder, merge, again=again, json=json)
+    end = show_live(folder) if view else None
     failures: list[Row] = []
     faults: dict[str, str] = {}
     with _progress(len(cells), failures, faults, quiet=json) as progress:
@@ -112,7 +117,8 @@ def evaluate(
             cells,
             folder,
             executors.make(executor, workers),
-            keep=keep or chosen.keep,
+            keep=keep or chosen.keep or view,
+            live=view,
             width=width,
             processes=processes,
             progress=progress,
@@ -136,6 +142,8 @@ def evaluate(
             f"{outcome.played} episodes played, {outcome.known} known, {outcome.failed} failed"
         )
         console.say(f"rows: {folder / 'rows.jsonl'}; tables: waggle report {folder}")
+    if end is not None:
+        end()
     return 1 if outcome.failed or faults else 0
 
 

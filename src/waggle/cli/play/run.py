@@ -30,11 +30,13 @@ from waggle.cli.options import (
     models,
     read_worker,
 )
+from waggle.cli.play.view import show_live
 from waggle.compat.telemetry import spans
 from waggle.core.errors import ConfigError
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
 from waggle.leftovers import sweep
+from waggle.runtime.live import LiveFile
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile
 
@@ -55,6 +57,7 @@ def run(
     shock: Flag = False,
     out: Path = Path("runs"),
     watch: Flag = False,
+    view: Flag = False,
     otel: Flag = False,
     json: AsJson = False,
     **groups: Any,
@@ -90,6 +93,8 @@ def run(
         shock: Inject late counterevidence, where the task knows how.
         out: Folder for the record; it is made if needed.
         watch: Draw every round.
+        view: Show the episode in the browser while it is played, as `waggle view` does; on a
+            terminal the page stays until Ctrl-C. Needs the extra `serve`.
         otel: Send the episode as OpenTelemetry spans to where the OTEL_* variables say, by default
             an OTLP collector on this machine. Uses the network.
         **groups: Dotted options of the substrates and of the runtime.
@@ -116,15 +121,19 @@ def run(
     kept = (engine, law_options, setup.settings(), *([hired] if hired else []))
     path = place_of(out, setup.case, law, kept)
     sweep(out)
+    growing = LiveFile(path, setup.world) if view else nullcontext()
+    end = show_live(path.parent, path.name) if view else None
     theirs = [name for name in plugins.names("metric") if name not in BUILT_IN["metric"]]
     memory = [Memory()] if theirs else []
     start = time.perf_counter()
     with (
         spans() if otel else nullcontext() as sent,
         watching(setup.world, watch, quiet=json) as watcher,
+        growing as live,
         RecordFile(path) as sink,
     ):
-        footer = setup.play([sink, *memory, *([sent] if sent else [])], watcher)
+        others = [other for other in (sent, live) if other is not None]
+        footer = setup.play([sink, *memory, *others], watcher)
     seconds = time.perf_counter() - start
     metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
     for name, reason in faults.items():
@@ -149,10 +158,12 @@ def run(
                 "record": path,
             }
         )
-        return 1 if faults or failed else 0
-    console.say("  ".join(f"{key} {value}" for key, value in what.items()))
-    console.table(None, ("", ""), [*summary(footer, n, metrics), ("seconds", seconds)])
-    console.say(f"record: {path}")
+    else:
+        console.say("  ".join(f"{key} {value}" for key, value in what.items()))
+        console.table(None, ("", ""), [*summary(footer, n, metrics), ("seconds", seconds)])
+        console.say(f"record: {path}")
+    if end is not None:
+        end()
     return 1 if faults or failed else 0
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, TypeAlias
+from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
@@ -46,16 +49,7 @@ def view(
 
 
 def _show(place: Path, export: Path | None, port: int, browser: bool) -> None:
-    try:
-        import uvicorn
-
-        from waggle.compat import limits
-        from waggle.compat.meters import Meters
-        from waggle.view.app import HOST, app
-    except ImportError as error:
-        raise ConfigError(
-            f"the viewer needs starlette and uvicorn; install them with `{install('serve')}`"
-        ) from error
+    serving = _serving()
     from waggle.view import export as exporting
     from waggle.view.library import Library
 
@@ -64,23 +58,57 @@ def _show(place: Path, export: Path | None, port: int, browser: bool) -> None:
         count = exporting.export(library, export)
         console.say(f"{count} record{'' if count == 1 else 's'}: {export / 'index.html'}")
         return
-    address = f"http://{HOST}:{port}/"
+    address = f"http://{serving.HOST}:{port}/"
     console.note(f"{len(library.names)} records at {address}; stop with Ctrl-C")
     if browser:
         import webbrowser
 
         webbrowser.open(address)
-    meters = Meters()
-    uvicorn.run(
-        app(library, meters), host=HOST, port=port, log_level="error", ws="none", backlog=128,
-        http=limits.limited(meters, 64), h11_max_incomplete_event_size=limits.MAX_HEADERS,
-        server_header=False,
-    )  # fmt: skip
+    serving.server(library, port).run()
+
+
+def _serving() -> ModuleType:
+    """Return the module of the viewer's server.
+
+    Raises:
+        ConfigError: if what it needs is not installed.
+    """
+    try:
+        from waggle.view import server
+    except ImportError as error:
+        raise ConfigError(
+            f"the viewer needs starlette and uvicorn; install them with `{install('serve')}`"
+        ) from error
+    return server
+
+
+def show_live(folder: Path, run: str = "") -> Callable[[], None]:
+    """Show a folder in the browser while it is played into.
+
+    Args:
+        folder: where the records come.
+        run: name of the record that is played, if it is one.
+
+    Returns:
+        what is called at the end: on a terminal it keeps the page until Ctrl-C.
+    """
+    page = _serving().Beside(folder)
+    address = page.address + (f"#{urlencode({'run': run})}" if run else "")
+    console.note(f"watch it at {address}")
+
+    def end() -> None:
+        if not sys.stderr.isatty():
+            page.stop()
+            return
+        console.note(f"the page stays at {address} until Ctrl-C")
+        page.stay()
+
+    return end
 
 
 def _standard_input(folder: Path) -> Path:
     """Keep a record from standard input in a file, up to the largest that is shown."""
-    from waggle.view.episode import MAX_FILE
+    from waggle.view.decisions import MAX_FILE
 
     data = sys.stdin.buffer.read(MAX_FILE + 1)
     if len(data) > MAX_FILE:

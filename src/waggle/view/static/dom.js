@@ -21,6 +21,8 @@ export function swatch(colour) {
   return mark;
 }
 
+export const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+
 export function figure(value) {
   if (value === null || value === undefined) return "–";
   if (Number.isInteger(value)) return value.toLocaleString("en");

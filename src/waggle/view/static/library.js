@@ -1,10 +1,11 @@
 // The list of runs: search, sort, filter; one is opened, two are compared.
-import { el, figure } from "./dom.js";
+import { el, figure, pause } from "./dom.js";
 import { source } from "./source.js";
 
 const COLUMNS = [["task", "Task"], ["law", "Law"], ["n", "N"], ["seed", "Seed"], ["rounds", "Rounds"], ["score", "Score"]];
 const NUMBERS = new Set(["n", "rounds", "score"]);
 const SHOWN = 300; // rows of the table; a search narrows the rest
+const LOOKS = 2; // seconds after which new records are looked for
 
 export function address(runs, more = {}) {
   const [run, other] = runs;
@@ -13,7 +14,7 @@ export function address(runs, more = {}) {
 
 export class Library {
   constructor() {
-    Object.assign(this, { rows: [], by: "task", down: false, chosen: [], open: true });
+    Object.assign(this, { rows: [], live: [], total: 0, by: "task", down: false, chosen: [], open: true });
     const changed = () => this.fill();
     this.search = el("input", { type: "search", placeholder: "Search", "aria-label": "Search runs", oninput: changed });
     this.filters = ["task", "law", "n"].map((name) =>
@@ -30,14 +31,36 @@ export class Library {
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Two"), this.heads)), this.body)));
   }
 
+  // Read the list to its end, then look for what is new while the page is seen.
   async load() {
-    await source.runs((rows, total) => {
-      this.rows = rows.slice();
-      this.total = total;
-      this.offer();
-      this.fill();
-      return this.open;
-    });
+    do await this.next();
+    while (this.open && this.rows.length < this.total);
+    if (source.grows) this.follow();
+  }
+
+  async next() {
+    const { runs, total, live } = await source.runs(this.rows.length);
+    const same = !runs.length && String(live.map((row) => row.run)) === String(this.live.map((row) => row.run));
+    this.rows.push(...runs);
+    this.live = live;
+    this.total = runs.length ? total : this.rows.length;
+    if (same && this.rows.length) return;
+    this.offer();
+    this.fill();
+  }
+
+  async follow() {
+    for (;;) {
+      await pause(LOOKS);
+      if (!this.open) return;
+      if (document.hidden) continue;
+      try {
+        await this.next();
+      } catch {
+        this.count.textContent += " · the viewer has ended";
+        return;
+      }
+    }
   }
 
   stop() {
@@ -53,7 +76,7 @@ export class Library {
   offer() {
     for (const filter of this.filters) {
       const known = new Set([...filter.options].map((option) => option.value));
-      for (const row of this.rows) {
+      for (const row of this.all()) {
         const value = String(row[filter.name] ?? "");
         if (value && !known.has(value)) {
           known.add(value);
@@ -63,10 +86,16 @@ export class Library {
     }
   }
 
+  // Those being played, then the others; one that is played again counts once.
+  all() {
+    const played = new Set(this.live.map((row) => row.run));
+    return [...this.live, ...this.rows.filter((row) => !played.has(row.run))];
+  }
+
   found() {
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const least = this.least.value === "" ? null : Number(this.least.value);
-    const rows = this.rows.filter((row) => {
+    const rows = this.all().filter((row) => {
       const text = Object.values(row).join(" ").toLowerCase();
       return words.every((word) => text.includes(word))
         && this.filters.every((filter) => !filter.value || String(row[filter.name]) === filter.value)
@@ -76,15 +105,16 @@ export class Library {
       const [x, y] = [a[this.by] ?? "", b[this.by] ?? ""];
       return typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
     };
-    rows.sort((a, b) => (this.down ? order(b, a) : order(a, b)));
+    rows.sort((a, b) => Boolean(b.live) - Boolean(a.live) || (this.down ? order(b, a) : order(a, b)));
     return rows;
   }
 
   fill() {
     const rows = this.found();
     const shown = rows.slice(0, SHOWN);
-    this.count.textContent = `${rows.length} of ${this.rows.length} runs`
+    this.count.textContent = `${rows.length} of ${this.all().length} runs`
       + (this.rows.length < this.total ? `, ${this.total - this.rows.length} still to be read` : "")
+      + (this.live.length ? `, ${this.live.length} being played` : "")
       + (rows.length > SHOWN ? `; the first ${SHOWN} are listed` : "");
     this.heads.forEach((head, place) =>
       head.setAttribute("aria-sort", COLUMNS[place][0] !== this.by ? "none" : this.down ? "descending" : "ascending"));
@@ -106,7 +136,8 @@ export class Library {
     });
     pick.checked = this.chosen.includes(row.run);
     const link = el("a", { href: address([row.run]), title: row.run }, row.task, row.shock ? " ⚡" : "");
-    return el("tr", {}, el("td", {}, pick), el("td", {}, link),
+    const mark = row.live ? el("span", { class: "live" }, " ● live") : "";
+    return el("tr", {}, el("td", {}, pick), el("td", {}, link, mark),
       COLUMNS.slice(1).map(([name]) => el("td", { class: NUMBERS.has(name) ? "number" : "" },
         typeof row[name] === "number" ? figure(row[name]) : String(row[name] ?? "–"))));
   }

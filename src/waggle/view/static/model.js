@@ -5,18 +5,35 @@ const LIFE = 8; // rounds that a fresh trace lives
 export const KINDS = ["fresh", "relay", "challenge"];
 
 export class Episode {
-  constructor(run, data) {
+  // `before` is the same episode at an earlier moment; its colours stay.
+  constructor(run, data, before) {
     Object.assign(this, data);
-    this.run = run;
-    this.length = data.rounds.length;
-    this.claimsHeld = unfold(data.rounds, "held", data.n);
-    this.acts = unfold(data.rounds, "acted", data.n);
-    this.injection = data.rounds.findIndex((round) => round.shock);
-    this.byAlias = new Map(data.aliases.map((alias, number) => [alias, number]));
-    this.contacts = new Map(data.handles.map(([agent, handle, to]) => [`${agent} ${handle}`, to]));
-    this.claimWords = ranked(data.claims, this.claimsHeld);
-    this.actionWords = ranked(data.actions, this.acts);
-    this.colourBy(this.claimWords.named.length ? "claim" : "action");
+    Object.assign(this, { run, length: 0, claimsHeld: [], acts: [], byAlias: new Map(), contacts: new Map() });
+    Object.assign(this, { chosen: before?.chosen, claimWords: before?.claimWords, actionWords: before?.actionWords });
+    this.settle();
+  }
+
+  // Take in the rounds that were played since.
+  grow(more) {
+    for (const name of ["rounds", "claims", "aliases", "actions", "handles"]) {
+      for (const value of more[name]) this[name].push(value);
+    }
+    for (const name of ["maps", "cells"]) this.scene[name]?.push(...(more.scene[name] ?? []));
+    this.quiet = more.quiet;
+    this.settle();
+  }
+
+  settle() {
+    const fresh = this.rounds.slice(this.length);
+    unfold(this.claimsHeld, fresh, "held", this.n);
+    unfold(this.acts, fresh, "acted", this.n);
+    this.length = this.rounds.length;
+    this.injection = this.rounds.findIndex((round) => round.shock);
+    this.aliases.forEach((alias, number) => this.byAlias.set(alias, number));
+    for (const [agent, handle, to] of this.handles) this.contacts.set(`${agent} ${handle}`, to);
+    this.claimWords = ranked(this.claims, this.claimsHeld, this.claimWords);
+    this.actionWords = ranked(this.actions, this.acts, this.actionWords);
+    this.colourBy(this.chosen ?? (this.claimWords.named.length ? "claim" : "action"));
   }
 
   colourBy(what) {
@@ -74,26 +91,27 @@ export class Episode {
   }
 }
 
-function unfold(rounds, name, n) {
-  const now = new Int32Array(n).fill(-1);
-  return rounds.map((round) => {
+function unfold(states, rounds, name, n) {
+  for (const round of rounds) {
+    const now = states.length ? states.at(-1).slice() : new Int32Array(n).fill(-1);
     for (const [agent, word] of round[name]) now[agent] = word;
-    return now.slice();
-  });
+    states.push(now);
+  }
 }
 
-// Words by how often they are held: the first have a colour of their own.
-function ranked(words, states) {
+// Words by how often they are held: the first have a colour of their own, and keep it.
+function ranked(words, states, before) {
   const counts = new Array(words.length).fill(0);
   for (const state of states) for (const word of state) if (word >= 0) counts[word] += 1;
   const order = counts.map((count, word) => [count, word]).filter(([count]) => count);
   order.sort((a, b) => b[0] - a[0] || a[1] - b[1]);
-  const named = order.slice(0, PALETTE.length).map(([, word]) => word);
+  const kept = before ? before.named.map((word) => words.indexOf(before.words[word])).filter((word) => word >= 0) : [];
+  const named = [...new Set([...kept, ...order.map(([, word]) => word)])].slice(0, PALETTE.length);
   const colours = new Map(named.map((word, place) => [word, PALETTE[place]]));
   return {
     words,
     named,
-    more: order.length - named.length,
+    more: Math.max(0, order.length - named.length),
     colour: (word) => (word < 0 ? null : (colours.get(word) ?? OTHER)),
   };
 }

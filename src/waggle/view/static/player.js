@@ -21,6 +21,7 @@ class Track {
     this.colours = el("select", {
       "aria-label": "Colour agents by",
       onchange: () => {
+        episode.chosen = this.colours.value;
         episode.colourBy(this.colours.value);
         this.dress();
         player.draw();
@@ -31,6 +32,12 @@ class Track {
       el("h2", {}, episode.task, el("span", { class: "soft" },
         ` law ${episode.law} · n ${episode.n} · seed ${episode.seed} · ${episode.length} rounds`)),
       this.stage.canvas, el("div", { class: "bar" }, this.colours, this.status), this.legend, this.plots, this.panel.root);
+    this.dress();
+  }
+
+  // Show what has come since: words, curves and, where nobody chose, the colours.
+  grown() {
+    this.colours.value = this.episode.what;
     this.dress();
   }
 
@@ -70,7 +77,7 @@ class Track {
     this.shown = round;
     const entry = this.episode.rounds[round];
     const cut = Object.values(entry.silenced).reduce((a, b) => a + b, 0);
-    this.status.textContent = `Round ${round} of ${this.episode.length - 1} · score ${figure(entry.score.score)}`
+    this.status.textContent = `${this.episode.live ? "● live · " : ""}Round ${round} of ${this.episode.length - 1} · score ${figure(entry.score.score)}`
       + ` · ${figure(entry.arrived)} messages${cut ? ` · ${cut} writes silenced` : ""}`
       + `${entry.shock ? ` · injection: ${entry.shock.note}` : ""}`;
     this.curves.show(round);
@@ -95,17 +102,35 @@ export class Player {
     const step = (text, label, by) =>
       el("button", { type: "button", "aria-label": label, onclick: () => this.set(this.round + by) }, text);
     this.tracks = episodes.map((episode) => new Track(episode, this));
-    const marks = episodes.filter((episode) => episode.injection >= 0).map((episode) =>
-      el("button", { type: "button", class: "injection", onclick: () => this.set(episode.injection) },
-        `injection at ${episode.injection}`));
+    this.marks = el("span", {});
+    this.mark();
     this.root = el("div", { class: episodes.length > 1 ? "two" : "one" },
       el("div", { class: "controls bar", role: "group", "aria-label": "Clock" },
-        this.button, step("‹", "Previous round", -1), step("›", "Next round", 1), this.slider, this.speed, marks,
+        this.button, step("‹", "Previous round", -1), step("›", "Next round", 1), this.slider, this.speed, this.marks,
         el("span", { class: "soft keys" }, "space plays, arrows step")),
       el("div", { class: "tracks" }, this.tracks.map((track) => track.root)));
     this.keys = (event) => this.key(event);
     document.addEventListener("keydown", this.keys);
     this.draw();
+  }
+
+  mark() {
+    this.marks.replaceChildren(...this.tracks.filter(({ episode }) => episode.injection >= 0).map(({ episode }) =>
+      el("button", { type: "button", class: "injection", onclick: () => this.set(episode.injection) },
+        `injection at ${episode.injection}`)));
+  }
+
+  // Rounds have come: who looks at the latest one, or plays, goes on with them.
+  grow(episode, more) {
+    const along = this.playing || this.round >= this.last;
+    episode.grow(more);
+    this.last = Math.max(...this.tracks.map((track) => track.episode.length)) - 1;
+    this.slider.max = String(this.last);
+    this.tracks.find((track) => track.episode === episode).grown();
+    this.mark();
+    if (along && this.last - this.round > 2 * Number(this.speed.value)) this.time = this.last - 1;
+    if (along && !this.playing) this.play();
+    else this.draw();
   }
 
   get round() {

@@ -8,17 +8,10 @@ async function ask(path, parameters) {
 }
 
 const server = {
-  async runs(show) {
-    const found = [];
-    for (let total = 1; found.length < total; ) {
-      const page = await ask("api/runs", { start: found.length });
-      total = page.total;
-      if (!page.runs.length) break;
-      found.push(...page.runs);
-      if (!show(found, total)) break;
-    }
-  },
+  grows: true,
+  runs: (start) => ask("api/runs", { start }),
   episode: (run) => ask("api/episode", { run }),
+  more: (run, start) => ask("api/more", { run, start }),
   update: (run, round, agent) => ask("api/update", { run, round, agent }),
 };
 
@@ -39,9 +32,8 @@ function script(key) {
 
 const files = {
   number: (run) => window.waggleExport.runs.findIndex((row) => row.run === run),
-  async runs(show) {
-    show(window.waggleExport.runs, window.waggleExport.runs.length);
-  },
+  grows: false,
+  runs: async () => ({ runs: window.waggleExport.runs, total: window.waggleExport.runs.length, live: [] }),
   episode: (run) => script(`${files.number(run)}`),
   update: async (run, round, agent) => (await script(`${files.number(run)}-${round}`))[agent] ?? null,
 };

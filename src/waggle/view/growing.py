@@ -1,0 +1,145 @@
+"""Records that are being played: read as far as they go, again and again.
+
+`Following` keeps the two that were asked for last. Each is held as the document that the page
+plays and the places of its rounds in the file; views and prompts are read when asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import msgspec
+
+from waggle.core.errors import RecordError
+from waggle.core.record import Footer, Header, RoundRecord
+from waggle.runtime.live import Place
+from waggle.runtime.records import MAX_LINE
+from waggle.view.decisions import readable
+from waggle.view.episode import Document, Round
+from waggle.view.scene import scene
+
+MAX_HELD = 2
+"""Growing records that are held at a time."""
+MAX_STEP = 32 << 20
+"""Bytes that are read for one answer; the rest comes with the next."""
+_decoder: msgspec.json.Decoder[Header | Round | Footer | Place] = msgspec.json.Decoder(
+    Header | Round | Footer | Place
+)
+_round = msgspec.json.Decoder(RoundRecord)
+Answer = TypeVar("Answer")
+
+
+class Growing:
+    """One record that is being played."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin with nothing read."""
+        self._path = path
+        self._inode = os.stat(path).st_ino
+        self._end = 0
+        self._rounds: list[tuple[int, int]] = []
+        """Offset and length of the line of every round."""
+        self._places: list[Place] = []
+        self._made: Document | None = None
+        self._scene: dict[str, Any] = {}
+
+    def replaced(self) -> bool:
+        """Whether the file is another than before: its episode was started again."""
+        now = os.stat(self._path)
+        return now.st_ino != self._inode or now.st_size < self._end
+
+    def _read(self) -> None:
+        with open(self._path, "rb") as file:
+            file.seek(self._end)
+            data = file.read(MAX_STEP)
+            if data and b"\n" not in data:
+                data += file.readline(MAX_LINE)
+        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+            self._take(line)
+            self._end += len(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = _decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise RecordError("the growing record cannot be read; wait for its end") from None
+        if isinstance(entry, Header):
+            self._made = Document("the episode", entry)
+            self._scene = scene(entry, self._made.n, ())
+        elif self._made is None:
+            raise RecordError("the growing record does not start with a header")
+        elif isinstance(entry, Place):
+            self._places.append(entry)
+        elif isinstance(entry, Round):
+            self._made.add(entry)
+            self._rounds.append((self._end, len(line)))
+
+    def document(self) -> dict[str, Any]:
+        """Return the episode as far as it went."""
+        told, made = self.since(0), self._made
+        if told is None or made is None or not made.rounds:
+            return {"live": True, "rounds": []}
+        drawn = {"kind": "grid"} if self._places else self._scene
+        names = list(made.rounds[0]["score"])
+        return {**made.facts(names), **told, "scene": drawn | self._maps(0)}
+
+    def since(self, start: int) -> dict[str, Any] | None:
+        """Return the rounds from one on, to the end that the file has now.
+
+        None if there are fewer: the episode was started again, and so must the page.
+        """
+        self._read()
+        if start > len(self._rounds) or self._made is None:
+            return None
+        return {**self._made.since(start), "live": True, "scene": self._maps(start)}
+
+    def _maps(self, start: int) -> dict[str, Any]:
+        if not self._places:
+            return {}
+        # A map is written before its round, and one may have no round yet.
+        places = self._places[start : len(self._rounds)]
+        return {"maps": [p.map for p in places], "cells": [p.cells for p in places]}
+
+    def update(self, round: int, agent: int) -> list[dict[str, Any]]:
+        """Return the decision of an agent as a person reads it.
+
+        Raises:
+            RecordError: for a round that is not there yet.
+        """
+        if self._made is None or not 0 <= round < len(self._rounds):
+            raise RecordError(f"there is no round {round} yet")
+        offset, length = self._rounds[round]
+        with open(self._path, "rb") as file:
+            file.seek(offset)
+            entry = _round.decode(file.read(length))
+        return readable(self._made.header, entry, agent)
+
+
+class Following:
+    """The growing records that pages look at."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[Path, Growing] = OrderedDict()
+        self._lock = Lock()
+
+    def ask(self, path: Path, question: Callable[[Growing], Answer]) -> Answer | None:
+        """Ask a growing record; None if it has ended in this moment."""
+        with self._lock:
+            try:
+                return question(self._found(path))
+            except FileNotFoundError:
+                return None
+
+    def _found(self, path: Path) -> Growing:
+        held = self._held.pop(path, None)
+        if held is None or held.replaced():
+            held = Growing(path)
+        self._held[path] = held
+        while len(self._held) > MAX_HELD:
+            self._held.popitem(last=False)
+        return held

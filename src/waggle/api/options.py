@@ -20,10 +20,13 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from waggle.core.errors import ConfigError, suggest
+from waggle.runtime.defence import Defence
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.switches import Switches
 
-SETTINGS: dict[str, type[msgspec.Struct]] = {"perturb": Perturbation, "switch": Switches}
+SETTINGS: dict[str, type[msgspec.Struct]] = {
+    "perturb": Perturbation, "switch": Switches, "defend": Defence,
+}  # fmt: skip
 """Option groups of the runtime itself."""
 LAW, WORKER = "law", "worker"
 """The option groups of a law and of a private worker."""

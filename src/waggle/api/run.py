@@ -25,6 +25,7 @@ from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate, World
 from waggle.core.record import Footer, RoundRecord
 from waggle.plugins import Task
+from waggle.runtime.defence import Defence
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory, Sink
@@ -51,12 +52,14 @@ class Setup:
     order: Order
     switches: Switches
     perturbation: Perturbation
+    defence: Defence
     staff: Staff | None
 
     def settings(self) -> dict[str, Any]:
         """Return how the runtime is set."""
         return {
             "order": self.order, "switches": self.switches, "perturbation": self.perturbation,
+            **({} if self.defence == Defence() else {"defence": self.defence}),
         }  # fmt: skip
 
     def play(self, sinks: Sequence[Sink], watch: Watcher | None = None) -> Footer:
@@ -151,7 +154,7 @@ def prepare(
         },
     )
     own = checked(substrate.name, substrate.options, sorted_[substrate.name])
-    perturb, switch = (
+    perturb, switch, defend = (
         checked(name, mirror(struct), sorted_[name]) for name, struct in SETTINGS.items()
     )
     horizon = None if rounds is None else count("rounds", rounds)
@@ -169,6 +172,7 @@ def prepare(
         among("order", order or native_order(made), Order),
         msgspec.structs.replace(native, **switch),
         Perturbation(**perturb).on(engine),
+        Defence(**defend),
         hired.make(**sorted_[WORKER]) if hired else None,
     )
 

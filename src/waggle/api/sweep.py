@@ -242,7 +242,7 @@ def _recipe(
         alike=substrates,
     )
     own = {name: checked(name, each.options, mine[name]) for name, each in substrates.items()}
-    perturb, switch = (
+    perturb, switch, defend = (
         checked(name, mirror(struct), mine[name]) for name, struct in SETTINGS.items()
     )
     methods: dict[str, MethodSpec] = {}
@@ -256,6 +256,7 @@ def _recipe(
                 engine=among("engine", engine, EngineName),
                 switches=switch,
                 perturbation=perturb,
+                defence=defend,
                 worker={"name": worker, **mine[WORKER]} if worker else {},
                 label=label,
                 **settled,

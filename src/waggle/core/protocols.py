@@ -180,7 +180,8 @@ class World(Protocol):
 
     An optional hook helps a law to learn: `share(node)`, the node's part of a score at present, or
     None in a task whose score has no parts. Over all nodes the parts average to the score that the
-    attribute `share_of` names, the headline where it is missing.
+    attribute `share_of` names, the headline where it is missing. Another helps a node to doubt:
+    `contradicts(write, payload)`, whether what travels with a write speaks against it.
     """
 
     @property

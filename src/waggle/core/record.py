@@ -41,6 +41,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     perturbation: Mapping[str, Any]
     worker: Mapping[str, Any] = {}
     """Name, schedule and options of the private workers; empty where none were hired."""
+    defence: Mapping[str, Any] = {}
+    """Which defences against Byzantine nodes are on; empty where none is."""
     curves: bool = False
     """Whether scores and counts of the rounds were kept alone, without the local updates."""
 

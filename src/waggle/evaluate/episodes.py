@@ -22,6 +22,7 @@ from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
 from waggle.extras import missing
 from waggle.laws.digest import digest_of
+from waggle.runtime.defence import Defence
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.live import LiveFile, live_path
 from waggle.runtime.perturb import Perturbation
@@ -112,6 +113,7 @@ def open_engine(
         order=cell.order,  # type: ignore[arg-type]
         switches=msgspec.structs.replace(native_switches(law, world), **cell.switches),
         perturbation=msgspec.convert(cell.perturbation, Perturbation),
+        defence=msgspec.convert(cell.defence, Defence),
         sinks=sinks,
         staff=hire(**cell.worker) if cell.worker else None,
     )

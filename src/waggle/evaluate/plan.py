@@ -34,6 +34,7 @@ from waggle.core.errors import ConfigError, WaggleError, suggest
 from waggle.core.order import Order
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
+from waggle.runtime.defence import Defence
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import native_order
@@ -74,6 +75,8 @@ class MethodSpec(BaseModel):
     """Ablations of the runtime."""
     perturbation: dict[str, Any] = {}
     """Execution perturbations."""
+    defence: dict[str, Any] = {}
+    """Defences against Byzantine nodes."""
     worker: dict[str, Any] = {}
     """Name, schedule, cache and options of the private workers; none are hired if empty."""
     teacher: Line = "none"
@@ -159,6 +162,7 @@ class Cell(msgspec.Struct, frozen=True):
     switches: Mapping[str, Any]
     perturbation: Mapping[str, Any]
     worker: Mapping[str, Any] = {}
+    defence: Mapping[str, Any] = {}
 
     @property
     def key(self) -> Key:
@@ -169,10 +173,11 @@ class Cell(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """Sixteen hex digits that name everything that determines the episode."""
         parts = {k: v for k, v in msgspec.to_builtins(self).items() if k != "method"}
-        if not parts["worker"]:  # ids of episodes without workers are older than workers
-            del parts["worker"]
-        else:  # where answers are kept does not change them
-            parts["worker"] = {k: v for k, v in parts["worker"].items() if k != "cache"}
+        # Where answers are kept does not change them.
+        parts["worker"] = {k: v for k, v in parts["worker"].items() if k != "cache"}
+        for name in ("worker", "defence"):  # ids of episodes without them are older than they are
+            if not parts[name]:
+                del parts[name]
         return f"{derive(0, 'cell', msgspec.json.encode(parts, order='sorted').decode()):016x}"
 
 
@@ -359,9 +364,10 @@ def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
     try:
         msgspec.convert(spec.switches, Switches)
         msgspec.convert(spec.perturbation, Perturbation).on(spec.engine)
+        msgspec.convert(spec.defence, Defence)
     except (msgspec.ValidationError, ConfigError) as error:
         raise ConfigError(f"method {name!r}: {error}") from None
     return Cell(
         name, spec.law, spec.options, case, spec.order, spec.engine, spec.switches,
-        spec.perturbation, spec.worker,
+        spec.perturbation, spec.worker, spec.defence,
     )  # fmt: skip

@@ -31,6 +31,10 @@ _STANDING = (
 """What a port's history adds, by rounds since sent (rows) and heard: 1, 2, 3, 4, 5 up, never."""
 
 
+_DOUBTED = -40
+"""What stands in the place of the history where a channel's statements were contradicted."""
+
+
 def listeners(view: View, least: int) -> list[Port]:
     """Return the ports to write on: all with the least offer, or the one of highest standing.
 
@@ -51,7 +55,8 @@ def rank(port: Port) -> moves.Key:
 def standing(port: Port) -> int:
     """Rank a port: its offer, and what the history of its use adds to it."""
     sent, heard = _recency(_fact(port, "sent")), _recency(_fact(port, "heard"))
-    return _OFFER * offer(port) + _STANDING[sent][heard]
+    history = _DOUBTED if _fact(port, moves.DOUBT) else _STANDING[sent][heard]
+    return _OFFER * offer(port) + history
 
 
 def offer(port: Port) -> int:

@@ -30,6 +30,8 @@ from waggle.core.schema import (
 )
 
 Key: TypeAlias = tuple[Any, ...]
+DOUBT = "doubt"
+"""Port fact: how many statements of the channel own evidence contradicted, where that is shown."""
 _T = TypeVar("_T")
 
 
@@ -74,17 +76,32 @@ def port_keys(view: View) -> dict[str, Key]:
     return {port.channel: port_key(port) for port in view.private.channels}
 
 
+def doubts(view: View) -> dict[str, int]:
+    """Return how much speaks against every channel that own evidence contradicted."""
+    rows = {p.channel: p.facts[DOUBT] for p in view.private.channels if DOUBT in p.facts}
+    return {channel: doubt for channel, doubt in rows.items() if isinstance(doubt, int)}
+
+
+def is_doubtful(view: View, claim: str) -> bool:
+    """Whether a claim was heard on channels alone that own evidence contradicted."""
+    doubted = doubts(view)
+    heard = [trace.channel for trace in view.traces if trace.claim == claim] if doubted else []
+    return bool(heard) and all(channel in doubted for channel in heard)
+
+
 def claim_key(view: View, claim: str, ports: Mapping[str, Key] | None = None) -> Key:
     """Rank a claim by own support, then by the incident traces on it, then by its facts.
 
-    A caller that ranks several claims of one view computes its `port_keys` once.
+    The support of channels that own evidence contradicted does not add up. A caller that ranks
+    several claims of one view computes its `port_keys` once.
     """
     ports = port_keys(view) if ports is None else ports
     own = sorted((e.support, e.novelty) for e in view.private.evidence if e.claim == claim)
     heard = [trace for trace in view.traces if trace.claim == claim]
     rows = sorted((*trace_rank(trace), ports[trace.channel]) for trace in heard)
     facts = tuple(fact_key(row.facts) for row in view.private.claims if row.claim == claim)
-    total = sum(trace.support for trace in heard)
+    doubted = doubts(view)
+    total = sum(trace.support for trace in heard if trace.channel not in doubted)
     proposed = view.proposal.claim == claim
     return (tuple(own[::-1]), total, tuple(rows[::-1]), proposed, facts)
 
@@ -143,11 +160,15 @@ def best_ready(view: View) -> str | None:
 
 
 def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
-    """Return the best-supported of some traces; ties are broken by the lot of the channel."""
+    """Return the best-supported of some traces; ties are broken by the lot of the channel.
+
+    Traces of channels that own evidence contradicted come last.
+    """
     ports = {port.channel: port for port in view.private.channels}
+    doubted = doubts(view)
     return distinguished(
         traces,
-        trace_rank,
+        lambda trace: (-doubted.get(trace.channel, 0), trace_rank(trace)),
         lambda trace: port_key(ports[trace.channel]),
         lambda trace: claim_key(view, trace.claim),
     )

@@ -28,6 +28,7 @@ def goal(view: View) -> str | None:
     if any(row.facts.get("source") == "seen" for row in rows):
         return None
     told = [row for row in rows if "down" in row.facts and row.claim not in wrong]
+    told = [row for row in told if not moves.is_doubtful(view, row.claim)]
     best = moves.distinguished(
         filter(_is_worth_it, told),
         lambda row: (-_number(row, "age"), -_distance(row)),

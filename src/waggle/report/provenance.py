@@ -186,6 +186,7 @@ def _own(name: str, spec: MethodSpec) -> str:
     parts = [] if spec.law == name else [f"law {spec.law}"]
     parts += [f"switches {options_of(spec.switches)}"] if spec.switches else []
     parts += [f"perturbation {options_of(spec.perturbation)}"] if spec.perturbation else []
+    parts += [f"defence {options_of(spec.defence)}"] if spec.defence else []
     own = {key: value for key, value in spec.worker.items() if key not in ("name", "cache")}
     parts += [f"worker {spec.worker['name']}", options_of(own)] if spec.worker else []
     return ", ".join(filter(None, parts))

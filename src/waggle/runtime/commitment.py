@@ -64,12 +64,19 @@ def gate(traces: Iterable[Held], refuted: frozenset[str], switches: Switches) ->
     )
 
 
-def update(state: Node, shown: Shown, decision: Decision, switches: Switches) -> str | None:
-    """Apply the commitment part of an admitted decision; return the claim it reopened, if any."""
+def update(
+    state: Node, shown: Shown, decision: Decision, switches: Switches, round: int, most: int = 0
+) -> str | None:
+    """Apply the commitment part of an admitted decision; return the claim it reopened, if any.
+
+    A claim that was reopened `most` times in a window is kept, where there is such a bound.
+    """
     held = state.claim
     if held is not None and not switches.reversible:
         return None
     reopened = held if held is not None and clears(shown.view, decision) else None
+    if reopened is not None and most and not state.reopenings.take(reopened, round, most):
+        return None
     if reopened is not None:
         state.claim, state.confidence = None, 0
     if decision.commit is not None:

@@ -18,6 +18,7 @@ from waggle.core.protocols import Decode, Request, Usage, World
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
 from waggle.core.schema import Commitment, Decision, View
 from waggle.runtime.admission import MAX_RAW, UNWRITTEN
+from waggle.runtime.defence import Defence
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
@@ -34,7 +35,7 @@ _LIKE: dict[str, Any] = {
     "shape.type": None,
 }
 """By code, another decode that no record can hold and that is refused with it."""
-_HEADER = ("case", "contract", "rounds", "keys", "order", "engine", "worker")
+_HEADER = ("case", "contract", "rounds", "keys", "order", "engine", "worker", "defence")
 
 
 class Replay(NamedTuple):
@@ -114,6 +115,7 @@ def replay(
         order=header.order,  # type: ignore[arg-type]
         switches=msgspec.convert(header.switches, Switches),
         perturbation=msgspec.convert(header.perturbation, Perturbation),
+        defence=msgspec.convert(header.defence, Defence),
         sinks=[memory],
         salt=header.salt,
         watch=stop,

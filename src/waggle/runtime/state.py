@@ -14,6 +14,7 @@ from waggle.core.protocols import Case, Held, Local, World, Write
 from waggle.core.record import WorkRecord
 from waggle.core.schema import View
 from waggle.core.seeds import derive
+from waggle.runtime.defence import Defence, Reopenings, Reputation
 from waggle.runtime.names import Aliases
 from waggle.runtime.switches import Switches
 
@@ -63,10 +64,18 @@ class Field:
             )
         return expired
 
+    def is_new(self, held: Held) -> bool:
+        """Whether a held trace has come with the last delivery."""
+        return self._ages.get((held.neighbour, held.claim)) == 0
+
+    def drop(self, keys: Iterable[tuple[int, str]]) -> None:
+        """Drop single traces, each named by its neighbour and claim."""
+        for key in keys:
+            del self._cells[key], self._ages[key]
+
     def forget(self, neighbours: frozenset[int]) -> None:
         """Drop what came over channels that no longer exist."""
-        for key in [key for key in self._cells if key[0] not in neighbours]:
-            del self._cells[key], self._ages[key]
+        self.drop([key for key in self._cells if key[0] not in neighbours])
 
     def without_conflict(self) -> tuple[Held, ...]:
         """Return the traces as the NoConflict switch shows them."""
@@ -77,7 +86,8 @@ class Node:
     """What the runtime keeps for one node between its updates."""
 
     __slots__ = (
-        "claim", "confidence", "field", "handle_seed", "handles", "incarnations", "seed", "seen",
+        "claim", "confidence", "doubts", "field", "handle_seed", "handles", "incarnations",
+        "reopenings", "seed", "seen",
     )  # fmt: skip
 
     def __init__(self, seed: int, handle_seed: int) -> None:
@@ -89,6 +99,8 @@ class Node:
         self.handles: dict[int, str] = {}
         self.incarnations: dict[int, int] = {}
         self.seen: dict[Hashable, int] = {}
+        self.doubts = Reputation()
+        self.reopenings = Reopenings()
 
 
 class Shown:
@@ -125,10 +137,18 @@ class Shown:
 class Swarm:
     """All nodes of one episode, over one world."""
 
-    def __init__(self, world: World, case: Case, switches: Switches, salt: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        case: Case,
+        switches: Switches,
+        salt: int,
+        defence: Defence | None = None,
+    ) -> None:
         self.world = world
         self.case = case
         self.switches = switches
+        self.defence = defence or Defence()
         self.aliases = Aliases(case.seed, salt)
         own = getattr(world, "own", None)
         self.nodes = {

@@ -21,6 +21,7 @@ from waggle.core.schema import action_argument
 from waggle.runtime import commitment
 from waggle.runtime.admission import Admission, Deciding, ask, decide
 from waggle.runtime.attacks import corrupt
+from waggle.runtime.defence import Defence
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Recorder, Sink
 from waggle.runtime.staff import Staff
@@ -73,6 +74,7 @@ class Engine:
         order: Order | None = None,
         switches: Switches | None = None,
         perturbation: Perturbation | None = None,
+        defence: Defence | None = None,
         sinks: Sequence[Sink] = (),
         salt: int = 0,
         watch: Watcher | None = None,
@@ -87,7 +89,9 @@ class Engine:
         self.case = case
         self.order: Order = order or native_order(law)
         self.perturbation = perturbation or Perturbation()
-        self.swarm = Swarm(world, case, switches or native_switches(law, world), salt)
+        self.defence = defence or Defence()
+        own = switches or native_switches(law, world)
+        self.swarm = Swarm(world, case, own, salt, self.defence)
         self.schedule = Schedule(self.perturbation, case.seed, world.keys, world.rounds)
         self.transport = Transport(self.swarm, self.schedule)
         self.recorder = Recorder(self.swarm, list(sinks), self.schedule.byzantine)
@@ -129,6 +133,7 @@ class Engine:
             msgspec.to_builtins(self.swarm.switches),
             msgspec.to_builtins(self.perturbation),
             {} if self._staff is None else self._staff.about,
+            {} if self.defence == Defence() else msgspec.to_builtins(self.defence),
         )
 
     def _play_round(self, round: int) -> Generator[Sequence[Request], Sequence[Decode], None]:
@@ -184,7 +189,9 @@ class Engine:
         """Apply commitment and communication of one admitted decision."""
         writes = self.transport.stage(node, shown, admission.decision, round)
         state = self.swarm.nodes[node]
-        reopened = commitment.update(state, shown, admission.decision, self.swarm.switches)
+        reopened = commitment.update(
+            state, shown, admission.decision, self.swarm.switches, round, self.defence.reopening
+        )
         return Done(node, shown, admission, writes, reopened)
 
     def _act(self, done: Done) -> Act:
@@ -220,6 +227,10 @@ class Engine:
         """Write the round down."""
         updates = [self.recorder.update(*d, self._native.get(d.node)) for d in done]
         attempted = self.transport.attempted - self.recorder.counters["messages.attempted"]
+        if self.transport.provenance is not None:
+            refused = self.transport.provenance.refused
+            self.recorder.counters.update({f"messages.{k}": v for k, v in refused.items()})
+            refused.clear()
         entry = self.recorder.round(
             round, updates, attempted, delivered, expired, shock, self.schedule.suspended(round)
         )

@@ -13,6 +13,7 @@ from waggle.core.protocols import Write
 from waggle.core.record import WriteRecord
 from waggle.core.relations import hides_conflict, is_fresh
 from waggle.core.schema import BROADCAST, Decision, Trace
+from waggle.runtime.defence import Provenance, Tag
 from waggle.runtime.perturb import Schedule
 from waggle.runtime.state import Shown, Swarm
 
@@ -25,6 +26,7 @@ class Message(NamedTuple):
     """Position among the deposits of its decision."""
     write: Write
     payload: object
+    tag: Tag | None = None
 
 
 Post = Callable[[Message, int | None], None]
@@ -42,6 +44,14 @@ class Transport:
         refresh = swarm.switches.refresh
         self._refresh = swarm.world.refresh if refresh is None else refresh
         self.attempted = 0
+        world = swarm.world
+        self.provenance: Provenance | None = None
+        if swarm.defence.provenance:
+            exclusive = world.contract.response is not None
+            self.provenance = Provenance(swarm.case.seed, world.keys, exclusive)
+        self._contradicts = (
+            getattr(world, "contradicts", None) if swarm.defence.reputation else None
+        )
 
     def stage(self, node: int, shown: Shown, decision: Decision, round: int) -> list[WriteRecord]:
         """Suppress or send the deposits of one admitted decision."""
@@ -117,6 +127,9 @@ class Transport:
         self.attempted += len(writes)
         for write in writes:
             message = Message(round, index, write, self._swarm.world.payload(write))
+            if self.provenance is not None:
+                held = self._swarm.nodes[write.sender].field.traces()
+                message = message._replace(tag=self.provenance.tag(write, held, round))
             arrival = self._schedule.arrival(write.sender, write.receiver, round, index)
             self._post(message, arrival)
 
@@ -134,15 +147,41 @@ class Transport:
 
         Only the order of messages of one sender to one receiver can matter, and it is theirs.
         """
-        messages.sort(key=lambda m: (m.sent, m.place))
+        messages.sort(key=lambda m: (m.sent, m.place, -m.tag.born if m.tag else 0))
         present = set(self._swarm.world.active())
         count = 0
         for message in messages:
             receiver = message.write.receiver
             if receiver not in present or self._schedule.absent(receiver, round):
                 continue
-            write = self._swarm.world.receive(message.write, message.payload)
-            if write is not None:
-                self._swarm.nodes[receiver].field.put(write)
-                count += 1
+            count += self._hand_over(message)
         return count
+
+    def _hand_over(self, message: Message) -> bool:
+        """Give one message to its receiver; return whether it reached it.
+
+        Where frames carry data, a statement that is outdated is not held and the data stay.
+        """
+        world, proof, tag = self._swarm.world, self.provenance, message.tag
+        field = self._swarm.nodes[message.write.receiver].field
+        fault = None if proof is None else proof.fault(message.write, tag, field.traces())
+        if fault is not None and not (fault == "outdated" and world.snapshots):
+            return False
+        write = world.receive(message.write, message.payload)
+        if write is None:
+            return False
+        if fault is None:
+            if proof is not None and tag is not None:
+                field.drop(proof.replaced(write, tag, field.traces()))
+            field.put(write)
+        self._doubt(write, message.payload)
+        return True
+
+    def _doubt(self, write: Write, payload: object) -> None:
+        """Note against a channel what its own frame contradicts."""
+        if self._contradicts is None or not self._contradicts(write, payload):
+            return
+        state = self._swarm.nodes[write.receiver]
+        name = state.handles.get(write.sender)
+        if name is not None:
+            state.doubts.note(name, write.claim)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from math import ceil
 
+import msgspec
+
 from waggle.core.canon import check_view, encode_once
 from waggle.core.errors import ContractError
 from waggle.core.naming import claims_of
@@ -26,6 +28,7 @@ from waggle.core.schema import (
 )
 from waggle.core.seeds import mix
 from waggle.runtime.commitment import gate
+from waggle.runtime.defence import DOUBT
 from waggle.runtime.names import handle
 from waggle.runtime.state import Node, Shown, Swarm
 
@@ -40,6 +43,8 @@ def show(swarm: Swarm, node: int, round: int, order: Order) -> Shown:
     refuted = frozenset(e.claim for e in evidence if e.conflict)
     draws = {j: mix(state.seed ^ round, world.keys[j]) for j in handles}
     held = _cut(local.traces, draws, swarm)
+    if swarm.defence.reputation:
+        sensed = _with_doubts(sensed, state, handles, held, refuted)
     view = View(
         world.contract,
         _private(swarm, sensed, evidence, refuted, held, handles, draws, state.seed ^ round),
@@ -101,6 +106,27 @@ def _handles(swarm: Swarm, node: int) -> dict[int, str]:
             kept[j] = handle(state.handle_seed, world.keys[j], count, kept.values())
     state.handles = kept
     return {j: kept[j] for j in current}
+
+
+def _with_doubts(
+    sensed: Sensed,
+    state: Node,
+    handles: dict[int, str],
+    held: tuple[Held, ...],
+    refuted: frozenset[str],
+) -> Sensed:
+    """Add to the facts of a channel how many of its statements were contradicted on arrival."""
+    doubts = state.doubts
+    doubts.keep(state.handles.values())
+    for trace in held:
+        if trace.claim in refuted and not trace.conflict and state.field.is_new(trace):
+            doubts.note(handles[trace.neighbour], trace.claim)
+    ports = dict(sensed.ports)
+    for neighbour, name in handles.items():
+        doubt = doubts.doubt(name)
+        if doubt:
+            ports[neighbour] = {**ports.get(neighbour, {}), DOUBT: doubt}
+    return msgspec.structs.replace(sensed, ports=ports)
 
 
 def _evidence(swarm: Swarm, sensed: Sensed) -> tuple[Evidence, ...]:

@@ -12,6 +12,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
 from waggle.core.record import EpisodeRecord
+from waggle.runtime.defence import Defence
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
@@ -72,6 +73,7 @@ def play(
     engine: EngineName = "sync",
     order: Order = "shuffled",
     perturbation: Perturbation | None = None,
+    defence: Defence | None = None,
     keys: Sequence[int] | None = None,
     salt: int = 0,
     staff: Staff | None = None,
@@ -81,7 +83,7 @@ def play(
     make = Engine if engine == "sync" else EventEngine
     world = substrate.open(case, keys)
     settings: dict[str, Any] = {"order": order, "perturbation": perturbation, "salt": salt}
-    make(world, law, case, sinks=[memory], staff=staff, **settings).play()
+    make(world, law, case, sinks=[memory], staff=staff, defence=defence, **settings).play()
     return memory.record()
 
 

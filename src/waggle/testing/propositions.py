@@ -22,6 +22,7 @@ from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
 from waggle.core.schema import Decision, View
+from waggle.runtime.defence import Defence
 from waggle.runtime.replay import view_of
 from waggle.testing.episodes import ENGINES, REGIMES, EngineName, Regime, permutation, play
 
@@ -36,6 +37,7 @@ def relabelling(
     order: Order = "shuffled",
     engines: Sequence[EngineName] = ENGINES,
     regimes: Sequence[Regime] = REGIMES,
+    defence: Defence | None = None,
 ) -> str | None:
     """Return the first place where relabelling the swarm changes more than labels, or None.
 
@@ -44,8 +46,9 @@ def relabelling(
     """
     for salt, (engine, regime) in enumerate(product(engines, regimes), start=1):
         episode = partial(
-            play, substrate, law, case, engine=engine, order=order, perturbation=regime.perturbation
-        )
+            play, substrate, law, case, engine=engine, order=order, defence=defence,
+            perturbation=regime.perturbation,
+        )  # fmt: skip
         bodies = permutation(case.n, case.seed + salt)
         found = first_difference(episode(), episode(keys=bodies, salt=salt))
         if found is not None:

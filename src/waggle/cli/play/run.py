@@ -204,4 +204,7 @@ def _group(name: str, prefix: str, title: str, model: type[BaseModel]) -> inspec
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
-_TITLES = {"perturb": "Perturbations of execution", "switch": "Ablations of the runtime"}
+_TITLES = {
+    "perturb": "Perturbations of execution", "switch": "Ablations of the runtime",
+    "defend": "Defences against Byzantine agents",
+}  # fmt: skip

@@ -300,6 +300,14 @@ class SiloWorld(WorldBase):
         self._volume += self._weight(write, payload)
         return write
 
+    def contradicts(self, write: Write, payload: object) -> bool:
+        """Whether a frame holds all that its claim rests on and more, which says otherwise."""
+        assert isinstance(payload, Frame)
+        basis, snapshot = payload.basis, payload.snapshot
+        if write.conflict or self._hired is not None or basis & ~snapshot or basis == snapshot:
+            return False
+        return write.claim != self._proposer.claim(snapshot, self.keys[write.sender])
+
     def _learn(self, node: int, snapshot: int) -> None:
         fresh = snapshot & ~self._known[node]
         self._known[node] |= snapshot

@@ -23,6 +23,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "adapted": "waggle.laws.local:adapted",
         "agentnet": "waggle.baselines.peers.agentnet:agentnet",
         "chat": "waggle.laws.chat:ChatLaw",
+        "dmoa": "waggle.baselines.peers.dmoa:dmoa",
         "expert": "waggle.laws.expert.law:Expert",
         "fixedswarm": "waggle.baselines.matched:FixedSwarm",
         "first-listed": "waggle.laws.ports:FirstListed",

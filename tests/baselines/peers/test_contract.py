@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from waggle import plugins
-from waggle.baselines.peers import METHODS, g_designer, nets
+from waggle.baselines.peers import METHODS, dmoa, g_designer, nets
 from waggle.baselines.peers.agentnet import AgentNet
 from waggle.baselines.peers.conductor import Conductor, Peer
 from waggle.baselines.peers.gptswarm import GPTSwarm
@@ -56,6 +56,13 @@ LOGITS = {"16": _CLASSES, "moving 16": _CLASSES}
 
 
 @cache
+def router() -> Organiser:
+    """Make a DMoA that is not trained."""
+    pytest.importorskip("torch", reason="needs the law extra")
+    return dmoa.DMoA(nets.weights_of(nets.start("dmoa", dmoa.SHAPES)))
+
+
+@cache
 def designer() -> Organiser:
     """Make a G-Designer that is not trained, with most chances above one half."""
     pytest.importorskip("torch", reason="needs the law extra")
@@ -66,12 +73,14 @@ def designer() -> Organiser:
 
 ORGANISERS: dict[str, Callable[[], Organiser]] = {
     "agentnet": AgentNet,
+    "dmoa": router,
     "g-designer": designer,
     "gptswarm": lambda: GPTSwarm(LOGITS),
     "swarmsys": SwarmSys,
 }
 BANDS = {
     "agentnet": (4.5, 7.5),
+    "dmoa": (3.0, 4.0),
     "g-designer": (3.8, 6.5),
     "gptswarm": (3.8, 6.0),
     "swarmsys": (9.0, 9.0),
@@ -304,6 +313,12 @@ def test_traffic_is_of_the_order_the_paper_reports(organiser: Organiser, n: int)
 def test_swarmsys_calls_once_for_work_and_more_for_validation() -> None:
     counters = play(SwarmSys()).footer.counters
     assert 10 * 16 < counters["calls"] <= (9 * 1.5 + 1) * 16
+
+
+def test_dmoa_calls_once_for_everybody_and_once_more_for_the_activated() -> None:
+    counters = play(ORGANISERS["dmoa"]()).footer.counters
+    activated = counters["messages.attempted"]
+    assert counters["calls"] == 10 * 16 + activated
 
 
 def test_a_node_that_hears_nothing_solves_at_the_start_and_at_the_end(case: Case) -> None:

@@ -9,27 +9,18 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the law extra")
 
-from waggle.baselines.peers import g_designer, gptswarm, nets, training  # noqa: E402
-from waggle.baselines.peers.organiser import Opening, Organiser  # noqa: E402
+from tests.baselines.peers.toys import (  # noqa: E402
+    CASES,
+    CONTRACT,
+    RING,
+    inward_pays,
+    node_view,
+    ways,
+)
+from waggle.baselines.peers import dmoa, g_designer, nets, training  # noqa: E402
+from waggle.baselines.peers.organiser import Opening, Organiser, Received, Solution  # noqa: E402
 from waggle.core.protocols import Case  # noqa: E402
 from waggle.core.schema import Contract  # noqa: E402
-
-CONTRACT = Contract("silo/toy", "", ("WAIT", "GATHER"))
-RING = {i: ((i + 1) % 8, (i - 1) % 8) for i in range(8)}
-CASES = [Case("silo", "I-05", 8, 10_000 + k) for k in range(4)]
-KINDS = gptswarm.classes(RING)
-
-
-def ways(successors: object) -> list[str]:
-    """Return the direction of every edge of a graph on the ring."""
-    assert isinstance(successors, dict)
-    return [KINDS[u, v].split()[0] for u, heads in successors.items() for v in heads]
-
-
-def inward_pays(organiser: Organiser, case: Case, draw: int) -> float:
-    found = ways(organiser.begin(Opening(CONTRACT, 9, RING, draw)).sweeps.successors)
-    return (8 + found.count("inward") - found.count("outward")) / 16
-
 
 # Weights as text
 
@@ -98,3 +89,54 @@ def test_g_designer_reads_the_task_and_the_direction_of_an_edge() -> None:
 def test_g_designer_designs_nothing_where_there_are_no_contacts() -> None:
     made = g_designer.GDesigner(nets.weights_of(g_designer.Fit().start()))
     assert made.begin(Opening(CONTRACT, 9, {0: ()}, 3)).sweeps.successors == {0: []}
+
+
+# DMoA: nodes of low entropy are ranked first, and as many are activated as it takes
+
+
+def confidences(organiser: Organiser, case: Case, draw: int) -> float:
+    """Show a router three rounds of nodes that know nothing, some, or nearly all."""
+    routing = organiser.begin(Opening(CONTRACT, 9, RING, draw))
+    for round in range(3):
+        held = {i: (i * (draw % 7 + 1) + round) % 4 / 4 for i in RING}
+        views = {i: node_view(coverage=held[i], contacts=RING[i]) for i in RING}
+        organiser.plan(routing, round, views)
+    return 0.0
+
+
+def test_dmoa_ranks_the_node_of_lowest_entropy_first(tmp_path: Path) -> None:
+    fit = replace(dmoa.Fit(), batch=1, passes=10, rate=1e-2)
+    found = training.fit(fit, CASES, tmp_path / "p.json", steps=4, play=confidences)
+    router = dmoa.DMoA(nets.weights_of(found))
+    views = {i: node_view(coverage=0.75 if i == 5 else 0.25, contacts=RING[i]) for i in RING}
+    plan = router.plan(router.begin(Opening(CONTRACT, 9, RING, 3)), 0, views)
+    assert plan.sends[0].node == 5
+    assert len(plan.sends) <= 4
+    assert plan.extra_calls == {send.node: 1 for send in plan.sends}
+    assert plan.solves == set(RING), "the others refresh their proposals"
+
+
+def test_dmoa_learns_nothing_where_all_are_alike() -> None:
+    def alike(organiser: Organiser, case: Case, draw: int) -> float:
+        routing = organiser.begin(Opening(CONTRACT, 9, RING, draw))
+        organiser.plan(routing, 0, {i: node_view(contacts=RING[i]) for i in RING})
+        return 1.0
+
+    start = dmoa.Fit().start()
+    assert dmoa.Fit().step(start, 0, CASES, alike) == start
+
+
+def test_dmoa_activates_as_many_as_hold_the_mass_up_to_a_cap() -> None:
+    assert dmoa.adaptive([0.0, 0.95, 0.05], 3) == 1
+    assert dmoa.adaptive([0.3, 0.4, 0.3], 3) == 3
+    assert dmoa.adaptive([0.25] * 4, 2) == 2
+
+
+def test_dmoa_sends_where_it_heard_the_least_and_stops_when_all_are_ready() -> None:
+    router = dmoa.DMoA(nets.weights_of(dmoa.Fit().start()))
+    state = router.begin(Opening(CONTRACT, 9, {0: (1, 2, 3)}, 3))
+    told = [Received(1, (3,)), Received(2, (1,)), Received(3, (2,))]
+    plan = router.plan(state, 1, {0: node_view(told)})
+    assert [send.contact for send in plan.sends] == [2]
+    done = node_view()._replace(solution=Solution(1.0, True))
+    assert router.plan(state, 2, {0: done}).sends == ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.baselines.peers.toys import CASES, CONTRACT, RING, inward_pays, node_view, ways
 from waggle.baselines.peers import agentnet, gptswarm, swarmsys, training
 from waggle.baselines.peers.organiser import (
     NodeView,
@@ -19,20 +19,6 @@ from waggle.baselines.peers.organiser import (
 )
 from waggle.core.errors import ConfigError, SeedError
 from waggle.core.protocols import Case
-from waggle.core.schema import Contract, Port, Private, Proposal, View
-
-CONTRACT = Contract("silo/toy", "", ("WAIT", "GATHER"))
-RING = {i: ((i + 1) % 8, (i - 1) % 8) for i in range(8)}
-CASES = [Case("silo", "I-05", 8, 10_000 + k) for k in range(4)]
-
-
-def node_view(
-    inbox: Sequence[Received] = (), *, gained: int = 0, coverage: float = 0.25, offers: int = 5
-) -> NodeView:
-    ports = {j: Port(f"h{j}", j, {"offer": offers}) for j in (1, 2, 3)}
-    private = Private({"gained": gained}, channels=tuple(ports.values()))
-    view = View(CONTRACT, private, Proposal("GATHER"), (), None, 4)
-    return NodeView(view, ports, Solution(coverage, False), tuple(inbox), 1, gained / 4)
 
 
 def opening(seed: int = 7) -> Opening:
@@ -42,29 +28,15 @@ def opening(seed: int = 7) -> Opening:
 # GPTSwarm: the edges that pay are found, the others are dropped
 
 
-def planted(organiser: Organiser, case: Case, draw: int) -> float:
-    """Score a graph on a ring of eight: inward edges pay, outward ones cost."""
-    state = organiser.begin(Opening(CONTRACT, 9, RING, draw))
-    kinds = gptswarm.classes(RING)
-    taken = [kinds[u, v] for u, heads in state.sweeps.successors.items() for v in heads]
-    inward, outward = (sum(way in name for name in taken) for way in ("inward", "outward"))
-    return (8 + inward - outward) / 16
-
-
 def test_gptswarm_finds_the_planted_edges(tmp_path: Path) -> None:
-    found = training.fit(gptswarm.Fit(), CASES, tmp_path / "p.json", steps=100, play=planted)
+    found = training.fit(gptswarm.Fit(), CASES, tmp_path / "p.json", steps=100, play=inward_pays)
     state = gptswarm.GPTSwarm(found["logits"]).begin(Opening(CONTRACT, 9, RING, 3))
-    kinds = gptswarm.classes(RING)
-    taken = {kinds[u, v].split()[0] for u, heads in state.sweeps.successors.items() for v in heads}
-    assert taken == {"inward"}
-    assert sum(map(len, state.sweeps.successors.values())) == sum(
-        "inward" in k for k in kinds.values()
-    )
+    assert ways(state.sweeps.successors) == ["inward"] * 8
 
 
 def test_gptswarm_learns_nothing_where_nothing_pays(tmp_path: Path) -> None:
     def flat(organiser: Organiser, case: Case, draw: int) -> float:
-        planted(organiser, case, draw)
+        inward_pays(organiser, case, draw)
         return 0.5
 
     found = training.fit(gptswarm.Fit(), CASES, tmp_path / "p.json", steps=20, play=flat)
@@ -86,7 +58,7 @@ class Interrupted(Exception):
 
 
 def test_an_interrupted_fit_ends_where_a_whole_one_does(tmp_path: Path) -> None:
-    whole = training.fit(gptswarm.Fit(), CASES, tmp_path / "a.json", steps=30, play=planted)
+    whole = training.fit(gptswarm.Fit(), CASES, tmp_path / "a.json", steps=30, play=inward_pays)
 
     def stop(progress: training.Progress) -> None:
         if progress.step == 20:
@@ -94,19 +66,19 @@ def test_an_interrupted_fit_ends_where_a_whole_one_does(tmp_path: Path) -> None:
 
     path = tmp_path / "b.json"
     with pytest.raises(Interrupted):
-        training.fit(gptswarm.Fit(), CASES, path, steps=30, play=planted, watch=stop)
+        training.fit(gptswarm.Fit(), CASES, path, steps=30, play=inward_pays, watch=stop)
     with pytest.raises(ConfigError, match="20 of 30 steps"):
         gptswarm.gptswarm(str(path))
-    assert training.fit(gptswarm.Fit(), CASES, path, steps=30, play=planted) == whole
+    assert training.fit(gptswarm.Fit(), CASES, path, steps=30, play=inward_pays) == whole
     assert path.read_bytes() == (tmp_path / "a.json").read_bytes()
     assert gptswarm.gptswarm(str(path)).digest == training.digest_of(whole)
 
 
 def test_a_fit_is_not_continued_with_other_cases_or_methods(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    training.fit(gptswarm.Fit(), CASES, path, steps=1, play=planted)
+    training.fit(gptswarm.Fit(), CASES, path, steps=1, play=inward_pays)
     with pytest.raises(ConfigError, match="other cases"):
-        training.fit(gptswarm.Fit(), CASES[:2], path, steps=1, play=planted)
+        training.fit(gptswarm.Fit(), CASES[:2], path, steps=1, play=inward_pays)
     with pytest.raises(ConfigError, match="belongs to"):
         training.read(path, "dmoa")
     with pytest.raises(ConfigError, match="waggle fit gptswarm"):
@@ -117,7 +89,7 @@ def test_a_fit_is_not_continued_with_other_cases_or_methods(tmp_path: Path) -> N
 def test_only_development_seeds_are_fitted_to(seed: int, tmp_path: Path) -> None:
     with pytest.raises(SeedError):
         training.fit(
-            gptswarm.Fit(), [Case("silo", "I-05", 8, seed)], tmp_path / "p.json", play=planted
+            gptswarm.Fit(), [Case("silo", "I-05", 8, seed)], tmp_path / "p.json", play=inward_pays
         )
     with pytest.raises(SeedError):
         training.utility(gptswarm.GPTSwarm({}), Case("silo", "I-05", 8, seed), 0)

@@ -24,6 +24,13 @@ class Method(NamedTuple):
 
 METHODS = {
     "agentnet": Method("AgentNet", "arXiv 2504.00587", False, "paper and released code"),
+    "dmoa": Method(
+        "DMoA",
+        "arXiv 2605.15706",
+        True,
+        "reconstruction from digests",
+        "waggle.baselines.peers.dmoa:Fit",
+    ),
     "g-designer": Method(
         "G-Designer",
         "arXiv 2410.11782",

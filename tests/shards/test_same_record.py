@@ -25,6 +25,7 @@ from tests.shards.episodes import (
 from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
+from waggle.runtime.defence import Defence
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
 from waggle.shards import shard
@@ -52,6 +53,15 @@ def test_ablations_and_late_counterevidence_are_the_same_in_four_shards(
     one = whole(BEACON, law, setting)
     assert one.shock is not None
     assert dealt(BEACON, law, setting, tmp_path / "s", shards=4) == canonical(one)
+
+
+def test_defences_against_byzantine_nodes_are_the_same_in_four_shards(tmp_path: Path) -> None:
+    law = plugins.get_law("heuristic")
+    liars = Perturbation(byzantine=0.3, attack="stale", delay=1)
+    defence = Defence(provenance=True, reputation=True, reopening=2)
+    setting = {**settings(SILO, law, liars), "defence": defence}
+    one = canonical(whole(SILO, law, setting))
+    assert dealt(SILO, law, setting, tmp_path / "s", shards=4) == one
 
 
 def test_a_shard_alone_and_views_in_small_chunks_change_nothing(

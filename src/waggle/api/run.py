@@ -8,9 +8,12 @@ memory. `waggle run` prepares in the same way and writes the record to disk whil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
@@ -32,11 +35,15 @@ from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.staff import Staff
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine, Watcher, native_order, native_switches
+from waggle.shards.cluster import on_ray
+from waggle.shards.coordinator import Coordinator
 
 MAX_N = 1_000_000
 """More agents than this is taken for a slip of the keyboard."""
 EngineName: TypeAlias = Literal["sync", "event"]
 """The two engines."""
+RunEngine: TypeAlias = Literal["sync", "event", "ray"]
+"""Where one episode is played: on an engine, or on the synchronous one over many actors."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,9 @@ class Setup:
     case: Case
     world: World
     law: Law
-    engine: EngineName
+    make: Callable[[], Law]
+    """Makes the law again, in another process."""
+    engine: RunEngine
     order: Order
     switches: Switches
     perturbation: Perturbation
@@ -63,13 +72,26 @@ class Setup:
         }  # fmt: skip
 
     def play(self, sinks: Sequence[Sink], watch: Watcher | None = None) -> Footer:
-        """Play the episode; a world is played once."""
+        """Play the episode in this process; a world is played once."""
         kind = Engine if self.engine == "sync" else EventEngine
         engine = kind(
             self.world, self.law, self.case, sinks=sinks, watch=watch, staff=self.staff,
             **self.settings(),
         )  # fmt: skip
         return engine.play()
+
+    def on_ray(self, folder: Path, watch: Watcher | None = None, **sharding: Any) -> Coordinator:
+        """Return the episode on Ray, ready to play; `sharding` is that of `on_ray`.
+
+        Raises:
+            ConfigError: for what cannot be dealt to shards.
+        """
+        if self.staff is not None:
+            raise ConfigError("private workers need the engine sync or event; leave --worker out")
+        return on_ray(
+            self.world, self.law, self.make, self.substrate.open, self.case, folder=folder,
+            watch=watch, **sharding, **self.settings(),
+        )  # fmt: skip
 
 
 def run(
@@ -81,7 +103,8 @@ def run(
     seed: int = 0,
     rounds: int | None = None,
     order: Order | None = None,
-    engine: EngineName = "sync",
+    engine: RunEngine = "sync",
+    shards: int = 2,
     shock: bool = False,
     watch: bool | Watcher = False,
     progress: bool = True,
@@ -101,7 +124,8 @@ def run(
         rounds: local updates per agent; the task's own horizon if None.
         order: how a view lists its records; the law's own order if None.
         engine: `sync` forms all views of a round from one state; `event` runs calls, deliveries and
-            timers in virtual time.
+            timers in virtual time; `ray` plays what `sync` does, over many actors of Ray.
+        shards: actors that the nodes are dealt to, on the engine `ray`.
         shock: whether late counterevidence is injected, where the task knows how.
         watch: print every round; or a function that is called with every round and the world.
         progress: show a bar on a terminal, a line in a notebook.
@@ -118,7 +142,11 @@ def run(
     memory = Memory()
     start = perf_counter()
     with watching(setup.world, watch, quiet=not progress, tell=screen.write) as watcher:
-        setup.play([memory], watcher)
+        if engine == "ray":
+            with TemporaryDirectory() as folder:
+                setup.on_ray(Path(folder), watcher, shards=shards).play([memory])
+        else:
+            setup.play([memory], watcher)
     return Episode(memory.record(), setup.substrate, perf_counter() - start)
 
 
@@ -131,7 +159,7 @@ def prepare(
     seed: int,
     rounds: int | None,
     order: Order | None,
-    engine: EngineName,
+    engine: RunEngine,
     shock: bool,
     options: Mapping[str, Any],
 ) -> Setup:
@@ -140,7 +168,7 @@ def prepare(
     Raises:
         WaggleError: for what cannot be played as given.
     """
-    among("engine", engine, EngineName)
+    among("engine", engine, RunEngine)
     found, source = find_task(task), find_law(law)
     hired = find_worker(worker) if worker else None
     substrate = found.substrate
@@ -168,6 +196,7 @@ def prepare(
         case,
         world,
         made,
+        partial(source.make, **sorted_[LAW]),
         engine,
         among("order", order or native_order(made), Order),
         msgspec.structs.replace(native, **switch),

@@ -7,8 +7,9 @@ read and no metric does; a thin record leaves them out. It gives the row of the 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +31,7 @@ from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.records import SUFFIX, RecordFile
 from waggle.runtime.replay import UNSEEN
 from waggle.runtime.sync import Engine, native_switches
+from waggle.shards.cluster import on_ray
 from waggle.workers.hire import hire
 
 RECORDS = "records"
@@ -131,7 +133,7 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
     for _ in range(2):
         try:
             memory = Memory()
-            open_engine(cell, law, memory, records).play()
+            _play(cell, law, memory, records)
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, reason_of(error))
@@ -141,6 +143,21 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
             if records is not None:
                 records.forget(cell)
     return failed_row(cell, reason)
+
+
+def _play(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None) -> None:
+    """Play a cell here or, where it is dealt to shards, on Ray."""
+    engine = open_engine(cell, law, memory, None if cell.shards else records)
+    if not cell.shards:
+        engine.play()
+        return
+    with TemporaryDirectory() as folder:
+        on_ray(
+            engine.world, law, partial(law_of, cell.law, options_of(cell)),
+            plugins.get_substrate(cell.case.substrate).open, cell.case, folder=Path(folder),
+            shards=cell.shards, order=engine.order, switches=engine.swarm.switches,
+            perturbation=engine.perturbation, defence=engine.defence,
+        ).play([memory])  # fmt: skip
 
 
 def reason_of(error: BaseException) -> str:

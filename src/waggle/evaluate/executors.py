@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import as_completed
@@ -10,10 +9,9 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-from waggle import plugin_files
 from waggle.core.errors import ConfigError, suggest
 from waggle.crew import crew
-from waggle.runtime import watchdog
+from waggle.shards.cluster import connect, environment
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -85,15 +83,7 @@ class Ray:
     """Tasks on a Ray cluster, or on this machine if none is running, some of them at a time."""
 
     def __init__(self, workers: int | None = None) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise ConfigError(
-                "the ray executor needs Ray; install it with `pip install ray`"
-            ) from None
-        self._ray: Any = ray
-        if not ray.is_initialized():
-            ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
+        self._ray: Any = connect()
         self._most = workers or 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def __repr__(self) -> str:
@@ -105,10 +95,7 @@ class Ray:
         Raises:
             ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
         """
-        # Workers of a cluster do not inherit the environment; plug-in files lie at the same path.
-        names = [name for name in (plugin_files.FILES, watchdog.SECONDS) if os.environ.get(name)]
-        known = {name: os.environ[name] for name in names}
-        remote, left = self._ray.remote(runtime_env={"env_vars": known})(work), iter(jobs)
+        remote, left = self._ray.remote(runtime_env=environment())(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]
         while running:
             ready, running = self._ray.wait(running)

@@ -71,6 +71,9 @@ class MethodSpec(BaseModel):
     """How views list their records; the law's own order if unset."""
     engine: Literal["sync", "event"] = "sync"
     """The engine the episodes are played on."""
+    shards: Annotated[int, Field(ge=0)] = 0
+    """Actors of Ray that the agents of one episode are dealt to; 0 plays it in one process. Rows do
+    not depend on it."""
     switches: dict[str, Any] = {}
     """Ablations of the runtime."""
     perturbation: dict[str, Any] = {}
@@ -163,6 +166,7 @@ class Cell(msgspec.Struct, frozen=True):
     perturbation: Mapping[str, Any]
     worker: Mapping[str, Any] = {}
     defence: Mapping[str, Any] = {}
+    shards: int = 0
 
     @property
     def key(self) -> Key:
@@ -172,7 +176,8 @@ class Cell(msgspec.Struct, frozen=True):
     @property
     def id(self) -> str:
         """Sixteen hex digits that name everything that determines the episode."""
-        parts = {k: v for k, v in msgspec.to_builtins(self).items() if k != "method"}
+        named = msgspec.to_builtins(self).items()
+        parts = {k: v for k, v in named if k not in ("method", "shards")}
         # Where answers are kept does not change them.
         parts["worker"] = {k: v for k, v in parts["worker"].items() if k != "cache"}
         for name in ("worker", "defence"):  # ids of episodes without them are older than they are
@@ -365,9 +370,11 @@ def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
         msgspec.convert(spec.switches, Switches)
         msgspec.convert(spec.perturbation, Perturbation).on(spec.engine)
         msgspec.convert(spec.defence, Defence)
+        if spec.shards and (spec.engine != "sync" or spec.worker):
+            raise ConfigError("shards need the engine `sync`, and no private workers")
     except (msgspec.ValidationError, ConfigError) as error:
         raise ConfigError(f"method {name!r}: {error}") from None
     return Cell(
         name, spec.law, spec.options, case, spec.order, spec.engine, spec.switches,
-        spec.perturbation, spec.worker, spec.defence,
+        spec.perturbation, spec.worker, spec.defence, spec.shards,
     )  # fmt: skip

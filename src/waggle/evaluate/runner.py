@@ -224,6 +224,12 @@ def _executor(law: LawCells, how: _How) -> str:
 
 def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[Row]:
     """Play batched laws in shared processes, or the one law of a group here."""
+    for part in group:  # a cell in shards has the cluster to itself
+        yield from (play_cell((cell, how.records)) for cell in part.cells if cell.shards)
+    group = [part._replace(cells=[c for c in part.cells if not c.shards]) for part in group]
+    group = [part for part in group if part.cells]
+    if not group:
+        return
     first = group[0]
     if not _batched(first):
         yield from how.executor.map(play_cell, [(cell, how.records) for cell in first.cells])

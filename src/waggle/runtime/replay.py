@@ -101,6 +101,8 @@ def replay(
         if watch is not None:
             watch(world)
 
+    if header.curves:
+        raise RecordError("the record holds curves only; play its case again without --curves")
     if any(update.view == UNSEEN for entry in record.rounds for update in entry.updates):
         raise RecordError("the record holds measures only; play its case again with --keep")
     engine_type = {"sync": Engine, "event": EventEngine}.get(header.engine)

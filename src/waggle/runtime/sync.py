@@ -221,16 +221,20 @@ class Engine:
             return 0
         return sum(n.field.age() for n in self.swarm.nodes.values() if len(n.field))
 
+    def _count_refused(self) -> None:
+        """Count the messages whose tags were refused since the last count."""
+        if self.transport.provenance is not None:
+            refused = self.transport.provenance.refused
+            self.recorder.counters.update({f"messages.{k}": v for k, v in refused.items()})
+            refused.clear()
+
     def _close(
         self, round: int, done: Sequence[Done], delivered: int, expired: int, shock: Shock | None
     ) -> None:
         """Write the round down."""
         updates = [self.recorder.update(*d, self._native.get(d.node)) for d in done]
         attempted = self.transport.attempted - self.recorder.counters["messages.attempted"]
-        if self.transport.provenance is not None:
-            refused = self.transport.provenance.refused
-            self.recorder.counters.update({f"messages.{k}": v for k, v in refused.items()})
-            refused.clear()
+        self._count_refused()
         entry = self.recorder.round(
             round, updates, attempted, delivered, expired, shock, self.schedule.suspended(round)
         )

@@ -129,7 +129,7 @@ class Coordinator:
         self._watch = watch
         whole: Any = world
         whole.restrict(())
-        engine = Engine(world, _Named(law.name), division.case, **division.settings())
+        engine = Engine(world, _Named(law.name), division.case, **division.settings)
         self._names = Aliases(division.case.seed, 0)
         self._start = self._saved(_Progress(engine))
         self._now: _Progress
@@ -141,6 +141,13 @@ class Coordinator:
     def traffic(self) -> Traffic:
         """What went from shard to shard so far."""
         return self._now.traffic
+
+    def __str__(self) -> str:
+        """Say how many shards there are, and what passes between them."""
+        sent, crossing, size = self.traffic
+        share = crossing / sent if sent else 0.0
+        lost = f", {len(self.losses)} lost and started again" if self.losses else ""
+        return f"{self._division.shards} ({share:.0%} of messages cross, {size:,} bytes{lost})"
 
     def play(self, sinks: Sequence[Sink] = ()) -> Footer:
         """Play to the end, from the last kept round where there is one, and write the record.

@@ -19,12 +19,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import astuple
 
 from waggle.core.errors import ConfigError
-from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Shock, World, Write
 from waggle.core.record import FieldMass
 from waggle.core.world import Divisible
-from waggle.runtime.perturb import Perturbation
-from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Message
 from waggle.shards.partition import Partition, owners, parts
 
@@ -35,9 +32,8 @@ class Division:
 
     open: Callable[[Case], World]
     case: Case
-    order: Order
-    switches: Switches
-    perturbation: Perturbation
+    settings: Mapping[str, Any]
+    """How the runtime is set: order, switches, perturbation, defence."""
     shards: int
     owner: array[int]
     """The shard of every node."""
@@ -50,17 +46,10 @@ class Division:
         """Return the nodes of every shard."""
         return parts(self.owner, self.shards)
 
-    def settings(self) -> dict[str, Any]:
-        """Return how the runtime is set."""
-        return {
-            "order": self.order, "switches": self.switches, "perturbation": self.perturbation,
-        }  # fmt: skip
-
 
 def divide(
     world: World, law: Law, open: Callable[[Case], World], case: Case, *, shards: int,
-    folder: Path, curves: bool = False, partition: Partition = "grown", order: Order,
-    switches: Switches, perturbation: Perturbation,
+    folder: Path, curves: bool = False, partition: Partition = "grown", **settings: Any,
 ) -> Division:  # fmt: skip
     """Deal the nodes of a world to shards.
 
@@ -75,7 +64,7 @@ def divide(
     if hasattr(law, "conduct"):
         raise ConfigError(f"{law.name!r} organises the whole swarm; play it on the engine 'sync'")
     owner = owners(world, shards, partition)
-    return Division(open, case, order, switches, perturbation, shards, owner, folder, curves)
+    return Division(open, case, settings, shards, owner, folder, curves)
 
 
 class Minted(NamedTuple):
@@ -115,15 +104,13 @@ class Closed(NamedTuple):
 
 def pack(letters: Iterable[tuple[int, Message]]) -> bytes:
     """Return messages, each with the round at whose end it arrives, as bytes."""
-    return pickle.dumps(
-        [(arrival, m.sent, m.place, m.payload, *astuple(m.write)) for arrival, m in letters], 5
-    )
+    return pickle.dumps([(arrival, *m[:2], astuple(m.write), *m[3:]) for arrival, m in letters], 5)
 
 
 def unpack(batch: bytes) -> Iterator[tuple[int, Message]]:
     """Yield the messages of a batch."""
-    for arrival, sent, place, payload, *write in pickle.loads(batch):
-        yield arrival, Message(sent, place, Write(*write), payload)
+    for arrival, sent, place, write, *rest in pickle.loads(batch):
+        yield arrival, Message(sent, place, Write(*write), *rest)
 
 
 def united(shocks: Sequence[Shock | None]) -> Shock | None:

@@ -38,7 +38,7 @@ class Shard(Engine):
     def __init__(self, division: Division, index: int, law: Law) -> None:
         world: Any = division.open(division.case)
         world.restrict(division.nodes()[index])
-        super().__init__(world, law, division.case, **division.settings())
+        super().__init__(world, law, division.case, **division.settings)
         self._division = division
         self._index = index
         self.transport = Transport(self.swarm, self.schedule, self._post)
@@ -121,6 +121,7 @@ class Shard(Engine):
                 self._mail.setdefault(arrival, []).append(message)
         arrived = sorted(self._mail.pop(round, []), key=lambda m: m.write.sender)
         delivered = self.transport.hand_over(arrived, round)
+        self._count_refused()
         self._write()
         world: Any = self.world
         return Closed(

@@ -6,7 +6,8 @@ import inspect
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import wraps
+from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -37,8 +38,8 @@ from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
 from waggle.leftovers import sweep
 from waggle.runtime.live import LiveFile
-from waggle.runtime.recorder import Memory
-from waggle.runtime.records import RecordFile
+from waggle.runtime.recorder import Memory, Sink
+from waggle.runtime.records import SUFFIX, RecordFile
 
 
 def run(
@@ -52,7 +53,11 @@ def run(
     worker: str = "",
     worker_options: WorkerOptions = None,
     rounds: int | None = None,
-    engine: Literal["sync", "event"] = "sync",
+    engine: Literal["sync", "event", "ray"] = "sync",
+    shards: int | None = None,
+    pool: int | None = None,
+    keep_every: int | None = None,
+    curves: Flag = False,
     order: Literal["shuffled", "canonical"] | None = None,
     shock: Flag = False,
     out: Path = Path("runs"),
@@ -74,6 +79,8 @@ def run(
 
     `waggle run coloring --engine event --perturb.loss 0.1 --switch.decay off`
 
+    `waggle run beacon -n 100000 --engine ray --shards 4 --curves`
+
     Args:
         task: A task name of `waggle list tasks`; the part behind the slash alone works where it is
             unique.
@@ -87,7 +94,14 @@ def run(
             schedule (full or reuse), cache (a file), and the worker's own.
         rounds: Local updates per agent; the task's own horizon if unset.
         engine: sync forms all views of a round from one state; event runs calls, deliveries and
-            timers in virtual time.
+            timers in virtual time; ray plays what sync does, over many actors of Ray, on the
+            cluster that is there or on this machine.
+        shards: Engine ray: actors that the agents are dealt to; 2 if unset.
+        pool: Engine ray: actors that hold a law with weights; one for every GPU if unset.
+        keep_every: Engine ray: rounds between two kept states, from which a lost actor is started
+            again and the same command goes on; 5 if unset, 0 for none.
+        curves: Engine ray: keep scores and counts of every round, not every decision. Such a record
+            is small and cannot be replayed.
         order: How a view lists its records: shuffled by the node's own stream, or in canonical
             form. The law's own order if unset; shuffled where it has none.
         shock: Inject late counterevidence, where the task knows how.
@@ -118,7 +132,16 @@ def run(
         shock=shock,
         options={f"{group}.{key}": v for group, values in own.items() for key, v in values.items()},
     )
-    kept = (engine, law_options, setup.settings(), *([hired] if hired else []))
+    sharding = {"shards": shards, "pool": pool, "keep_every": keep_every, "curves": curves or None}
+    sharding = {name: value for name, value in sharding.items() if value is not None}
+    _check_engine(engine, sharding, watch or view)
+    kept = (
+        engine,
+        law_options,
+        setup.settings(),
+        *([hired] if hired else []),
+        *["curves"] * curves,
+    )
     path = place_of(out, setup.case, law, kept)
     sweep(out)
     growing = LiveFile(path, setup.world) if view else nullcontext()
@@ -133,7 +156,16 @@ def run(
         RecordFile(path) as sink,
     ):
         others = [other for other in (sent, live) if other is not None]
-        footer = setup.play([sink, *memory, *others], watcher)
+        sinks: list[Sink] = [sink, *memory, *others]
+        if engine == "ray":
+            again = replace(setup, make=partial(make_law, law, law_options))
+            folder = path.with_name(path.name.removesuffix(SUFFIX) + ".shards")
+            dealt = again.on_ray(folder, watcher, **{"shards": 2, **sharding})
+            footer = dealt.play(sinks)
+        else:
+            dealt, footer = None, setup.play(sinks, watcher)
+    if dealt is not None:
+        dealt.clear()
     seconds = time.perf_counter() - start
     metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
     for name, reason in faults.items():
@@ -144,6 +176,7 @@ def run(
     what = {
         "task": setup.task.name, "n": n, "seed": seed, "law": law, "engine": engine,
         "order": setup.order, **({"worker": worker} if worker else {}),
+        **({"shards": str(dealt)} if dealt is not None else {}),
     }  # fmt: skip
     if json:
         console.dump(
@@ -172,6 +205,15 @@ def _refuse_foreign(groups: dict[str, Any], substrate: str) -> None:
     for name, model in groups.items():
         if model is not None and name not in {substrate, *SETTINGS}:
             raise ConfigError(f"--{name}.* belongs to {name}, this task to {substrate}; remove it")
+
+
+def _check_engine(engine: str, sharding: dict[str, Any], watch: bool) -> None:
+    """Refuse options of shards on other engines, and pictures of single agents on theirs."""
+    if engine != "ray" and sharding:
+        name = next(iter(sharding)).replace("_", "-")
+        raise ConfigError(f"--{name} belongs to --engine ray; add it, or leave --{name} out")
+    if engine == "ray" and watch:
+        raise ConfigError("--watch and --view show every agent; leave them out with --engine ray")
 
 
 def command(tokens: Sequence[str]) -> Callable[..., int]:

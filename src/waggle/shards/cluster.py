@@ -1,0 +1,233 @@
+"""Every shard an actor of Ray: on the cluster that is there, or on this machine.
+
+A cheap law decides inside its shard. A law with weights is a pool of actors that all shards ask,
+see `law_pool`. The batches of a round go from shard to shard without passing through here. An actor
+that died is found when its answer is asked for; `restore` starts it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from waggle import plugin_files
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case, Law, World
+from waggle.runtime import watchdog
+from waggle.runtime.sync import Watcher
+from waggle.shards.coordinator import KEEP_EVERY, Coordinator, LostShard
+from waggle.shards.division import Closed, Division, Sent, divide
+from waggle.shards.inline import answered
+from waggle.shards.law_pool import LawActor, PooledLaw
+from waggle.shards.shard import Shard, restored
+
+
+def connect() -> Any:
+    """Return Ray, connected to the cluster that is there, or to one of this machine alone.
+
+    Raises:
+        ConfigError: where Ray is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("this needs Ray; install it with `pip install ray`") from None
+    if not ray.is_initialized():
+        ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
+    return ray
+
+
+def environment() -> dict[str, Any]:
+    """Return what workers of a running cluster do not inherit; plug-in files lie at one path."""
+    names = [name for name in (plugin_files.FILES, watchdog.SECONDS) if os.environ.get(name)]
+    return {"env_vars": {name: os.environ[name] for name in names}}
+
+
+class ShardActor:
+    """One shard in a process of its own."""
+
+    def __init__(self, division: Division, index: int) -> None:
+        self._division = division
+        self._index = index
+        self._shard: Shard
+
+    def restore(self, state: Path | None, names: Mapping[str, str], law: Law) -> None:
+        """Go to a kept state, or to the beginning."""
+        self._shard = restored(state, self._division, self._index, law)
+        self._shard.swarm.aliases.adopt(names)
+
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> tuple[Any, ...]:
+        """Play the first part of a round; return what to tell, then a batch for every shard."""
+        sent, batches = answered(self._shard.begin(round, committed), self._shard.law)
+        return sent, *batches
+
+    def finish(self, round: int, shocking: bool, *batches: bytes) -> Closed:
+        """Play the second part of a round with the batches of all shards."""
+        return self._shard.finish(round, batches, shocking)
+
+    def keep(self, path: Path) -> None:
+        """Write the state."""
+        self._shard.keep(path)
+
+    def process(self) -> int:
+        """Return the process, which says that it is alive."""
+        return os.getpid()
+
+
+class Cluster:
+    """Shards and laws as actors."""
+
+    def __init__(
+        self, division: Division, law: Law, make: Callable[[], Law], pool: int | None = None
+    ) -> None:
+        """Take a division and its law.
+
+        Args:
+            division: who plays which nodes.
+            law: the law; where it is cheap, every shard gets a copy.
+            make: makes the law again, in the actors of the pool.
+            pool: actors that hold a law with weights; by default one for every GPU, at least one.
+        """
+        self._ray = connect()
+        self._division = division
+        self._law = law
+        self._make = make
+        gpus = self._ray.cluster_resources().get("GPU", 0)
+        wanted = (pool or max(1, int(gpus))) if getattr(law, "batched", False) else 0
+        self._gpu_share = min(1.0, gpus / wanted) if wanted else 0.0
+        self._shards: list[Any] = [None] * division.shards
+        self._pool: list[Any] = [None] * wanted
+        self._batches: list[list[Any]] = []
+
+    def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
+        """Start the actors that are gone; take every shard to a kept state, or its beginning."""
+        self._batches = []
+        for index, actor in enumerate(self._pool):
+            if not self._alive(actor):
+                self._pool[index] = self._remote(LawActor, num_gpus=self._gpu_share).options(
+                    max_concurrency=self._division.shards + 1
+                ).remote(self._make)  # fmt: skip
+        for index, actor in enumerate(self._shards):
+            if not self._alive(actor):
+                self._shards[index] = self._remote(ShardActor).remote(self._division, index)
+        law = PooledLaw(self._law.name, self._pool) if self._pool else self._law
+        paths: Sequence[Path | None] = states or [None] * len(self._shards)
+        self._all("restore", [(path, names, law) for path in paths])
+
+    def _remote(self, kind: type, **options: Any) -> Any:
+        """Return a kind of actor that Ray spreads over its machines and does not start again."""
+        return self._ray.remote(
+            num_cpus=0, scheduling_strategy="SPREAD", runtime_env=environment(), **options
+        )(kind)
+
+    def _alive(self, actor: Any) -> bool:
+        if actor is None:
+            return False
+        try:
+            self._ray.get(actor.process.remote())
+        except self._ray.exceptions.RayError:
+            return False
+        return True
+
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+        """Play the first part of a round."""
+        returns = 1 + len(self._shards)
+        everyone = None if committed is None else self._ray.put(committed)
+        told = [
+            actor.begin.options(num_returns=returns).remote(round, everyone)
+            for actor in self._shards
+        ]
+        self._batches = [batches for _, *batches in told]
+        return self._got([sent for sent, *_ in told])
+
+    def finish(self, round: int, shocking: bool) -> list[Closed]:
+        """Hand the batches over, from shard to shard, and play the second part of a round."""
+        batches = zip(*self._batches, strict=True)
+        closed: list[Closed] = self._all("finish", [(round, shocking, *own) for own in batches])
+        self._batches = []
+        return closed
+
+    def keep(self, paths: Sequence[Path]) -> None:
+        """Write the state of every shard."""
+        self._all("keep", [(path,) for path in paths])
+
+    def processes(self) -> dict[str, int]:
+        """Return the processes of all actors of this machine, by name."""
+        named = {f"shard {index}": actor for index, actor in enumerate(self._shards)}
+        named |= {f"law {index}": actor for index, actor in enumerate(self._pool)}
+        return {name: self._ray.get(actor.process.remote()) for name, actor in named.items()}
+
+    def close(self) -> None:
+        """End the actors."""
+        for actor in filter(None, (*self._shards, *self._pool)):
+            self._ray.kill(actor)
+        self._shards, self._pool = [None] * len(self._shards), [None] * len(self._pool)
+
+    def _all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every shard and wait for all."""
+        return self._got(
+            [
+                getattr(actor, method).remote(*own)
+                for actor, own in zip(self._shards, arguments, strict=True)
+            ]
+        )
+
+    def _got(self, answers: Sequence[Any]) -> list[Any]:
+        errors = self._ray.exceptions
+        found = []
+        for index, answer in enumerate(answers):
+            try:
+                found.append(self._ray.get(answer))
+            except errors.RayTaskError as error:
+                if isinstance(error.cause, LostShard | errors.RayError):
+                    raise LostShard(str(error.cause).splitlines()[0]) from None
+                raise error.cause from None  # an error of the law or the world
+            except errors.RayError:
+                raise LostShard(f"shard {index} was lost") from None
+        return found
+
+
+def on_ray(
+    world: World,
+    law: Law,
+    make: Callable[[], Law],
+    open: Callable[[Case], World],
+    case: Case,
+    *,
+    folder: Path,
+    shards: int,
+    pool: int | None = None,
+    keep_every: int = KEEP_EVERY,
+    curves: bool = False,
+    watch: Watcher | None = None,
+    **settings: Any,
+) -> Coordinator:
+    """Return the coordinator of an episode on Ray, ready to play.
+
+    Args:
+        world: the opened world of the case; it is the coordinator's from now on.
+        law: the law.
+        make: makes the law again, in other processes.
+        open: opens the world again.
+        case: the episode.
+        folder: where shards keep their states and records; all machines see it.
+        shards: actors that the nodes are dealt to.
+        pool: actors that hold a law with weights.
+        keep_every: rounds between two kept states; 0 keeps none.
+        curves: whether scores and counts are kept alone, without the local updates.
+        watch: called after every round, with an entry that has no updates.
+        **settings: order, switches and perturbation of the runtime.
+
+    Raises:
+        ConfigError: for a world or a law that cannot be dealt to shards, or without Ray.
+    """
+    if (pool is not None and pool < 1) or keep_every < 0:
+        raise ConfigError("--pool must be at least 1, --keep-every 0 or more")
+    division = divide(
+        world, law, open, case, shards=shards, folder=folder.resolve(), curves=curves, **settings
+    )
+    crew = Cluster(division, law, make, pool)
+    return Coordinator(division, world, law, crew, keep_every=keep_every, watch=watch)

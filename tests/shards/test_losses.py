@@ -1,0 +1,89 @@
+"""Lost shards come back to the same record; a second loss in a row leaves a run to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.shards.episodes import BEACON, SILO, canonical, coordinator, settings, whole
+from waggle import plugins
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case, Law
+from waggle.runtime.recorder import Memory
+from waggle.shards.coordinator import LostShard
+from waggle.shards.division import Closed, Division, Sent
+from waggle.shards.inline import Inline
+
+LAW = plugins.get_law("heuristic")
+
+
+class Frail(Inline):
+    """A crew that loses a shard at its k-th call, for each k it is given."""
+
+    def __init__(self, division: Division, law: Law, losses: tuple[int, ...] = ()) -> None:
+        super().__init__(division, law)
+        self._losses = losses
+        self.calls = 0
+
+    def _call(self) -> None:
+        self.calls += 1
+        if self.calls in self._losses:
+            self._shards = []
+            raise LostShard("shard 1 was lost")
+
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+        sent = super().begin(round, committed)
+        self._call()
+        return sent
+
+    def finish(self, round: int, shocking: bool) -> list[Closed]:
+        closed = super().finish(round, shocking)
+        self._call()
+        return closed
+
+    def keep(self, paths: Sequence[Path]) -> None:
+        self._shards[0].keep(paths[0])  # half of the states are written
+        self._call()
+        super().keep(paths)
+
+
+@pytest.mark.parametrize("case", [BEACON, SILO], ids=lambda case: case.task)
+def test_a_shard_lost_at_any_call_comes_back_to_the_same_record(case: Case, tmp_path: Path) -> None:
+    setting = settings(case, LAW)
+    one = canonical(whole(case, LAW, setting))
+    for call in (1, 2, 7, 8, 12, 21, 24):
+        memory = Memory()
+        crew = partial(Frail, losses=(call,))
+        played = coordinator(case, LAW, setting, tmp_path / str(call), crew=crew)
+        played.play([memory])
+        assert played.losses == ["shard 1 was lost"]
+        assert canonical(memory.record()) == one
+
+
+def test_losses_with_a_kept_state_between_them_do_not_end_the_run(tmp_path: Path) -> None:
+    setting = settings(BEACON, LAW)
+    memory = Memory()
+    crew = partial(Frail, losses=(3, 12, 24))
+    played = coordinator(BEACON, LAW, setting, tmp_path, crew=crew)
+    played.play([memory])
+    assert len(played.losses) == 3
+    assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))
+
+
+def test_a_second_loss_in_a_row_is_one_line_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    setting = settings(BEACON, LAW)
+    crew = partial(Frail, losses=(10, 13))
+    frail = coordinator(BEACON, LAW, setting, tmp_path, crew=crew)
+    with pytest.raises(ConfigError, match=r"second loss in a row; .* before round 3: run the same"):
+        frail.play()
+    with pytest.raises(ConfigError, match="holds the state of 2 shards; go on with --shards 2"):
+        coordinator(BEACON, LAW, setting, tmp_path, shards=4).play()
+    memory, rounds = Memory(), []
+    resumed = coordinator(BEACON, LAW, setting, tmp_path)
+    resumed._watch = lambda entry, world: rounds.append(entry.round)
+    resumed.play([memory])
+    assert rounds == list(range(3, 16)), "it goes on from the kept round"
+    assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))

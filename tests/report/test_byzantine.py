@@ -9,20 +9,24 @@ import msgspec
 from tests.report.sheets import row
 from waggle.core.seeds import Split
 from waggle.evaluate.plan import Recipe, cells, load
-from waggle.report import catalog
+from waggle.evaluate.rows import Row
+from waggle.report import byzantine, catalog
+from waggle.runtime.perturb import Perturbation, Schedule
+from waggle.substrates.silo.cases import independent_case
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "trust" / "byzantine.toml"
-LIARS = {"byzantine": 0.1, "attack": "stale"}
+LIARS = {"byzantine": 0.1, "attack": "silent"}
 METHODS = {
     "plain": {"law": "expert"},
     "lied-to": {"law": "expert", "perturbation": LIARS},
-    "guarded": {"law": "expert", "perturbation": LIARS, "switches": {"channels": 3}},
+    "guarded": {"law": "expert", "perturbation": LIARS, "defence": {"reopening": 1}},
+    "half": {"law": "expert", "perturbation": {**LIARS, "byzantine": 0.2}},
     "other": {"law": "heuristic", "perturbation": LIARS},
 }
-HONEST = {"lied-to": 0.6, "guarded": 0.8, "other": 0.5}
+HONEST = {"lied-to": 0.6, "guarded": 0.8, "half": 0.5, "other": 0.5}
 
 
-def test_losses_are_paired_with_the_same_law_and_gains_with_the_same_liars() -> None:
+def played() -> tuple[list[Row], Recipe]:
     block = {"methods": list(METHODS), "tasks": ["silo/I-01"], "n": [16], "seeds": [20_000, 20_001]}
     recipe = Recipe.model_validate({"title": "T", "methods": METHODS, "blocks": [block]})
     rows = []
@@ -30,15 +34,36 @@ def test_losses_are_paired_with_the_same_law_and_gains_with_the_same_liars() -> 
         made = row(cell, 1.0 if cell.method == "plain" else 0.4)
         own = {"honest": HONEST[cell.method]} if cell.method in HONEST else {}
         rows.append(msgspec.structs.replace(made, scores={**made.scores, **own}))
-    table = catalog.table("byzantine")(rows, recipe)
-    lines = {line[0]: dict(zip(table.columns, line, strict=True)) for line in table.rows}
-    assert lines["plain"]["honest"] == "1.000" and lines["plain"]["Δ no liars"] == "—"
-    assert lines["lied-to"]["score"] == "0.400" and lines["lied-to"]["honest"] == "0.600"
-    assert lines["lied-to"]["Δ no liars"].startswith("-0.400 [")
-    assert lines["lied-to"]["Δ no defence"] == "—"
-    assert lines["guarded"]["Δ no liars"].startswith("-0.200 [")
-    assert lines["guarded"]["Δ no defence"].startswith("+0.200 [")
-    assert lines["other"]["Δ no liars"] == "—"  # its law was not played without liars
+    return rows, recipe
+
+
+def test_losses_are_paired_with_the_same_law_and_gains_with_the_same_liars() -> None:
+    table = catalog.table("byzantine-silo")(*played())
+    lines = [dict(zip(table.columns, line, strict=True)) for line in table.rows]
+    assert [(line["law"], line["attack"], line["share"]) for line in lines] == [
+        ("plain", "none", "0 %"), ("plain", "silent", "10 %"), ("plain", "silent", "20 %"),
+    ]  # fmt: skip  # the law that was not played without liars has nothing to be compared with
+    none, tenth, _ = lines
+    assert none["honest"] == "1.000" and none["Δ no liars"] == "—" == none["reach"]
+    assert tenth["honest"] == "0.600" and tenth["Δ no liars"].startswith("-0.400 [")
+    assert tenth["Δ reopening"].startswith("+0.200 [") and tenth["Δ provenance"] == "—"
+
+
+def test_the_reach_leaves_out_what_attackers_hold() -> None:
+    table = catalog.table("byzantine-silo")(*played())
+    tenth = dict(zip(table.columns, table.rows[1], strict=True))
+    shares = []
+    for seed in (20_000, 20_001):
+        case = independent_case("I-01", 16, seed)
+        liars = Schedule(Perturbation(byzantine=0.1), seed, range(16), 1).byzantine
+        known = sum(1 << i for i in range(16) if i not in liars)
+        shares += [case.is_right(known, i) for i in range(16) if i not in liars]
+    assert tenth["reach"] == f"{sum(shares) / len(shares):.3f}"
+
+
+def test_curves_are_drawn_for_rows_of_every_world() -> None:
+    drawn = catalog.figure("byzantine")(*played())
+    assert drawn.svg and "share of attackers" in drawn.title
 
 
 def test_the_recipe_asks_for_what_exists_on_seeds_of_evaluation() -> None:
@@ -48,3 +73,5 @@ def test_the_recipe_asks_for_what_exists_on_seeds_of_evaluation() -> None:
     assert {Split.of(cell.case.seed) for cell in plan} == {Split.EVALUATION, Split.AGENTSNET}
     shares = {cell.perturbation.get("byzantine", 0) for cell in plan if cell.method[:6] == "expert"}
     assert shares == {0, 0.05, 0.1, 0.2}
+    defended = {str(cell.defence) for cell in plan if cell.method.startswith("nano")}
+    assert len(defended) == 1 + len(byzantine.DEFENCES)  # each alone, all together, none

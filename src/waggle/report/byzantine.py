@@ -1,16 +1,57 @@
-"""Liars in the swarm: what Byzantine nodes cost the honest ones, and what a defence wins back."""
+"""Liars in the swarm: what Byzantine nodes cost the honest ones, and what each defence wins back.
+
+A line is one law under one attack. It has the honest score without a defence, its loss against the
+same law without liars, and for every defence the gain over the same liars without it. Where holders
+of data are silent for good, the line also says what physics leaves: Silo's score if their pieces
+never travel and all others arrive.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
+from statistics import fmean
+from typing import Any, NamedTuple
+
 from waggle.evaluate.plan import MethodSpec, Recipe
 from waggle.evaluate.rows import Row
+from waggle.report.figure import PALETTE, Figure, canvas, finish, legend
 from waggle.report.layout import signed
-from waggle.report.provenance import provenance
-from waggle.report.rows import Rows, difference, family, grouped, macro, metric, of, shown
+from waggle.report.provenance import caption, provenance
+from waggle.report.rows import (
+    Rows,
+    difference,
+    grouped,
+    label,
+    macro,
+    methods_of,
+    metric,
+    of,
+    task_of,
+)
 from waggle.report.tables import Table, number
+from waggle.runtime.perturb import Perturbation, Schedule
 
+DEFENCES: Mapping[str, Mapping[str, Any]] = {
+    "provenance": {"provenance": True},
+    "reputation": {"reputation": True},
+    "reopening": {"reopening": 1},
+    "all": {"provenance": True, "reputation": True, "reopening": 1},
+}
+"""The settings that have a column."""
+WITHHELD = ("silent", "wait")
+"""Attacks in which the data of an attacker never travel."""
+CURVES = ("stale", "flipflop")
+"""Attacks that the figure draws."""
 _OWN = ("honest", "soft", "score")
 """The score that is read: the honest nodes' own, else the one whose parts are the nodes' own."""
+
+
+class Regime(NamedTuple):
+    """What is done to a swarm."""
+
+    attack: str
+    share: float
 
 
 def honest(row: Row) -> float | None:
@@ -18,47 +59,153 @@ def honest(row: Row) -> float | None:
     return next((row.scores[name] for name in _OWN if name in row.scores), None)
 
 
-def byzantine(rows: Rows, recipe: Recipe) -> Table:
-    """What the honest nodes achieve, beside their law without liars and without a defence."""
-    names = shown(rows, recipe)
+def silo(rows: Rows, recipe: Recipe) -> Table:
+    """Silo, mean over tasks."""
+    return _table("Byzantine agents on Silo", "silo", rows, recipe)
+
+
+def swarmbench(rows: Rows, recipe: Recipe) -> Table:
+    """SwarmBench, by task."""
+    return _table("Byzantine agents on SwarmBench", "swarmbench", rows, recipe)
+
+
+def agentsnet(rows: Rows, recipe: Recipe) -> Table:
+    """AgentsNet, mean over tasks."""
+    return _table("Byzantine agents on AgentsNet", "agentsnet", rows, recipe)
+
+
+def _table(title: str, substrate: str, rows: Rows, recipe: Recipe) -> Table:
+    own = [row for row in rows if row.substrate == substrate]
     body = []
-    for method, text in names.items():
-        spec = recipe.methods[method]
-        trusting = _like(recipe, spec, list(names), perturbation={}, switches={})
-        bare = _like(recipe, spec, list(names), perturbation=spec.perturbation, switches={})
-        for (tasks, n), own in grouped(of(rows, method), lambda r: (family(r), r.n)).items():
-            losses = (
-                number(None) if other in (None, method)
-                else signed(difference(own, of(rows, other), honest), 3)
-                for other in (trusting, bare)
-            )  # fmt: skip
-            sent = number(macro(own, metric("messages")), 2)
-            line = (number(macro(own, metric("score")), 3), number(macro(own, honest), 3))
-            body.append((text, tasks, str(n), *line, *losses, sent, str(len(own))))
+    for plain, variants in _families(own, recipe).items():
+        for regime, method in _undefended(recipe, variants):
+            for (tasks, n), here in grouped(of(own, method), _setting).items():
+                bound = _reach(here, regime) if regime.attack in WITHHELD else None
+                gains = (
+                    signed(difference(of(own, name), here, honest), 3) if name else number(None)
+                    for name in _defended(recipe, variants, method)
+                )
+                loss = number(None)
+                if method != plain:
+                    loss = signed(difference(here, of(own, plain), honest), 3)
+                body.append(
+                    (
+                        label(recipe, plain), tasks, str(n), regime.attack,
+                        f"{100 * regime.share:g} %", number(macro(here, honest), 3), loss, *gains,
+                        number(bound, 3), number(macro(here, metric("messages")), 1),
+                        str(len(here)),
+                    )
+                )  # fmt: skip
     columns = (
-        "method", "tasks", "N", "score", "honest", "Δ no liars", "Δ no defence",
-        "messages/agent", "episodes",
+        "law", "tasks", "N", "attack", "share", "honest", "Δ no liars",
+        *(f"Δ {name}" for name in DEFENCES), "reach", "messages/agent", "episodes",
     )  # fmt: skip
     notes = (
-        "honest: mean success of the honest nodes where success is a node's own (Silo, AgentsNet "
-        "tasks whose soft score has parts), else the soft score or the score of the whole swarm",
-        "on AgentsNet a mean of parts of the soft score, which may exceed 1 as parts are unequal",
-        "Δ: honest score minus that of the same law without liars, and with the same liars and no "
-        "defence; matched units, 95 % paired bootstrap, 10,000 resamples",
-        *provenance(rows, recipe),
+        "honest: mean success of the honest nodes where success is a node's own (Silo; AgentsNet "
+        "tasks whose soft score has parts, which may exceed 1 as parts are unequal), else the soft "
+        "score or the score of the whole swarm; without a defence",
+        "Δ: difference of honest scores, to the same law without liars and of each defence to the "
+        "same liars without it; matched units, 95 % paired bootstrap, 10,000 resamples",
+        "reach: honest score on Silo if no piece of an attacker travels and all others arrive; a "
+        "law may be above it, as an answer from fewer pieces is right at times",
+        *provenance(own, recipe),
     )
-    return Table("Byzantine agents", columns, tuple(body), notes)
+    return Table(title, columns, tuple(body), notes)
 
 
-def _like(recipe: Recipe, spec: MethodSpec, among: list[str], **changes: object) -> str | None:
-    """Return the method of the same law, options and engine with some settings changed."""
-    wanted = spec.model_copy(update=changes)
-    fields = ("law", "options", "engine", "switches", "perturbation")
-    return next(
-        (
-            name
-            for name in among
-            if all(getattr(recipe.methods[name], f) == getattr(wanted, f) for f in fields)
-        ),
-        None,
-    )
+def _setting(row: Row) -> tuple[str, int]:
+    """Name what a line is about; scores of SwarmBench have other scales in every task."""
+    return (task_of(row) if row.substrate == "swarmbench" else row.substrate, row.n)
+
+
+def _families(rows: Rows, recipe: Recipe) -> dict[str, list[str]]:
+    """Return the methods of every law by the one without liars and without a defence."""
+    names = methods_of(rows, recipe)
+    found: dict[str, list[str]] = {}
+    for name in names:
+        spec = recipe.methods[name]
+        plain = next((o for o in names if _like(recipe.methods[o], spec, {}, {})), None)
+        if plain is not None:
+            found.setdefault(plain, []).append(name)
+    return found
+
+
+def _like(
+    one: MethodSpec, two: MethodSpec, liars: Mapping[str, Any], on: Mapping[str, Any]
+) -> bool:
+    """Whether a method is another one's law and runtime, under these liars and these defences."""
+    same = all(getattr(one, f) == getattr(two, f) for f in ("law", "options", "engine", "switches"))
+    return same and one.perturbation == liars and one.defence == on
+
+
+def _undefended(recipe: Recipe, names: list[str]) -> Iterator[tuple[Regime, str]]:
+    """Yield attack and method of those without a defence, no liars first, then as listed."""
+    for name in names:
+        spec = recipe.methods[name]
+        if not spec.defence:
+            yield regime(spec), name
+
+
+def regime(spec: MethodSpec) -> Regime:
+    """Return the attack of a method and the share of its attackers."""
+    share = spec.perturbation.get("byzantine", 0.0)
+    return Regime(spec.perturbation.get("attack", "silent") if share else "none", share)
+
+
+def _defended(recipe: Recipe, names: list[str], method: str) -> list[str | None]:
+    """Return the methods that add each defence to one without."""
+    spec = recipe.methods[method]
+    return [
+        next((o for o in names if _like(recipe.methods[o], spec, spec.perturbation, on)), None)
+        for on in DEFENCES.values()
+    ]
+
+
+def _reach(rows: Rows, liars: Regime) -> float | None:
+    """Return what honest nodes of Silo could achieve with all data but those of the attackers."""
+    found = [_reach_of(r.task, r.n, r.seed, liars.share) for r in rows if r.substrate == "silo"]
+    return fmean(found) if found else None
+
+
+@cache
+def _reach_of(task: str, n: int, seed: int, share: float) -> float:
+    from waggle.substrates.silo.cases import independent_case
+
+    case = independent_case(task, n, seed)
+    liars = Schedule(Perturbation(byzantine=share), seed, range(n), 1).byzantine
+    known = sum(1 << node for node in range(n) if node not in liars)
+    return fmean(case.is_right(known, node) for node in range(n) if node not in liars)
+
+
+def curves(rows: Rows, recipe: Recipe) -> Figure:
+    """Honest score against the share of attackers, with all defences (dashed) and without."""
+    panels = [(s, a) for s in sorted({_setting(row) for row in rows}, key=str) for a in CURVES]
+    axes = canvas(-(-len(panels) // len(CURVES)), len(CURVES), width=3.1, height=2.0)
+    for axis, (setting, attack) in zip(axes, panels, strict=True):
+        here = [row for row in rows if _setting(row) == setting]
+        for color, (plain, names) in zip(PALETTE, _families(here, recipe).items(), strict=False):
+            for on, line in (({}, "-"), (DEFENCES["all"], "--")):
+                points = _curve(here, recipe, names, attack, on)
+                if len(points) > 1:
+                    text = label(recipe, plain) + (", all defences" if on else "")
+                    x, y = zip(*points, strict=True)
+                    axis.plot(x, y, line, color=color, marker="o", markersize=3, label=text)
+        axis.set(title=f"{setting[0]}, N = {setting[1]}: {attack}", xlabel="attackers (%)")
+        axis.set_ylim(bottom=0)
+    legend(axes)
+    told = caption("Mean honest score by the share of attackers", rows, recipe)
+    return finish(axes, "byzantine", "Honest score against the share of attackers", told)
+
+
+def _curve(
+    rows: Rows, recipe: Recipe, names: list[str], attack: str, on: Mapping[str, Any]
+) -> list[tuple[float, float]]:
+    """Return the points of one law under one attack; without liars it is the same for all."""
+    points: dict[float, float | None] = {}
+    for name in names:
+        spec = recipe.methods[name]
+        this = regime(spec)
+        wanted = spec.defence == on or (this.attack == "none" and not spec.defence)
+        if wanted and this.attack in (attack, "none"):
+            points[100 * this.share] = macro(of(rows, name), honest)
+    return sorted((share, found) for share, found in points.items() if found is not None)

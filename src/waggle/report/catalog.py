@@ -59,7 +59,9 @@ TABLES: Mapping[str, str] = {
     "components": "reorganization.tables:components",
     "perturbations": "reorganization.runtime:perturbations",
     "sensitivity": "reorganization.runtime:sensitivity",
-    "byzantine": "byzantine:byzantine",
+    "byzantine-silo": "byzantine:silo",
+    "byzantine-swarmbench": "byzantine:swarmbench",
+    "byzantine-agentsnet": "byzantine:agentsnet",
     "worker-transfer": "workers:transfer",
     "worker-reuse": "workers:reuse",
 }
@@ -76,6 +78,7 @@ FIGURES: Mapping[str, str] = {
     "attribution-components": "reorganization.figures:components",
     "perturbations": "reorganization.figures:perturbations",
     "sensitivity": "reorganization.figures:sensitivity",
+    "byzantine": "byzantine:curves",
     "worker-tradeoff": "workers:tradeoff",
 }
 """Figure name -> module:function of this folder."""

@@ -21,6 +21,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     },
     "law": {
         "adapted": "waggle.laws.local:adapted",
+        "agentdistill": "waggle.baselines.peers.agent_distillation:agentdistill",
         "agentnet": "waggle.baselines.peers.agentnet:agentnet",
         "chat": "waggle.laws.chat:ChatLaw",
         "dmoa": "waggle.baselines.peers.dmoa:dmoa",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -206,8 +206,11 @@ class Recipe(_Settings):
         return self.model_copy(update={"run": self.run.model_copy(update={"compile": False})})
 
 
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe.
+R = TypeVar("R", bound=Recipe)
+
+
+def read_recipe(path: Path, kind: type[R] = Recipe) -> R:  # type: ignore[assignment]
+    """Read a recipe, or one of a kind that says more.
 
     Raises:
         ConfigError: one line that names the file, the key and what is wrong with it.
@@ -224,7 +227,7 @@ def read_recipe(path: Path) -> Recipe:
     if not {"methods", "methods_from"}.isdisjoint(data):
         raise ConfigError(f"{path} is a recipe of evaluation; use `waggle eval {path}`")
     try:
-        return Recipe.model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as error:
         raise one_line(error, f"recipe {path}") from None
 

@@ -151,7 +151,7 @@ class Planted:
 
 
 def test_every_method_is_checked_here_and_labelled_as_it_is() -> None:
-    assert set(ORGANISERS) == set(METHODS)
+    assert {*ORGANISERS, "agentdistill"} == set(METHODS)  # which is a law and organises nobody
     for name, make in ORGANISERS.items():
         made = make()
         assert made.name == name

@@ -19,10 +19,17 @@ class Method(NamedTuple):
     centralised: bool
     rests_on: str
     learner: str = ""
-    """`module:class` of its training; empty where there is none."""
+    """`module:class` of its training (of a law's, the function); empty where there is none."""
 
 
 METHODS = {
+    "agentdistill": Method(
+        "Agent Distillation",
+        "arXiv 2505.17612",
+        False,
+        "paper and released code",
+        "waggle.scd.run.agent_distillation:distil",
+    ),
     "agentnet": Method("AgentNet", "arXiv 2504.00587", False, "paper and released code"),
     "dmoa": Method(
         "DMoA",

@@ -1,4 +1,4 @@
-"""`waggle fit METHOD RECIPE`: train a learned peer with the deterministic solver."""
+"""`waggle fit METHOD RECIPE`: train a learned peer."""
 
 from __future__ import annotations
 
@@ -6,27 +6,42 @@ from pathlib import Path
 from time import perf_counter
 
 from waggle.cli import console
+from waggle.cli.training.common import watching
+from waggle.cli.training.corpus import telling
 
 
-def fit(method: str, recipe: Path, /, *, out: Path | None = None) -> None:
-    """Train a peer of `waggle list methods` on development seeds.
+def fit(method: str, recipe: Path, /, *, out: Path | None = None, workers: int = 1) -> None:
+    """Train a peer of `waggle list methods`.
 
-    The budget in episodes is printed first. The same command goes on with an
-    interrupted fit. The digest of the parameters is printed before and after; rows of an evaluation
-    carry it. Give the file to the law, as `--law.parameters FILE` or in a recipe's `options`.
+    Organisers are trained on development seeds with the deterministic solver, Agent Distillation on
+    trajectories of training seeds.
+    The budget is printed first. The same command goes on with an interrupted fit. The digest of the
+    parameters is printed before and after; rows of an evaluation carry it. Give the file to the
+    law, as `--law.parameters FILE` (`--law.folder FOLDER` for `agentdistill`) or in a recipe's
+    `options`.
 
     Args:
         method: A trained method of `waggle list methods`.
-        recipe: Tasks, sizes and development seeds, such as recipes/fit/silo.toml.
-        out: File of the parameters; runs/fit/METHOD.json if unset.
+        recipe: What it is fitted to, such as recipes/fit/peers.toml or
+            recipes/fit/agent_distill.toml.
+        out: File of the parameters, runs/fit/METHOD.json if unset; for `agentdistill` the folder of
+            the run.
+        workers: Processes that play the teacher of `agentdistill` and encode its trajectories.
     """
+    if method == "agentdistill":
+        _distil(recipe, out or Path("runs/agentdistill"), workers)
+    else:
+        _organiser(method, recipe, out or Path("runs/fit") / f"{method}.json")
+
+
+def _organiser(method: str, recipe: Path, path: Path) -> None:
+    """Fit the parameters of an organiser to development cases."""
     from waggle.baselines.peers import training
     from waggle.evaluate import fitting
 
     learner = training.learner_of(method)
     asked = fitting.load(recipe)
     cases = asked.cases()
-    path = out or Path("runs/fit") / f"{method}.json"
     episodes = training.episodes(learner, cases, asked.steps)
     console.say(f"budget: {episodes:,} episodes of {len(cases):,} development cases")
     console.say(f"before: {training.state_of(path, learner)}")
@@ -39,3 +54,19 @@ def fit(method: str, recipe: Path, /, *, out: Path | None = None) -> None:
     found = training.fit(learner, cases, path, steps=asked.steps, play=fitting.utility, watch=watch)
     console.say(f"after: {training.digest_of(found)}, {perf_counter() - began:.0f} s")
     console.say(f"parameters: {path}")
+
+
+def _distil(recipe: Path, out: Path, workers: int) -> None:
+    """Collect a teacher's trajectories and imitate those that ended well."""
+    from waggle.laws.digest import digest, look
+    from waggle.scd.config import read_recipe
+    from waggle.scd.run.agent_distillation import DistillRecipe, budget, distil
+
+    asked = read_recipe(recipe, DistillRecipe)
+    costs = budget(asked.trajectories, asked.stage_one.batch)
+    console.say("budget: " + ", ".join(f"{count:,} {name}" for name, count in costs.items()))
+    began = perf_counter()
+    with watching() as watch, telling() as tell:
+        law = distil(asked, out, workers=workers, watch=watch, progress=tell)
+    console.say(f"after: {digest(look(str(law)))}, {perf_counter() - began:.0f} s")
+    console.say(f"law: {law}")

@@ -1,0 +1,212 @@
+"""Agent Distillation: trajectories of a teacher that ended well, then observation-masked tuning.
+
+    RUN/corpus/                     turns of kept trajectories, as a decision corpus
+    RUN/seed-0/warm-start/law/      the student
+
+The teacher plays training seeds in the transient form (`waggle.baselines.peers`). A trajectory is
+one node's: it is kept if the node's own answer was right, or, in a task whose score has no parts,
+if the episode scored; and if every one of its records was executable as written. Long ones give one
+window of consecutive turns, short ones all. A turn is one record: the loss is on the teacher's
+decision and on nothing of what it saw. The trainer is that of stage one. Invariant: the same recipe
+gives the same corpus, whatever the number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+
+from waggle import plugins
+from waggle.baselines.peers.agent_distillation import Transient
+from waggle.core.protocols import Case, World
+from waggle.core.record import EpisodeRecord, UpdateRecord
+from waggle.core.seeds import Split, derive, require
+from waggle.corpus.curriculum import Progress, quiet
+from waggle.corpus.store import CorpusError, Example, Store
+from waggle.corpus.transitions import SEEDS
+from waggle.corpus.views.native import TRAINING, training_tasks, view_head, whole_view
+from waggle.crew import mapped
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine
+from waggle.scd.config import Positive, Recipe
+from waggle.scd.run.stages import Stages
+from waggle.scd.train.trainer import Watch, unwatched
+
+EXECUTABLE = ("first", "normalized")
+"""Stages of a record that was executable as the teacher wrote it."""
+TRIES = 40
+"""Episodes for every one that would suffice if all its trajectories were kept."""
+
+
+class TrajectorySettings(BaseModel):
+    """Which trajectories are collected."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+    tasks: tuple[str, ...] = TRAINING
+    """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
+    teacher: str = "expert"
+    """The law that plays, by name."""
+    options: dict[str, Any] = {}
+    """Its options, such as the address of a chat endpoint."""
+    train: Positive = 800
+    """Trajectories that are trained on, as many of every substrate."""
+    validation: Positive = 40
+    """Trajectories that select a checkpoint."""
+    turns: Positive = 10
+    """Consecutive turns of a trajectory that are kept; a Silo episode has ten."""
+    spread: Positive = 4
+    """Trajectories of one episode, at most."""
+    epochs: Positive = 2
+    """Times that every turn is met; fixes the updates of the training."""
+    n: tuple[Annotated[int, Field(ge=2)], ...] = (8, 16, 32)
+    """Swarm sizes."""
+    rounds: int | None = None
+    """Rounds of an episode; by default the task's own horizon."""
+
+
+class DistillRecipe(Recipe):
+    """A recipe of Agent Distillation: trajectories, and what of the student is trained how."""
+
+    trajectories: TrajectorySettings = TrajectorySettings()
+
+
+class _Play:
+    """Plays the episodes of one split and returns what is kept of each."""
+
+    def __init__(self, settings: TrajectorySettings, split: str) -> None:
+        self._settings, self._split = settings, split
+        self._root = derive(0, "trajectories", split)
+        tasks = training_tasks(settings.tasks)
+        names = dict.fromkeys(task.substrate for task in tasks)
+        self.families = [[t for t in tasks if t.substrate == name] for name in names]
+
+    def __call__(self, law: Transient, episode: int) -> list[list[Example]]:
+        case = self._case(episode)
+        world, memory = plugins.get_substrate(case.substrate).open(case), Memory()
+        Engine(world, law, case, sinks=[memory]).play()
+        return self._kept(memory.record(), world)
+
+    def _case(self, episode: int) -> Case:
+        own = self.families[episode % len(self.families)]
+        task = own[episode // len(self.families) % len(own)]
+        pool = SEEDS[self._split]
+        seed = require(pool[derive(self._root, "seed", episode) % len(pool)], Split.TRAIN)
+        n = self._settings.n[derive(self._root, "n", episode) % len(self._settings.n)]
+        return Case(task.substrate, task.task, n, seed, self._settings.rounds)
+
+    def _kept(self, record: EpisodeRecord, world: World) -> list[list[Example]]:
+        """Return the trajectories of some nodes that ended well, in a drawn order."""
+        found: dict[int, list[tuple[int, UpdateRecord]]] = {}
+        for entry in record.rounds:
+            for update in entry.updates:
+                found.setdefault(update.node, []).append((entry.round, update))
+        root = derive(self._root, "kept", record.header.case.task, record.header.case.seed)
+        nodes = sorted(found, key=lambda node: derive(root, "node", node))
+        good = [
+            node
+            for node in nodes
+            if ended_well(world, node, record.footer.scores["score"])
+            and all(update.stage in EXECUTABLE for _, update in found[node])
+        ]
+        return [
+            list(self._turns(record, found[node], derive(root, "window", node)))
+            for node in good[: self._settings.spread]
+        ]
+
+    def _turns(
+        self, record: EpisodeRecord, updates: Sequence[tuple[int, UpdateRecord]], draw: int
+    ) -> Iterator[Example]:
+        """Return one window of consecutive turns."""
+        length, case = self._settings.turns, record.header.case
+        start = draw % max(1, len(updates) - length + 1)
+        for round, update in updates[start : start + length]:
+            yield Example(
+                f"{case.substrate}/{case.task}:{case.n}:{case.seed}:{round}:{update.node}",
+                case.substrate,
+                "trajectory",
+                msgspec.Raw(whole_view(view_head(record), update.view)),
+                decision=update.decision,
+                teacher=self._settings.teacher,
+            )
+
+
+def ended_well(world: World, node: int, score: float) -> bool:
+    """Whether a node's trajectory counts as successful."""
+    share: Callable[[int], float | None] | None = getattr(world, "share", None)
+    own = None if share is None else share(node)
+    return score > 0 if own is None else own == 1.0
+
+
+def _teacher(settings: TrajectorySettings) -> Transient:
+    return Transient(plugins.get_law(settings.teacher, **settings.options))
+
+
+def collect(
+    settings: TrajectorySettings, *, workers: int = 1, progress: Progress = quiet
+) -> dict[str, list[Example]]:
+    """Play until every split has its trajectories of every substrate; return their turns.
+
+    Raises:
+        CorpusError: where too few of a teacher's trajectories end well.
+    """
+    rows: dict[str, list[Example]] = {}
+    with mapped(workers, partial(_teacher, settings)) as run:
+        for split, wanted in (("train", settings.train), ("validation", settings.validation)):
+            play = _Play(settings, split)
+            count = len(play.families)
+            room = [-(-wanted // count)] * count
+            rows[split] = []
+            most = TRIES * count * -(-wanted // settings.spread)
+            for episode, kept in enumerate(run(play, range(most))):
+                family = episode % count
+                for turns in kept[: room[family]]:
+                    rows[split] += turns
+                room[family] -= min(room[family], len(kept))
+                progress(f"trajectories {split}", wanted - sum(room), wanted)
+                if not any(room):
+                    break
+            else:
+                raise CorpusError(
+                    f"teacher {settings.teacher!r} ended well too seldom: {sum(room)} trajectories "
+                    f"of {split!r} are missing after {most} episodes; name smaller n or another one"
+                )
+    return rows
+
+
+def distil(
+    recipe: DistillRecipe, out: Path, *, workers: int = 1, watch: Watch = unwatched,
+    progress: Progress = quiet,
+) -> Path:  # fmt: skip
+    """Collect trajectories unless they are there, train the student, and return its law."""
+    store, settings = Store(out / "corpus"), recipe.trajectories
+    if not store.exists():
+        rows = collect(settings, workers=workers, progress=progress)
+        store.write("decisions", rows, {**settings.model_dump(mode="json"), "refused": 0})
+    stages = Stages(planned(recipe, store), store.path, out, 0, watch=watch, workers=workers)
+    law = stages.warm_start()
+    stages.tidy(law)
+    return law
+
+
+def planned(recipe: DistillRecipe, store: Store) -> DistillRecipe:
+    """Return the recipe with the updates that its epochs of this corpus are."""
+    turns = sum(shard.rows for shard in store.splits("decisions")["train"])
+    stage = recipe.stage_one
+    updates = -(-recipe.trajectories.epochs * turns // stage.batch)
+    return recipe.model_copy(update={"stage_one": stage.model_copy(update={"updates": updates})})
+
+
+def budget(settings: TrajectorySettings, batch: int) -> Mapping[str, int]:
+    """Return what a recipe costs at most."""
+    turns = settings.train * settings.turns
+    return {
+        "trajectories": settings.train + settings.validation,
+        "turns": turns,
+        "updates": -(-settings.epochs * turns // batch),
+    }

@@ -38,7 +38,7 @@ USES = {
     "llm": Use("adapters such as smollm2, hub downloads, conversion", "`--law nano` plays"),
     "chat": Use("models behind an endpoint (`--law chat`)", "`--law nano` and rules play"),
     "serve": Use("`waggle serve`, `waggle view`", "`waggle run` and `waggle show` work"),
-    "report": Use("figures, plots and data frames", "`waggle report` writes its tables"),
+    "report": Use("figures, plots, data frames, `waggle gif`", "`waggle report` writes its tables"),
     "dataset": Use("AgentsNet's own parquet file", "its graphs are generated"),
     "pettingzoo": Use("worlds as PettingZoo environments", "`waggle run` plays them"),
     "otel": Use("`waggle run --otel`", "`waggle run` keeps the record"),

@@ -44,7 +44,7 @@ class Command(NamedTuple):
 
 
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "Play episodes": ("demo", "run", "show", "view", "replay", "serve"),
+    "Play episodes": ("demo", "run", "show", "view", "gif", "replay", "serve"),
     "Evaluate and check": ("eval", "report", "archive", "check", "bound", "bench"),
     "Train laws": ("corpus", "train", "tune", "learn", "fit", "diagnose", "law"),
     "Set up": ("list", "new", "recipes", "models", "doctor"),
@@ -55,6 +55,7 @@ COMMANDS = {
     "run": Command("play.run:command", "Run one episode and keep its record."),
     "show": Command("play.show:show", "Show what an agent saw, said and did."),
     "view": Command("play.view:view", "Look at episodes in the browser."),
+    "gif": Command("play.gif:gif", "Make a moving picture of an episode."),
     "replay": Command("play.replay:replay", "Recompute a record and compare."),
     "serve": Command("play.serve:serve", "Serve a law over an OpenAI-compatible API."),
     "eval": Command("measure.evaluate:evaluate", "Run a recipe of many episodes, resumably."),

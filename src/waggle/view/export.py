@@ -48,21 +48,22 @@ def export(library: Library, folder: Path) -> int:
         raise ConfigError(f"{folder} is not empty; name a new folder for the export")
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
-        _fill(library, partial)
+        write(library, partial)
         partial.replace(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return len(names)
 
 
-def _fill(library: Library, folder: Path) -> None:
+def write(library: Library, folder: Path, *, whole: bool = True) -> None:
+    """Write the files of the page, whole, or without the decisions of the agents."""
     names, pages, data = library.names, static(), folder / "data"
     data.mkdir(parents=True)
     for number, name in enumerate(names):
         path = library.path(name)
         document = episode.document(path)
         _write(data / f"{number}.js", f"{number}", document)
-        for round in range(len(document["rounds"])):
+        for round in range(len(document["rounds"]) if whole else 0):
             found = {update["agent"]: update for update in decisions.updates(path, round)}
             _write(data / f"{number}-{round}.js", f"{number}-{round}", found)
     rows = [row for start in range(0, len(names), PAGE) for row in library.page(start)["runs"]]

@@ -1,0 +1,77 @@
+"""Moving pictures: which moments are taken, and what a file of them holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import waggle
+from waggle.cli.main import main
+from waggle.view import chromium, gif
+
+needs_browser = pytest.mark.skipif(chromium.PROGRAM is None, reason="no chromium on this machine")
+
+
+@pytest.mark.parametrize("length", [1, 2, 18, 40, 159, 160, 161, 1000, 100_000])
+def test_moments_are_in_order_and_bounded(length: int) -> None:
+    found = gif.schedule(length, length // 2)
+    moments = [moment for moment, _ in found]
+    assert moments == sorted(moments) and len(set(moments)) == len(moments) <= gif.MAX_FRAMES
+    assert 0 <= moments[0] < length and length - 1 <= moments[-1] < length
+    assert sum(time for _, time in found) < 45_000, "seconds that a reader waits"
+
+
+def test_the_injection_and_the_end_are_seen_for_longer() -> None:
+    found = gif.schedule(10, 4)
+    usual = found[0][1]
+    longer = [moment for moment, time in found if time > usual]
+    assert [int(moment) for moment in longer] == [4, 9]
+
+
+def test_fewer_pictures_take_the_same_time() -> None:
+    shots = [Image.new("RGB", (2, 2), (shade, 0, 0)) for shade in range(5)]
+    kept, times = gif._thinned(shots, [10, 20, 30, 40, 500])
+    assert kept == [shots[0], shots[2], shots[4]] and times == [30, 70, 500]
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "task", ["beacon", pytest.param("pursuit", marks=pytest.mark.slow)]
+)  # a graph and a map
+def test_a_record_becomes_a_moving_picture(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "a.jsonl.gz"
+    waggle.run(task, n=8, seed=10_003, law="expert", rounds=3).save(record)
+    assert main(["gif", str(record), "--width", "320"]) == 0
+    assert "a.gif: 18 frames" in capsys.readouterr().out
+    with Image.open(tmp_path / "a.gif") as shown:
+        assert shown.width == 320 and 200 < shown.height <= 640
+        assert 1 < shown.n_frames <= 18 and shown.info["loop"] == 0
+        first = shown.convert("RGB")
+        shown.seek(shown.n_frames - 1)
+        last = shown.convert("RGB")
+    assert first.tobytes() != last.tobytes()
+    assert len(first.getcolors(1 << 20) or ()) > 8, "not a blank page"
+
+
+def test_what_cannot_be_drawn_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "a.jsonl.gz"
+    waggle.run("beacon", n=4, seed=3, law="expert", rounds=2).save(record)
+    (tmp_path / "cut.jsonl.gz").write_bytes(record.read_bytes()[:200])
+    monkeypatch.setattr(chromium, "PROGRAM", None)
+    for arguments, reason in (
+        ([str(record), "--out", "a.mp4"], "ends in .gif, .png, .webp"),
+        ([str(record), "--width", "10"], "--width must be"),
+        ([str(tmp_path)], "name one record"),
+        ([str(tmp_path / "cut.jsonl.gz")], "cut"),
+        ([str(record)], "no Chromium or Chrome on this machine"),
+    ):
+        assert main(["gif", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert reason in said and said.count("\n") == 1, said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl.gz", "cut.jsonl.gz"]

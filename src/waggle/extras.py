@@ -17,7 +17,7 @@ EXTRAS = {
     ),
     "chat": ("httpx2",),
     "serve": ("starlette", "uvicorn"),
-    "report": ("matplotlib", "pandas"),
+    "report": ("matplotlib", "pandas", "pillow"),
     "dataset": ("pyarrow",),
     "pettingzoo": ("pettingzoo", "gymnasium"),
     "otel": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"),

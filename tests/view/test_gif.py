@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageSequence
 
 import waggle
 from waggle.cli.main import main
@@ -48,11 +48,10 @@ def test_a_record_becomes_a_moving_picture(
     assert main(["gif", str(record), "--width", "320"]) == 0
     assert "a.gif: 18 frames" in capsys.readouterr().out
     with Image.open(tmp_path / "a.gif") as shown:
-        assert shown.width == 320 and 200 < shown.height <= 640
-        assert 1 < shown.n_frames <= 18 and shown.info["loop"] == 0
-        first = shown.convert("RGB")
-        shown.seek(shown.n_frames - 1)
-        last = shown.convert("RGB")
+        assert shown.width == 320 and 200 < shown.height <= 640 and shown.info["loop"] == 0
+        frames = [frame.convert("RGB") for frame in ImageSequence.all_frames(shown)]
+    first, last = frames[0], frames[-1]
+    assert 1 < len(frames) <= 18, "equal ones may be one"
     assert first.tobytes() != last.tobytes()
     assert len(first.getcolors(1 << 20) or ()) > 8, "not a blank page"
 

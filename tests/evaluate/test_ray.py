@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import ray
 
@@ -50,6 +51,16 @@ def test_ray_gives_the_rows_and_records_of_playing_here(
     assert done == (2, 0, 0) and len(list(Path("there/records").iterdir())) == 2
     run_plan(plan(seeds=2), Path("here"), Inline())
     assert numbers(read_rows(Path("there"))) == numbers(read_rows(Path("here")))
+
+
+def test_a_method_in_shards_has_the_rows_and_ids_of_one_process(
+    executor: Executor, tmp_path: Path
+) -> None:
+    dealt = [msgspec.structs.replace(cell, shards=2) for cell in plan(seeds=1)]
+    assert run_plan(dealt, tmp_path / "there", Inline()) == (1, 0, 0)
+    run_plan(plan(seeds=1), tmp_path / "here", Inline())
+    there, here = read_rows(tmp_path / "there"), read_rows(tmp_path / "here")
+    assert numbers(there) == numbers(here) and [r.key for r in there] == [r.key for r in here]
 
 
 def test_workers_of_a_running_cluster_know_plug_in_files(

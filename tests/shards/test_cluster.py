@@ -55,7 +55,7 @@ def dealt(law: Law, make: Callable[[], Law], folder: Path) -> Coordinator:
 
 def killing(played: Coordinator, victims: dict[int, str]) -> None:
     """Kill some actors, each after its round and once."""
-    crew, left = played._crew, dict(victims)
+    crew, left = played.crew, dict(victims)
     assert isinstance(crew, Cluster)
 
     def kill(entry: RoundRecord, world: object) -> None:
@@ -63,7 +63,7 @@ def killing(played: Coordinator, victims: dict[int, str]) -> None:
         if victim is not None:
             os.kill(crew.processes()[victim], signal.SIGKILL)
 
-    played._watch = kill
+    played.watch = kill
 
 
 def same_record(victims: dict[int, str], folder: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_second_loss_in_a_row_is_one_line_and_the_same_command_goes_on(tmp_pat
         coordinator(BEACON, LAW, setting, tmp_path, shards=4).play()
     memory, rounds = Memory(), []
     resumed = coordinator(BEACON, LAW, setting, tmp_path)
-    resumed._watch = lambda entry, world: rounds.append(entry.round)
+    resumed.watch = lambda entry, world: rounds.append(entry.round)
     resumed.play([memory])
     assert rounds == list(range(3, 16)), "it goes on from the kept round"
     assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))

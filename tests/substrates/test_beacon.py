@@ -13,7 +13,7 @@ from waggle.substrates.beacon import Beacon, BeaconWorld
 NOTHING = Local((), None)
 
 
-def opened(n: int = 16, *, shock: bool = False, **options: float) -> BeaconWorld:
+def opened(n: int = 16, *, shock: bool = False, **options: float | str) -> BeaconWorld:
     return Beacon().open(Case("beacon", "beacon", n, 10_000, shock=shock, options=options))
 
 
@@ -25,12 +25,16 @@ def told(world: BeaconWorld, node: int, claim: str, conflict: int = 0) -> None:
     world.receive(Write(0, node, claim, 4, 4, conflict, 8, None, True), None)
 
 
+@pytest.mark.parametrize("graph", ["rings", "cubic", "small-world", "geometric"])
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 501])
-def test_the_graph_is_simple_symmetric_connected_and_sparse(n: int) -> None:
-    world = opened(n)
+def test_the_graph_is_simple_symmetric_connected_and_sparse(n: int, graph: str) -> None:
+    world = opened(n, graph=graph)
     edges = {(i, j) for i in range(n) for j in world.neighbours(i)}
     assert all(i != j and (j, i) in edges for i, j in edges)
-    assert all(len(world.neighbours(i)) <= 4 for i in range(n))
+    degrees = [len(world.neighbours(i)) for i in range(n)]
+    assert sum(degrees) <= 6 * n and max(degrees) <= {"geometric": 16, "small-world": 8}.get(
+        graph, 4
+    )
     reached, frontier = {0}, [0]
     while frontier:
         fresh = [j for j in world.neighbours(frontier.pop()) if j not in reached]

@@ -124,9 +124,9 @@ class Coordinator:
         """
         self._division = division
         self._nodes = division.nodes()
-        self._crew = crew
+        self.crew = crew
         self._every = keep_every
-        self._watch = watch
+        self.watch = watch
         whole: Any = world
         whole.restrict(())
         engine = Engine(world, _Named(law.name), division.case, **division.settings)
@@ -158,7 +158,7 @@ class Coordinator:
         try:
             self._play()
         finally:
-            self._crew.close()
+            self.crew.close()
         engine = self._now.engine
         engine.recorder.counters.update(self._now.counters)
         header = replace(engine.header(), curves=self._division.curves)
@@ -206,14 +206,14 @@ class Coordinator:
     def _round(self, round: int) -> None:
         state, engine = self._now, self._now.engine
         shock = None if state.shocked else engine.world.shock(round, state.committed)
-        sent = self._crew.begin(round, None if shock is None else state.committed)
+        sent = self.crew.begin(round, None if shock is None else state.committed)
         self._check_names(sent)
         if shock is not None:
             state.shocked = True
             engine.schedule.injected(round)
             shock = united([told.shock for told in sent])
         engine.world.step({})
-        closed = self._crew.finish(round, not state.shocked)
+        closed = self.crew.finish(round, not state.shocked)
         world: Any = engine.world
         world.absorb([(n, told.report) for n, told in zip(self._nodes, closed, strict=True)])
         state.committed = {n: z for told in closed for n, z in (told.committed or {}).items()}
@@ -235,8 +235,8 @@ class Coordinator:
             summed(told.field for told in closed),
         )
         state.entries.append(entry)
-        if self._watch is not None:
-            self._watch(entry, engine.world)
+        if self.watch is not None:
+            self.watch(entry, engine.world)
 
     def _check_names(self, sent: Sequence[Sent]) -> None:
         """Mint the aliases of a round again, in the order in which one process meets the claims."""
@@ -259,7 +259,7 @@ class Coordinator:
     def _keep(self) -> None:
         folder = self._division.folder
         paths = self._states(self._now.round)
-        self._crew.keep(paths)
+        self.crew.keep(paths)
         partial = folder / f"{_KEPT}.partial-{os.getpid()}"
         partial.write_bytes(self._saved(self._now))
         os.replace(partial, folder / _KEPT)
@@ -287,7 +287,7 @@ class Coordinator:
         """Take everybody to the kept state, with all names that are known by now."""
         self._now = self._load()
         states = self._states(self._now.round) if self._now.round else None
-        self._crew.restore(states, dict(self._names.minted()))
+        self.crew.restore(states, dict(self._names.minted()))
 
     def _states(self, round: int) -> list[Path]:
         folder = self._division.folder

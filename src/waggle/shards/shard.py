@@ -23,7 +23,6 @@ from waggle.core.record import UpdateRecord
 from waggle.runtime.state import Shown
 from waggle.runtime.sync import Done, Engine
 from waggle.runtime.transport import Message, Transport
-from waggle.runtime.views import show
 from waggle.shards.division import Closed, Division, Minted, Sent, pack, unpack
 
 CHUNK = 4_096
@@ -68,7 +67,9 @@ class Shard(Engine):
         acts: dict[int, Act] = {}
         for start in range(0, len(nodes), CHUNK):
             chunk = nodes[start : start + CHUNK]
-            shown = [self._seen(node, round, minted) for node in chunk]
+            known = len(self.swarm.aliases)
+            shown = self._show(chunk, round)
+            minted += self._minted(known, chunk, shown)
             admissions = yield from self._decide(chunk, shown, round)
             for node, view, admission in zip(chunk, shown, admissions, strict=True):
                 done = self._commit(node, view, admission, round)
@@ -83,13 +84,19 @@ class Shard(Engine):
         sent = self.transport.attempted - attempted
         return Sent(minted, sent, crossing, sum(map(len, batches)), shock), batches
 
-    def _seen(self, node: int, round: int, minted: list[Minted]) -> Shown:
-        """Form the view of a node; note the claims that got their alias in it."""
-        before = len(self.swarm.aliases)
-        shown = show(self.swarm, node, round, self.order)
-        if len(self.swarm.aliases) > before:
-            minted += [Minted(node, *names) for names in self.swarm.aliases.minted(before)]
-        return shown
+    def _minted(self, known: int, nodes: Sequence[int], shown: Sequence[Shown]) -> list[Minted]:
+        """Return the claims that got their alias in some views, by the first node that saw each.
+
+        Views in canonical order name claims anew, so that no alias leaves the runtime.
+        """
+        if self.order == "canonical":
+            return []
+        found = []
+        for claim, alias in self.swarm.aliases.minted(known):
+            text = alias.encode()
+            node = next(i for i, s in zip(nodes, shown, strict=True) if text in s.data)
+            found.append(Minted(node, claim, alias))
+        return sorted(found, key=lambda one: one.node)
 
     def _post(self, message: Message, arrival: int | None) -> None:
         """Keep a message for a node of this shard; put one for another among those that leave."""

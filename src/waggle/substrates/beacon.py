@@ -21,6 +21,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Act, Case, Local, Sensed, Shock, Suggestion, Write
 from waggle.core.schema import MAX_BIN, WAIT, Contract, Evidence
 from waggle.core.world import WorldBase, read_options
+from waggle.substrates.beacon_graphs import GraphName, adjacency, drawn_order
 
 WATCH = "WATCH"
 """Look towards the beacon; a scout that waited saw nothing."""
@@ -44,6 +45,10 @@ class BeaconOptions(BaseModel):
 
     scouts: Annotated[float, Field(gt=0, le=1)] = 0.25
     """Share of the nodes that see the beacon; at least one does."""
+
+    graph: GraphName = "rings"
+    """Who neighbours whom: two random rings, a random cubic graph, a small world, or neighbours of
+    random points in the plane."""
 
 
 class Beacon:
@@ -72,8 +77,8 @@ class BeaconWorld(WorldBase):
         self.rounds = 32 if case.rounds is None else case.rounds
         self._shocking = case.shock
         place = {body: node for node, body in enumerate(self.keys)}
-        self._adjacent = [()] * self.n if self.n == 1 else _adjacency(case, place)
-        ranked = _drawn_order(case, "scouts")[: ceil(options.scouts * case.n)]
+        self._adjacent = [()] * self.n if self.n == 1 else adjacency(case, options.graph, place)
+        ranked = drawn_order(case, "scouts")[: ceil(options.scouts * case.n)]
         self._scouts = [place[body] for body in ranked]
         shown = sorted(_COLOURS, key=lambda colour: seeds.derive(case.seed, "colour", colour))
         self._claims = [f"{colour}:{showing}" for showing, colour in enumerate(shown[:2])]
@@ -83,7 +88,7 @@ class BeaconWorld(WorldBase):
         self._committed: list[str | None] = [None] * self.n
 
     def neighbours(self, node: int) -> Sequence[int]:
-        """Fixed contacts, four for almost every node."""
+        """Fixed contacts; four for almost every node of two rings."""
         return self._adjacent[node]
 
     def sense(self, node: int, local: Local) -> Sensed:
@@ -173,20 +178,3 @@ class BeaconWorld(WorldBase):
         """Draw the beacon's colour and one letter per node: its committed colour, or a dot."""
         marks = "".join("." if claim is None else claim[0] for claim in self._committed)
         return f"beacon {self._claims[self._showing].partition(':')[0]:7}{marks}"
-
-
-def _drawn_order(case: Case, purpose: str) -> list[int]:
-    """Return the bodies in a random order of this purpose's own."""
-    stream = seeds.derive(case.seed, f"beacon {purpose}")
-    return sorted(range(case.n), key=lambda body: seeds.mix(stream, body))
-
-
-def _adjacency(case: Case, place: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Join two random rings over the bodies: connected, degree at most four, linear in N."""
-    contacts: list[dict[int, None]] = [{} for _ in range(case.n)]
-    for ring in (_drawn_order(case, "ring 0"), _drawn_order(case, "ring 1")):
-        for here, there in zip(ring, ring[1:] + ring[:1], strict=True):
-            contacts[here][place[there]] = None
-            contacts[there][place[here]] = None
-    bodies = sorted(place, key=lambda body: place[body])
-    return [tuple(contacts[body]) for body in bodies]

@@ -178,9 +178,9 @@ def test_the_corpus_holds_made_up_tasks_after_everything_else() -> None:
     plain = CorpusSettings(
         tasks=("beacon",), bundles=2, validation=1, test=1, native=4, n=(6,), rounds=6
     )
-    more = plain.model_copy(update={"disguised": 20, "linked": 10})
+    more = plain.model_copy(update={"disguised": 20, "far": 10})
     before, after = Curriculum(plain).examples(), Curriculum(more).examples()
-    for split, few in (("train", {"disguised": 20, "linked": 10}),
-                       ("test", {"disguised": 2, "linked": 1})):  # fmt: skip
+    for split, few in (("train", {"disguised": 20, "far": 10}),
+                       ("test", {"disguised": 2, "far": 1})):  # fmt: skip
         assert after[split][: len(before[split])] == before[split]
         assert Counter(e.source for e in after[split][len(before[split]) :]) == few

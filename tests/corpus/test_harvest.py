@@ -12,11 +12,11 @@ from waggle.corpus import harvest
 from waggle.corpus.settings import HarvestSettings
 
 PLAIN = HarvestSettings(tasks=("silo/I-05", "silo/II-16"), native=200, synthetic=100, n=(8,))
-LATER = ("close", "ports", "crowded", "poised", "eased", "relays", "agreed")
+LATER = ("close", "ports", "far", "near")
 MORE = PLAIN.model_copy(update=dict.fromkeys(LATER, 300) | {"ports": 1200})
 MIXED = HarvestSettings(
     tasks=("swarmbench/pursuit", "silo/I-05"), native=1200, synthetic=400, disguised=400,
-    linked=300, held_out=8, n=(8,), rounds=20,
+    far=300, held_out=8, n=(8,), rounds=20,
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_a_harvest_without_later_kinds_keeps_its_identity() -> None:
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_a_harvest_has_its_kinds_in_the_share_it_was_asked_for(split: str) -> None:
     jobs = harvest.plan(MIXED, split)
-    assert {job.kind for job in jobs} == {"episode", "synthetic", "disguised", "linked"}
+    assert {job.kind for job in jobs} == {"episode", "synthetic", "disguised", "far"}
     assert all(Split.of(job.case.seed) is Split.TRAIN for job in jobs)
     pairs = [(job, pair) for job in jobs for pair in harvest.gather(job, MIXED, "shuffled")]
     known = ("swarmbench/pursuit", "silo/I-05")
@@ -61,4 +61,4 @@ def test_a_harvest_has_its_kinds_in_the_share_it_was_asked_for(split: str) -> No
         found["disguised" if again else job.kind] += 1
     if split == "train":
         assert 1000 < found["episode"] < 1700 and 250 < found["disguised"] < 900
-        assert found["synthetic"] >= 300 and found["linked"] == 300
+        assert found["synthetic"] >= 300 and found["far"] == 300

@@ -22,7 +22,7 @@ from waggle.core.seeds import derive
 from waggle.corpus.problems import families
 from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.store import SPLITS, Example
-from waggle.corpus.views import disguised, graph_kinds
+from waggle.corpus.views import disguised
 from waggle.corpus.views.frames import Frame, made_up_frame, native_frame
 from waggle.corpus.views.native import Sight, gather, training_tasks
 from waggle.corpus.views.rng import Draw
@@ -112,7 +112,7 @@ class Curriculum:
                 if count := _share(share, len(tasks), index):
                     yield Unit(split, (), task, count)
         # Last, so that bundles and episodes are the same with and without them.
-        for kind in ("disguised", "linked", "far", "near"):
+        for kind in ("disguised", "far", "near"):
             wanted = getattr(self.settings, kind)
             if count := wanted if train else wanted // 10:
                 yield Unit(split, (), None, count, kind)
@@ -144,10 +144,7 @@ class Curriculum:
                 for number, (view, decision) in enumerate(
                     families.pairs(unit.kind, salt, unit.views))
             ]  # fmt: skip
-        if unit.kind == "linked":
-            views = graph_kinds.views("linked", salt, unit.views)
-        else:
-            views = disguised.bundles(salt, unit.views)
+        views = disguised.bundles(salt, unit.views)
         return [
             Example(f"{unit.kind}-{unit.split}-{number}", "made-up", unit.kind, _checked(view))
             for number, view in enumerate(islice(views, unit.views))

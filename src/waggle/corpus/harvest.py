@@ -26,7 +26,7 @@ from waggle.core.schema import Contract, Decision, View
 from waggle.core.seeds import Split, derive, mix, require
 from waggle.corpus.problems import families
 from waggle.corpus.settings import HarvestSettings
-from waggle.corpus.views import disguised, graph_kinds, situations
+from waggle.corpus.views import disguised, situations
 from waggle.corpus.views.frames import Shape, made_up_contract, made_up_frame, native_frame
 from waggle.corpus.views.native import TRAINING, open_case, training_tasks
 from waggle.corpus.views.rng import Draw
@@ -48,8 +48,7 @@ GRAPH_VIEWS = 300
 """Views of tasks on graphs in one job."""
 FRAMES = 40
 """Native views that the situations of one job take their task side from."""
-MADE_UP = ("synthetic", "disguised", "linked", "close", "ports", "crowded", "poised", "eased",
-           "relays", "agreed", "far", "near")  # fmt: skip
+MADE_UP = ("synthetic", "disguised", "close", "ports", "far", "near")
 """Kinds of views after native ones, in the order of their jobs: a new kind comes last, so that the
 jobs of the others stay the same."""
 NOISE = 12
@@ -129,8 +128,7 @@ def _made_up(
     """Plan jobs that make views up; situations take native frames from a small episode."""
     purpose = "harvest bundles" if kind == "synthetic" else f"harvest {kind}"
     root = derive(settings.seed, purpose, split)
-    on_graphs = kind in graph_kinds.KINDS or kind in families.FAMILIES
-    size = GRAPH_VIEWS if on_graphs else BUNDLES * situations.BUNDLE // 100
+    size = GRAPH_VIEWS if kind in families.FAMILIES else BUNDLES * situations.BUNDLE // 100
     if kind == "close":
         size = BUNDLES * sum(situations.CLOSE.values())
     for number in range(-(-count // size)):
@@ -149,9 +147,7 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
     if job.kind == "episode":
         pairs = _played(job, expert, order)
         return [*pairs, *_labelled(_disguised(job, pairs), order, expert)]
-    if job.kind in graph_kinds.KINDS:
-        views = graph_kinds.views(job.kind, job.salt, GRAPH_VIEWS)
-    elif job.kind == "disguised":
+    if job.kind == "disguised":
         views = disguised.bundles(job.salt, BUNDLES)
     else:
         views = _situations(job, settings, expert)
@@ -175,7 +171,7 @@ def _disguised(job: Job, pairs: Sequence[Pair]) -> Iterator[View]:
         draw = Draw(job.salt, "disguise", number)
         eventful = bool(view.traces or view.private.evidence or view.private.claims)
         if draw.chance(job.disguised * 3 // 2 if eventful else job.disguised // 2):
-            if shown % graph_kinds.PER_TASK == 0:
+            if shown % families.PER_TASK == 0:
                 disguise = disguised.make_disguise(Draw(job.salt, "look", shown), view.contract)
             shown += 1
             yield disguised.apply(view, disguise, draw)

@@ -17,15 +17,8 @@ from waggle.core.errors import ConfigError
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(
-    ("close", "ports", "crowded", "poised", "eased", "relays", "agreed", "far", "near",
-     "development")
-)  # fmt: skip
+_LATER = frozenset(("close", "ports", "far", "near", "development"))
 """Kinds of views that were added after the first corpora."""
-MIRRORED = ("linked", "crowded", "poised", "eased", "relays", "agreed")
-"""Kinds of views on graphs that mirror the goals of AgentsNet, for the laws that had them."""
-CLEAN = ("far", "near")
-"""Families of graph problems that mirror no goal of it (see `waggle.corpus.problems`)."""
 
 
 class _Settings(BaseModel):
@@ -57,8 +50,6 @@ class CorpusSettings(_Settings):
     """Native views in validation and in test, each."""
     disguised: Count = 0
     """Spatial views under made-up contracts in the training split; a tenth as many held out."""
-    linked: Count = 0
-    """Views of made-up tasks on graphs in the training split; a tenth as many held out."""
     far: Count = 0
     """Views of Far graph problems in the training split; a tenth as many held out."""
     near: Count = 0
@@ -88,22 +79,10 @@ class HarvestSettings(_Settings):
     """Synthetic views, in bundles of the eight situation classes."""
     disguised: Count = 0
     """Spatial views under made-up contracts, half of them played, half of them situations."""
-    linked: Count = 0
-    """Views of made-up tasks on graphs, in which contacts state their answers."""
     close: Count = 0
     """Close calls: situations in which rows compete and the strongest are often dying."""
     ports: Count = 0
     """Views of the planned episodes of Silo's regime `ports`, a frame on every port."""
-    crowded: Count = 0
-    """Views of made-up tasks on graphs with many traces of the same claims, of every age."""
-    poised: Count = 0
-    """Pivotal views of tasks on graphs: the stance of one contact decides the answer."""
-    eased: Count = 0
-    """Simple pivotal views with few contacts and facts, where comparing is learned first."""
-    relays: Count = 0
-    """Late views of tasks on graphs, in which several traces of one claim can be relayed."""
-    agreed: Count = 0
-    """Views of tasks on graphs whose goal asks all nodes to answer alike, and near misses."""
     far: Count = 0
     """Views of Far graph problems, labelled by their own rules."""
     near: Count = 0

@@ -10,13 +10,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.corpus.settings import (
-    CLEAN,
-    MIRRORED,
     CorpusSettings,
     HarvestSettings,
     TransitionSettings,
@@ -28,13 +26,13 @@ ARMS: tuple[Arm, ...] = ("decision", "orbit", "field", "scd")
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-_FORMER: dict[str, dict[str, tuple[Any, ...]]] = {
-    "run": {"flat": (True, False)},
-    "stage_one": {"augment": (True, False)},
-    "corpus": {"scale": (1,)},
-    "harvest": {"orders": ([], ["canonical", "shuffled"])},
+_FORMER = {
+    "run": {"flat"},
+    "stage_one": {"augment"},
+    "corpus": {"scale", "linked"},
+    "harvest": {"orders", "linked", "crowded", "poised", "eased", "relays", "agreed"},
 }
-"""Keys that laws trained earlier name, with the values that change nothing any more."""
+"""Settings that laws trained earlier name and that recipes no longer have."""
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -175,32 +173,6 @@ class Recipe(_Settings):
     stage_two: StageTwo = StageTwo()
     run: Run = Run()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_former_keys(cls, data: Any) -> Any:
-        """Drop settings that laws trained earlier name and that no longer change anything."""
-        if not isinstance(data, dict):
-            return data
-        parts = {
-            part: {key: value for key, value in data[part].items() if key not in former}
-            for part, former in _FORMER.items()
-            if isinstance(data.get(part), dict)
-        }
-        return data | parts
-
-    @model_validator(mode="after")
-    def _unmixed(self) -> Recipe:
-        """Refuse graph problems of the clean lineage beside kinds that mirror a transfer task."""
-        parts = (self.corpus, self.harvest)
-        clean = [name for name in CLEAN for part in parts if getattr(part, name)]
-        mirrored = [name for name in MIRRORED for part in parts if getattr(part, name, 0)]
-        if clean and mirrored:
-            raise ValueError(
-                f"{clean[0]} and {mirrored[0]} do not go together: the second mirrors the goals of "
-                "AgentsNet; leave one out"
-            )
-        return self
-
     def uncompiled(self) -> Recipe:
         """Return the recipe without compilation, for work that is over before it pays."""
         return self.model_copy(update={"run": self.run.model_copy(update={"compile": False})})
@@ -230,6 +202,16 @@ def read_recipe(path: Path, kind: type[R] = Recipe) -> R:  # type: ignore[assign
         return kind.model_validate(data)
     except ValidationError as error:
         raise one_line(error, f"recipe {path}") from None
+
+
+def recipe_of_law(data: dict[str, Any]) -> Recipe:
+    """Return the recipe that a trained law names, without settings that recipes no longer have."""
+    parts = {
+        part: {key: value for key, value in data[part].items() if key not in former}
+        for part, former in _FORMER.items()
+        if isinstance(data.get(part), dict)
+    }
+    return Recipe.model_validate(data | parts)
 
 
 def weights(stage: StageTwo, arm: str) -> tuple[float, float]:

@@ -23,7 +23,6 @@ from waggle.corpus.settings import CorpusSettings, HarvestSettings
 from waggle.corpus.store import Store
 from waggle.corpus.teacher import label
 from waggle.corpus.views.rng import Draw
-from waggle.scd.config import Recipe
 from waggle.substrates.agentsnet.tasks import TASKS, contract
 
 
@@ -118,10 +117,3 @@ def test_a_harvest_has_the_family_that_its_recipe_chooses() -> None:
     assert {job.kind for job in jobs} == {"far"}
     view, decision = harvest.gather(jobs[0], settings, "canonical")[5]
     assert canonical(view)[0] == view and not violations(view, decision)
-
-
-def test_a_recipe_does_not_mix_a_family_with_kinds_that_mirror_a_transfer_task() -> None:
-    clean: dict[str, dict[str, int]] = {"harvest": {"far": 10}, "corpus": {"near": 5}}
-    Recipe.model_validate(clean)
-    with pytest.raises(ValueError, match="mirrors the goals"):
-        Recipe.model_validate(clean | {"corpus": {"linked": 5}})

@@ -23,7 +23,7 @@ from waggle.core.schema import (
 )
 from waggle.corpus import harvest
 from waggle.corpus.settings import HarvestSettings
-from waggle.corpus.views import disguised, graph_kinds, words
+from waggle.corpus.views import disguised, words
 from waggle.corpus.views.native import TRAINING, TRANSFER, open_case
 from waggle.corpus.views.rng import Draw
 from waggle.laws.expert import generic
@@ -53,7 +53,7 @@ def decide(view: View) -> Decision:
 
 
 def some_views() -> list[View]:
-    return [*islice(disguised.bundles(5, 12), 60), *graph_kinds.views("linked", 6, 60)]
+    return list(islice(disguised.bundles(5, 12), 60))
 
 
 def test_no_word_of_a_transfer_task_is_in_the_lists() -> None:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from itertools import chain, islice
 from typing import Any
 
+from waggle.core import orbit
 from waggle.core.order import Order, canonical
 from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Contract, Decision, View
 from waggle.corpus.problems import far, near
@@ -29,7 +30,6 @@ from waggle.corpus.problems.play import (
     rounds_for,
 )
 from waggle.corpus.views import words
-from waggle.corpus.views.graph_tasks import renamed
 from waggle.corpus.views.rng import Draw
 
 GOALS: Mapping[str, Any] = tomllib.loads(
@@ -95,7 +95,7 @@ def _episode(draw: Draw, problem: Problem, order: Order) -> Iterator[tuple[View,
             elif draw.chance(_ANY):
                 nodes.append(draw.below(len(graph)))
             for node in nodes:
-                shown = renamed(draw, views[node])
+                shown = orbit.sample(views[node], draw.bits()).view(views[node])
                 shown = canonical(shown)[0] if order == "canonical" else shown
                 yield shown, decide(task, shown)
             made += len(nodes)

@@ -15,7 +15,6 @@ import msgspec
 from waggle.core.canon import encode_decision, encode_view
 from waggle.corpus import curriculum, harvest
 from waggle.corpus.problems.families import FAMILIES, GOALS, pairs
-from waggle.corpus.settings import MIRRORED
 
 VERSION = 1
 """Version of the generator; another one makes other views."""
@@ -24,6 +23,8 @@ NEVER = (
     "edge colouring", "matching", "cover", "leader", "consensus", "flooding a minimum",
 )  # fmt: skip
 """Problems that are in no family, because a transfer task asks for them or for their like."""
+MIRRORED = ("linked", "crowded", "poised", "eased", "relays", "agreed")
+"""Kinds of views that mirror goals of AgentsNet. The laws of 0.1.0 had them; they are gone."""
 SAMPLE, SAMPLE_SALT = 200, 0
 """Views of each family that are digested, and the salt of their draws."""
 EVALUATION = {"seeds from": 45_000, "n": [8, 16, 100], "played": "once per law"}

@@ -2,6 +2,5 @@
 
 `rng` names every draw and `words` makes up vocabulary. `native` collects the views of training
 episodes. `frames` holds the task side of a view and the scene that fills it, `situations` the eight
-classes of the curriculum, `disguised` spatial views under another contract. `graph_tasks` makes up
-tasks on graphs, `goal_texts` their goals in English, and `graph_kinds` varies their views.
+classes of the curriculum, `disguised` spatial views under another contract.
 """

@@ -3,22 +3,17 @@
 One decision does everything the view justifies at once. It challenges a refuted commitment and
 replaces it in the same update, challenges a refuted candidate on a channel that supports it,
 commits where a claim is ready or nearly so, and otherwise writes what neighbours are least likely
-to know. Three shapes of task get more. A contract with an action that follows a claim is played by
-the SwarmBench rules; where contacts state their answers, `stances` decides; where all nodes are
-asked to answer alike, no message is needed. Invariant: every write and commitment is admissible by
-construction, and ties are broken by lot.
+to know. A contract with an action that follows a claim is played by the SwarmBench rules.
+Invariant: every write and commitment is admissible by construction, and ties are broken by lot.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-import msgspec
-
 from waggle.core.relations import refuted
 from waggle.core.schema import (
     MAX_BIN,
-    WAIT,
     Commitment,
     Contract,
     Decision,
@@ -28,35 +23,21 @@ from waggle.core.schema import (
     takes_claim,
 )
 from waggle.laws import moves
-from waggle.laws.expert import stances, swarmbench
+from waggle.laws.expert import swarmbench
 
 _PROVISIONAL = 3
 """The coverage from which a claim that is not ready is held until evidence refutes it."""
 
 
 def decide(view: View) -> Decision:
-    """Dispatch on the shape of the task, which the contract and the view show."""
-    if names_places(view.contract):
-        return swarmbench.decide(view)
-    common = stances.common_answer(view.contract)
-    if common is not None and view.proposal.action != WAIT:
-        return Decision(common, None, (), None)
-    shown = stances.find(view)
-    return _plain(view) if shown is None else _stand(view, shown)
+    """Dispatch on the shape of the task, which the contract shows."""
+    return swarmbench.decide(view) if names_places(view.contract) else _plain(view)
 
 
 @lru_cache(maxsize=4096)
 def names_places(contract: Contract) -> bool:
     """Whether a contract lets a node follow a claim to its place, and allows broadcasts."""
     return contract.broadcast and any(map(takes_claim, contract.actions))
-
-
-def _stand(view: View, shown: stances.Stances) -> Decision:
-    """Answer by the stances of contacts; deposit the own claim or relay the one that goes first."""
-    plain = moves.act(view, stances.deposit(view, shown) or write(view))
-    if plain.task_action == WAIT:
-        return plain
-    return msgspec.structs.replace(plain, task_action=stances.answer(view, shown))
 
 
 def _plain(view: View) -> Decision:

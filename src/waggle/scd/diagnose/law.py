@@ -33,7 +33,7 @@ from waggle.corpus.store import Example, Store
 from waggle.corpus.views.native import play, sights, training_tasks
 from waggle.laws.digest import digest_of
 from waggle.scd import losses
-from waggle.scd.config import ARMS, Recipe
+from waggle.scd.config import ARMS, Recipe, recipe_of_law
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.encode import EncodedCorpus
 from waggle.scd.data.records import Labelled, in_order, labelled
@@ -70,7 +70,7 @@ class Findings:
         return labelled(self.store.examples("decisions", "test"))[: self.views]
 
     def made_up(self, kind: str) -> list[Labelled]:
-        """Return held-out records of made-up tasks, `disguised` or `linked`, if there are any."""
+        """Return held-out records of made-up tasks, such as `disguised`, if there are any."""
         found = [e for e in self.store.examples("decisions", "test") if e.source == kind]
         return labelled(found)[: self.views] if found else []
 
@@ -133,7 +133,7 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
     units["exact"] = [float(hit) for hit in found.exact]
     if findings.native:
         result |= _named("native", held_out(asked, findings.natives(), order).rates)
-    for kind in ("disguised", "linked", "far", "near", "development"):
+    for kind in ("disguised", "far", "near", "development"):
         if records := findings.made_up(kind):
             result |= _named(kind, held_out(asked, records, order).rates)
     for shown, each in agreed.items():
@@ -297,7 +297,7 @@ def load_heads(stage: Path, width: int) -> Heads | None:
 
 def load_student(law: Path) -> Student:
     """Rebuild the student of a trained folder with its selected weights."""
-    student = Student(Recipe.model_validate(about(law)["recipe"]).uncompiled(), 0)
+    student = Student(recipe_of_law(about(law)["recipe"]).uncompiled(), 0)
     checkpoint.restore_best(student.trainable(), law.parent)
     return student
 
@@ -313,7 +313,7 @@ def trained_by(law: Path) -> str:
     """Say in one line how a trained folder came about, as far as its card tells."""
     try:
         said = about(law)
-        card, recipe = said["card"], Recipe.model_validate(said["recipe"])
+        card, recipe = said["card"], recipe_of_law(said["recipe"])
     except (KeyError, ValidationError):
         return "unknown"
     one, two = recipe.stage_one, recipe.stage_two

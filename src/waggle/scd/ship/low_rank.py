@@ -23,7 +23,7 @@ from torch import Tensor
 from waggle.core.errors import ConfigError
 from waggle.corpus.store import Store
 from waggle.models import adapters
-from waggle.scd.config import Adaptation, Recipe
+from waggle.scd.config import Adaptation, recipe_of_law
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.encode import EncodedCorpus
 from waggle.scd.files import ABOUT, about, new_folder, read_tensors, write_tensors
@@ -120,7 +120,7 @@ class Trained:
         self.about = about(law)
         if not isinstance(self.about.get("recipe"), dict):
             raise ConfigError(f"{law} is no exported law; give the `law` folder of training")
-        recipe = Recipe.model_validate(self.about["recipe"])
+        recipe = recipe_of_law(self.about["recipe"])
         if recipe.adaptation.kind == "full":
             raise ConfigError(f"{law} is a whole model, which has no rank; pack it without --rank")
         # What LoRA changed is a change of the same matrices, so they are read as dense ones.

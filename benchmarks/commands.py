@@ -224,7 +224,7 @@ def train(
     `smollm2-135m-shape` have random weights of that shape, for machines without the weights. Needs
     the extra `llm`. Example:
 
-    `waggle bench train recipes/nano.toml --corpus runs/nano/corpus`
+    `waggle bench train recipes/lineage/far.toml --corpus runs/lineage/far/corpus`
 
     Args:
         recipe: A recipe file.

@@ -1,6 +1,6 @@
 """What does a training update cost on this machine?
 
-    waggle bench train recipes/nano.toml --corpus runs/nano/corpus
+    waggle bench train recipes/lineage/far.toml --corpus runs/lineage/far/corpus
 
 Runs the real updates (encoded batches, ragged passes, optimizer) on a real corpus, with the
 backbone's own weights or random ones of a known shape. The first updates compile and capture and

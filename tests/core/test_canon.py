@@ -15,7 +15,7 @@ from waggle.core.canon import (
     check_view,
     decode_view,
     encode_decision,
-    encode_once,
+    encode_shown,
     encode_view,
     to_decision,
 )
@@ -52,7 +52,7 @@ def test_decisions_read_back(pair: tuple[View, Decision]) -> None:
 @given(views())
 def test_a_view_may_carry_its_text(view: View) -> None:
     bare = msgspec.structs.replace(view)
-    data = encode_once(view)
+    data = encode_shown(view)
     assert encode_view(view) is data and encode_view(bare) == data
     assert view == bare
     changed = msgspec.structs.replace(view, budget=(view.budget + 1) % 5)

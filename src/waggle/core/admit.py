@@ -115,7 +115,7 @@ def is_typed(decision: Decision) -> bool:
         and (decision.response is None or type(decision.response) is str)
         and (decision.execution_intent is None or type(decision.execution_intent) is str)
         and type(decision.deposits) is tuple
-        and all(_typed_trace(deposit) for deposit in decision.deposits)
+        and all(map(_typed_trace, decision.deposits))
         and (commit is None or (type(commit) is Commitment and _typed_commit(commit)))
     )
 

@@ -8,12 +8,14 @@ functions about the numbers and directions of a decision.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import isfinite
 
 from waggle.core.errors import ContractError
 from waggle.core.keys import leak
+from waggle.core.naming import claims_of
+from waggle.core.protocols import Write
 from waggle.core.schema import (
     CHANNEL_ARGUMENT,
     CLAIM_ARGUMENT,
@@ -27,13 +29,11 @@ from waggle.core.schema import (
     MAX_TRACES,
     MAX_TTL,
     WAIT,
-    ClaimRow,
     Contract,
     Evidence,
     Fact,
     Json,
     Port,
-    Private,
     Trace,
     View,
     action_argument,
@@ -77,17 +77,75 @@ def check_bounds(view: View) -> None:
     Raises:
         ContractError: naming the slot, what is wrong and the fix.
     """
-    _check_contract(view.contract)
-    private = view.private
-    check_json(private.observation, 0)
-    handles = _check_ports(private.channels)
-    _check_claim_rows(private.claims)
-    _check_private(private)
+    check_content(view)
+    private, held = view.private, view.commitment
+    handles = {port.channel for port in private.channels}
+    if len(handles) != len(private.channels):
+        raise ContractError("channels: each handle once")
+    for port in private.channels:
+        _check_port(port)
+    for claim in claims_of(view):
+        if not is_claim(claim):
+            raise ContractError(f"{claim!r:.40} is not a claim alias; mint it as z[0-9a-z]{{1,4}}")
+    if len({row.claim for row in private.claims}) != len(private.claims):
+        raise ContractError("claims: each claim once")
     if len(view.traces) > MAX_TRACES:
         raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
     for trace in view.traces:
-        _check_trace(trace, handles)
-    _check_state(view)
+        if trace.channel not in handles:
+            raise ContractError(f"trace on {trace.channel!r:.40}, which is no incident channel")
+        check_trace(trace)
+    if held is not None and not in_range(held.confidence_bin):
+        raise ContractError(f"commitment confidence must be 0 to {MAX_BIN}")
+    if not in_range(view.budget):
+        raise ContractError(f"budget must be a bin, 0 to {MAX_BIN}")
+
+
+def check_content(view: View) -> None:
+    """Reject what a substrate puts into a view: the part of it that no runtime makes.
+
+    The runtime checks traces when they arrive, and it mints all names itself.
+
+    Raises:
+        ContractError: naming the slot, what is wrong and the fix.
+    """
+    _check_contract(view.contract)
+    private, proposal = view.private, view.proposal
+    check_json(private.observation, 0)
+    tables = private.channels, private.claims, private.evidence, private.ready
+    if max(map(len, tables)) > MAX_ROWS:
+        raise ContractError(f"channels, claims, evidence and ready: at most {MAX_ROWS} rows each")
+    for port in private.channels:
+        if port.facts:
+            _check_facts(port.facts, "channel")
+    for row in private.claims:
+        if row.facts:
+            _check_facts(row.facts, "claim")
+    for evidence in private.evidence:
+        if not in_bins(evidence):
+            raise ContractError(f"evidence bins must be 0 to {MAX_BIN}")
+        if evidence.direction not in LEGAL_DIRECTIONS:
+            raise ContractError(
+                f"evidence direction {evidence.direction!r:.40} must be a compass point"
+            )
+    if len(private.ready) > 1 and len(set(private.ready)) != len(private.ready):
+        raise ContractError("ready: each claim once")
+    if private.coverage is not None and not in_range(private.coverage):
+        raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
+    if len(proposal.action) > MAX_ACTION or len(proposal.response or "") > MAX_RESPONSE:
+        raise ContractError(f"proposal too long; keep to {MAX_ACTION}, {MAX_RESPONSE} characters")
+
+
+def check_trace(trace: Trace | Write) -> None:
+    """Reject a trace, or a write on its way to be one, whose numbers are out of bounds.
+
+    Raises:
+        ContractError: saying what is wrong.
+    """
+    if not in_bins(trace):
+        raise ContractError(f"trace bins must be 0 to {MAX_BIN}")
+    if not in_range(trace.ttl, MAX_TTL, 1) or trace.direction not in LEGAL_DIRECTIONS:
+        raise ContractError(f"trace ttl must be 1 to {MAX_TTL} and direction a compass point")
 
 
 def in_range(value: object, high: int = MAX_BIN, low: int = 0) -> bool:
@@ -95,7 +153,7 @@ def in_range(value: object, high: int = MAX_BIN, low: int = 0) -> bool:
     return type(value) is int and low <= value <= high
 
 
-def in_bins(row: Evidence | Trace) -> bool:
+def in_bins(row: Evidence | Trace | Write) -> bool:
     """Whether novelty, support and conflict are bins."""
     n, s, x = row.novelty, row.support, row.conflict
     return (
@@ -176,8 +234,6 @@ def _check_fact_keys(keys: tuple[str, ...], where: str) -> None:
 
 
 def _check_facts(facts: Mapping[str, Fact], where: str) -> None:
-    if not facts:
-        return
     _check_fact_keys(tuple(facts), where)
     for key, value in facts.items():
         if type(value) is int:
@@ -190,69 +246,8 @@ def _check_facts(facts: Mapping[str, Fact], where: str) -> None:
             )
 
 
-def _check_ports(ports: Sequence[Port]) -> set[str]:
-    handles = {port.channel for port in ports}
-    if len(handles) != len(ports) or len(ports) > MAX_ROWS:
-        raise ContractError(f"channels: each handle once, at most {MAX_ROWS}")
-    for port in ports:
-        if not is_handle(port.channel):
-            raise ContractError(
-                f"{port.channel!r:.40} is not a handle; mint it as h[0-9a-z]{{1,3}}"
-            )
-        if not in_range(port.lot, MAX_LOT):
-            raise ContractError(f"lot {port.lot!r:.40} must be 0 to {MAX_LOT}")
-        _check_facts(port.facts, "channel")
-    return handles
-
-
-def _check_claim_rows(rows: Sequence[ClaimRow]) -> None:
-    if len({row.claim for row in rows}) != len(rows) or len(rows) > MAX_ROWS:
-        raise ContractError(f"claims: each claim once, at most {MAX_ROWS}")
-    for row in rows:
-        _check_claim(row.claim)
-        _check_facts(row.facts, "claim")
-
-
-def _check_claim(claim: str) -> None:
-    if not is_claim(claim):
-        raise ContractError(f"{claim!r:.40} is not a claim alias; mint it as z[0-9a-z]{{1,4}}")
-
-
-def _check_private(private: Private) -> None:
-    ready, evidence = private.ready, private.evidence
-    if len(evidence) > MAX_ROWS or len(ready) > MAX_ROWS or len(set(ready)) != len(ready):
-        raise ContractError(f"evidence and ready: at most {MAX_ROWS} rows, each ready claim once")
-    for claim in ready:
-        _check_claim(claim)
-    for row in evidence:
-        _check_claim(row.claim)
-        if not in_bins(row):
-            raise ContractError(f"evidence bins must be 0 to {MAX_BIN}")
-        if row.direction not in LEGAL_DIRECTIONS:
-            raise ContractError(f"evidence direction {row.direction!r:.40} must be a compass point")
-    if private.coverage is not None and not in_range(private.coverage):
-        raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
-
-
-def _check_trace(trace: Trace, handles: set[str]) -> None:
-    if trace.channel not in handles:
-        raise ContractError(f"trace on {trace.channel!r:.40}, which is no incident channel")
-    _check_claim(trace.claim)
-    if not in_bins(trace):
-        raise ContractError(f"trace bins must be 0 to {MAX_BIN}")
-    if not in_range(trace.ttl, MAX_TTL, 1) or trace.direction not in LEGAL_DIRECTIONS:
-        raise ContractError(f"trace ttl must be 1 to {MAX_TTL} and direction a compass point")
-
-
-def _check_state(view: View) -> None:
-    proposal, held = view.proposal, view.commitment
-    if len(proposal.action) > MAX_ACTION or len(proposal.response or "") > MAX_RESPONSE:
-        raise ContractError(f"proposal too long; keep to {MAX_ACTION}, {MAX_RESPONSE} characters")
-    if proposal.claim is not None:
-        _check_claim(proposal.claim)
-    if held is not None:
-        _check_claim(held.claim)
-        if not in_range(held.confidence_bin):
-            raise ContractError(f"commitment confidence must be 0 to {MAX_BIN}")
-    if not in_range(view.budget):
-        raise ContractError(f"budget must be a bin, 0 to {MAX_BIN}")
+def _check_port(port: Port) -> None:
+    if not is_handle(port.channel):
+        raise ContractError(f"{port.channel!r:.40} is not a handle; mint it as h[0-9a-z]{{1,3}}")
+    if not in_range(port.lot, MAX_LOT):
+        raise ContractError(f"lot {port.lot!r:.40} must be 0 to {MAX_LOT}")

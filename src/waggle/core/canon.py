@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from waggle.core.bounds import RESERVED, check_bounds
+from waggle.core.bounds import RESERVED, check_bounds, check_content
 from waggle.core.errors import ContractError
 from waggle.core.schema import (
     MAX_VIEW_BYTES,
@@ -36,7 +36,7 @@ class _Private(msgspec.Struct, forbid_unknown_fields=True):
     evidence: tuple[Evidence, ...]
     ready: tuple[str, ...]
     coverage: int | None
-    channels: Sequence[Mapping[str, Fact]]
+    channels: Sequence[Any]
     claims: Sequence[Mapping[str, Fact]]
 
 
@@ -61,11 +61,11 @@ _decode_view = msgspec.json.Decoder(_View).decode
 _decode_decision = msgspec.json.Decoder(Decision).decode
 
 
-def _row(row: dict[str, Fact], facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Add facts to the head of a row, sorted by key."""
-    for key in sorted(facts):
-        row[key] = facts[key]
-    return row
+def _port(port: Port) -> Port | dict[str, Fact]:
+    """Return a row of the channel table for the encoder: its head, then its facts by key."""
+    if not port.facts and type(port.facts) is dict:
+        return port  # an empty table of facts is left out
+    return {"channel": port.channel, "lot": port.lot, **dict(sorted(port.facts.items()))}
 
 
 _TEXT = "text"
@@ -82,13 +82,15 @@ def encode_view(view: View) -> bytes:
     return _serialize(view) if kept is None else kept
 
 
-def encode_once(view: View) -> bytes:
-    """Serialize a view that is shown to a law and recorded, and let it carry its text.
+def encode_shown(view: View) -> bytes:
+    """Serialize a view that a runtime made, and let it carry its text to the law and the record.
 
     Raises:
-        ContractError: where the observation holds something that is not JSON.
+        ContractError: where a substrate put in what is unbounded, forbidden or not JSON.
     """
     data: bytes = view.__dict__.setdefault(_TEXT, _serialize(view))
+    check_content(view)
+    _check_size(data)
     return data
 
 
@@ -102,11 +104,8 @@ def _serialize(view: View) -> bytes:
                 p.evidence,
                 p.ready,
                 p.coverage,
-                [
-                    _row({"channel": port.channel, "lot": port.lot}, port.facts)
-                    for port in p.channels
-                ],
-                [_row({"claim": row.claim}, row.facts) for row in p.claims],
+                [_port(port) for port in p.channels],
+                [{"claim": row.claim, **dict(sorted(row.facts.items()))} for row in p.claims],
             ),
             view.proposal,
             view.traces,
@@ -206,6 +205,9 @@ def check_view(view: View, data: bytes | None = None) -> None:
         ContractError: naming the slot, what is wrong and the fix.
     """
     check_bounds(view)
-    size = len(encode_view(view) if data is None else data)
-    if size > MAX_VIEW_BYTES:
-        raise ContractError(f"view has {size} bytes; shrink it to {MAX_VIEW_BYTES}")
+    _check_size(encode_view(view) if data is None else data)
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_VIEW_BYTES:
+        raise ContractError(f"view has {len(data)} bytes; shrink it to {MAX_VIEW_BYTES}")

@@ -25,7 +25,7 @@ class Mode(StrEnum):
 def mode(view: View, decision: Decision) -> Mode:
     """Return the first mode whose condition an admitted decision meets."""
     deposits = decision.deposits
-    if any(deposit.conflict > 0 for deposit in deposits):
+    if deposits and any(deposit.conflict > 0 for deposit in deposits):
         return Mode.CHALLENGE
     if decision.commit is not None or decision.response is not None:
         return Mode.SYNTHESIZE

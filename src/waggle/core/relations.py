@@ -15,12 +15,12 @@ from waggle.core.schema import MAX_BIN, MAX_TTL, Decision, Evidence, Trace, View
 
 def is_incident(view: View, channel: str) -> bool:
     """Whether a handle is in the view's channel table."""
-    return any(port.channel == channel for port in view.private.channels)
+    return channel in [port.channel for port in view.private.channels]
 
 
 def is_listed(view: View, claim: str) -> bool:
     """Whether a claim is in the view's claim table."""
-    return any(row.claim == claim for row in view.private.claims)
+    return claim in [row.claim for row in view.private.claims]
 
 
 def rows(view: View) -> tuple[Evidence | Trace, ...]:
@@ -60,19 +60,26 @@ def repeats(deposit: Trace, row: Evidence | Trace) -> bool:
 
 def is_fresh(view: View, deposit: Trace) -> bool:
     """Whether a deposit stays within one row of private evidence on its claim."""
-    return any(repeats(deposit, row) for row in view.private.evidence)
+    evidence = view.private.evidence
+    return bool(evidence) and any(repeats(deposit, row) for row in evidence)
 
 
 def is_relay(view: View, deposit: Trace) -> bool:
     """Whether a deposit repeats an incident trace that lives longer than it does."""
-    return any(deposit.ttl <= relay_ttl(t) and repeats(deposit, t) for t in view.traces)
+    return bool(_repeated(view, deposit))
 
 
 def hides_conflict(view: View, deposit: Trace) -> bool:
     """Whether a deposit keeps the support of every trace it relays and leaves out some conflict."""
-    told = [t for t in view.traces if deposit.ttl <= relay_ttl(t) and repeats(deposit, t)]
-    hidden = all(deposit.conflict < trace.conflict for trace in told)
-    return deposit.support > 0 and bool(told) and hidden
+    if deposit.support <= 0:
+        return False
+    told = _repeated(view, deposit)
+    return bool(told) and deposit.conflict < min([trace.conflict for trace in told])
+
+
+def _repeated(view: View, deposit: Trace) -> list[Trace]:
+    """Return the incident traces that a deposit may be a relay of."""
+    return [t for t in view.traces if repeats(deposit, t) and deposit.ttl <= relay_ttl(t)]
 
 
 def is_verified(view: View, claim: str) -> bool:

@@ -109,7 +109,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False):
     """The one task action that carries a response (and must), or None where the task has none."""
 
 
-class Port(msgspec.Struct, frozen=True, gc=False):
+class Port(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One row of the per-handle table: a private lot and the substrate's own bounded facts."""
 
     channel: str
@@ -117,7 +117,7 @@ class Port(msgspec.Struct, frozen=True, gc=False):
     facts: Mapping[str, Fact] = {}
 
 
-class ClaimRow(msgspec.Struct, frozen=True, gc=False):
+class ClaimRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One row of the per-claim table: the substrate's bounded facts about a claim held here."""
 
     claim: str

@@ -15,6 +15,7 @@ from waggle.core.errors import SeedError
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 _MASK = (1 << 64) - 1
 
@@ -31,6 +32,19 @@ def mix(seed: int, key: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
     return z ^ (z >> 31)
+
+
+def mix_all(seeds: NDArray[np.uint64], keys: NDArray[np.uint64] | int) -> NDArray[np.uint64]:
+    """Return `mix` of every seed with its key, or with the one key given."""
+    import numpy as np
+
+    if isinstance(keys, int):
+        z = seeds + np.uint64(0x9E3779B97F4A7C15 * (keys + 1) & _MASK)
+    else:
+        z = seeds + np.uint64(0x9E3779B97F4A7C15) * (keys + np.uint64(1))
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def generator(root: int, purpose: str, *key: int | str) -> np.random.Generator:

@@ -9,8 +9,9 @@ whatever a law returns is data, and what is kept of it can be written down and r
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+import msgspec
 from msgspec.structs import astuple
 
 from waggle.core.admit import fallback, is_typed, project, violations
@@ -30,11 +31,11 @@ MAX_COUNT = 10**12
 """Largest count of a usage; sums of an episode stay within what a record can hold."""
 UNWRITTEN = ""
 """Stands for a decode that no record can hold; its code says why."""
-_FREE = Decode("").usage
+FREE = Decode("").usage
 """The usage of laws that name none; it needs no check."""
 
 
-class Admission(NamedTuple):
+class Admission(msgspec.Struct, frozen=True, gc=False):
     """One admitted decision and how it came about."""
 
     decision: Decision
@@ -45,7 +46,7 @@ class Admission(NamedTuple):
     usage: Usage
 
 
-class _Checked(NamedTuple):
+class _Checked(msgspec.Struct, frozen=True, gc=False):
     decision: Decision | None
     codes: tuple[str, ...]
     normalized: bool
@@ -85,7 +86,7 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
             "in a Decode"
         )
     for decode in decodes:
-        if decode.usage is not _FREE and not _countable(decode.usage):
+        if decode.usage is not FREE and not _countable(decode.usage):
             raise ContractError(
                 f"law {law.name!r} returned {repr(decode.usage)[:120]} as the usage of a decode; "
                 "give a Usage of whole numbers, none below 0"

@@ -14,8 +14,11 @@ from collections.abc import Generator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from waggle.core.admit import violations
 from waggle.core.errors import ConfigError
+from waggle.core.naming import claims_of
 from waggle.core.protocols import Case, Decode, Law, Request, Shock, World
 from waggle.core.schema import Commitment, Decision, Trace, action_argument
 from waggle.runtime.state import Shown
@@ -188,7 +191,7 @@ class EventEngine(Engine):
         if codes:
             stale = EXPIRY_CODES.intersection(codes)
             return done._replace(bottom="expiry" if stale else "illegality")
-        applied = self._commit(done.node, now, done.admission._replace(decision=decision), time)
+        applied = self._commit(done.node, now, replace(done.admission, decision=decision), time)
         # The record keeps what the law saw and said; only the effects are those of now.
         return applied._replace(shown=done.shown, admission=done.admission)
 
@@ -215,14 +218,15 @@ def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
     "expiry" if a claim is.
     """
     handles = _translation(then.handles, now.handles)
-    claims = _translation(then.claims, now.claims)
+    known = _claims(then)
+    claims = _translation(known, _claims(now))
     verb, argument = action_argument(decision.task_action)
     action = decision.task_action
     if argument in then.handles:
         if argument not in handles:
             return "illegality"
         action = f"{verb}:{handles[argument]}"
-    elif argument in then.claims:
+    elif argument in known:
         if argument not in claims:
             return "expiry"
         action = f"{verb}:{claims[argument]}"
@@ -237,6 +241,11 @@ def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
     if commit is not None:
         commit = Commitment(claims[commit.claim], commit.confidence_bin)
     return Decision(action, decision.response, deposits, commit, decision.execution_intent)
+
+
+def _claims(shown: Shown) -> dict[str, str]:
+    """Return the claims of one view, each with its world claim."""
+    return {name: shown.claims[name] for name in claims_of(shown.view)}
 
 
 def _translation(then: dict[str, int] | dict[str, str], now: object) -> dict[str, str]:

@@ -35,45 +35,52 @@ def handle(seed: int, neighbour_key: int, incarnation: int, taken: Collection[st
     return name
 
 
+class _Minted(dict[str, str]):
+    """World claim -> alias, minted on first use."""
+
+    def __init__(self, root: int, salt: int, claims: dict[str, str]) -> None:
+        super().__init__()
+        self._root = root
+        self._salt = salt
+        self._claims = claims
+
+    def __missing__(self, claim: str) -> str:
+        draw = derive(self._root, "claim alias", self._salt, claim)
+        name = _spell(draw)
+        while name in self._claims:
+            draw = mix(draw, 0)
+            name = _spell(draw)
+        self[claim] = name
+        self._claims[name] = claim
+        return name
+
+
 class Aliases:
     """The episode's bijection between world claims and opaque aliases."""
 
     def __init__(self, root: int, salt: int) -> None:
         self._root = root
-        self._salt = salt
-        self._alias: dict[str, str] = {}
-        self._claim: dict[str, str] = {}
+        self.claims: dict[str, str] = {}
+        """Alias -> world claim."""
+        self.names: dict[str, str] = _Minted(root, salt, self.claims)
+        """World claim -> alias; a claim that is looked up for the first time gets one."""
         self._draw: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     def alias(self, claim: str) -> str:
         """Return the alias of a world claim, minting it on first use."""
-        known = self._alias.get(claim)
-        if known is not None:
-            return known
-        draw = derive(self._root, "claim alias", self._salt, claim)
-        name = _spell(draw)
-        while name in self._claim:
-            draw = mix(draw, 0)
-            name = _spell(draw)
-        self._alias[claim] = name
-        self._claim[name] = claim
-        return name
-
-    def __len__(self) -> int:
-        return len(self._alias)
+        return self.names[claim]
 
     def minted(self, start: int = 0) -> Iterator[tuple[str, str]]:
         """Yield claim and alias in the order of minting, from a place on."""
-        return islice(self._alias.items(), start, None)
+        return islice(self.names.items(), start, None)
 
     def adopt(self, names: Mapping[str, str]) -> None:
         """Take aliases that were minted elsewhere."""
-        self._alias.update(names)
-        self._claim.update((alias, claim) for claim, alias in names.items())
-
-    def claim(self, alias: str) -> str:
-        """Return the world claim of an alias."""
-        return self._claim[alias]
+        self.names.update(names)
+        self.claims.update((alias, claim) for claim, alias in names.items())
 
     def draw(self, claim: str) -> int:
         """Return 64 bits named by the claim's content alone, for presentation order."""

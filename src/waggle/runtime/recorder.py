@@ -11,7 +11,7 @@ import msgspec
 
 from waggle.core.canon import contract_head
 from waggle.core.modes import mode
-from waggle.core.protocols import Shock
+from waggle.core.protocols import Shock, Usage
 from waggle.core.record import (
     EpisodeRecord,
     FieldMass,
@@ -22,7 +22,7 @@ from waggle.core.record import (
     WorkRecord,
     WriteRecord,
 )
-from waggle.runtime.admission import Admission
+from waggle.runtime.admission import FREE, Admission
 from waggle.runtime.state import Shown, Swarm
 
 
@@ -78,7 +78,8 @@ class Recorder:
         self._liars = liars
         self._sinks = sinks
         self._strip = len(contract_head(swarm.world.contract))
-        self.counters: Counter[str] = Counter()
+        self._counters: Counter[str] = Counter()
+        self._noted: list[str] = []
         self.staffed = False
         """Whether private workers are counted."""
 
@@ -100,18 +101,14 @@ class Recorder:
     ) -> UpdateRecord:
         """Write down one local update, after its commitment update."""
         state = self._swarm.nodes[node]
-        kind = mode(shown.view, admission.decision)
-        self._count(admission, writes, reopened, bottom, kind)
-        if self.staffed:
-            self._count_work(shown.work)
-        return UpdateRecord(
+        entry = UpdateRecord(
             node,
             msgspec.Raw(b"{" + shown.data[self._strip :]),
             shown.entropy,
             admission.raw,
             admission.decision,
             admission.stage,
-            kind,
+            mode(shown.view, admission.decision),
             admission.codes,
             tuple(writes),
             native,
@@ -122,32 +119,41 @@ class Recorder:
             admission.usage,
             shown.work,
         )
+        self._count(entry)
+        return entry
 
-    def _count(
-        self,
-        admission: Admission,
-        writes: list[WriteRecord],
-        reopened: str | None,
-        bottom: str | None,
-        kind: str,
-    ) -> None:
-        counters = self.counters
-        counters["updates"] += 1
-        counters["stage." + admission.stage] += 1
-        counters["mode." + kind] += 1
-        for write in writes:
-            counters["writes.candidate"] += 1
+    def _count(self, update: UpdateRecord) -> None:
+        """Note what an update did, by the names of its counters."""
+        note = self._noted.append
+        note("updates")
+        note("stage." + update.stage)
+        note("mode." + update.mode)
+        for write in update.writes:
+            note("writes.candidate")
             if write.cause is None:
-                counters["writes.executed"] += 1
+                note("writes.executed")
                 if write.refresh:
-                    counters["writes.refreshed"] += 1
+                    note("writes.refreshed")
             else:
-                counters["writes.suppressed." + write.cause] += 1
-        if reopened is not None:
-            counters["reopened"] += 1
-        if bottom is not None:
-            counters["bottom." + bottom] += 1
-        usage = admission.usage
+                note("writes.suppressed." + write.cause)
+        if update.reopened is not None:
+            note("reopened")
+        if update.bottom is not None:
+            note("bottom." + update.bottom)
+        if update.usage is not FREE:
+            self._count_usage(update.usage)
+        if self.staffed:
+            self._count_work(update.work)
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What was counted; notes are added up when somebody asks."""
+        self._counters.update(self._noted)
+        self._noted.clear()
+        return self._counters
+
+    def _count_usage(self, usage: Usage) -> None:
+        counters = self._counters
         if usage.calls:
             counters["calls"] += usage.calls
             counters["tokens.input"] += usage.input_tokens
@@ -159,7 +165,7 @@ class Recorder:
             counters["cost"] += usage.cost
 
     def _count_work(self, work: WorkRecord | None) -> None:
-        counters = self.counters
+        counters = self._counters
         if work is None:
             counters["worker.reused"] += 1
             return

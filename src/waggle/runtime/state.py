@@ -15,6 +15,7 @@ from waggle.core.record import WorkRecord
 from waggle.core.schema import View
 from waggle.core.seeds import derive
 from waggle.runtime.defence import Defence, Reopenings, Reputation
+from waggle.runtime.draws import Contacts, Draws
 from waggle.runtime.names import Aliases
 from waggle.runtime.switches import Switches
 
@@ -22,18 +23,22 @@ from waggle.runtime.switches import Switches
 class Field:
     """The traces one node holds, in world words."""
 
-    __slots__ = ("_ages", "_cells")
+    __slots__ = ("_ages", "_cells", "_traces")
 
     def __init__(self) -> None:
         self._cells: dict[tuple[int, str], Held] = {}
         self._ages: dict[tuple[int, str], int] = {}
+        # The cells as a tuple until a cell changes: whoever changes one sets it to None.
+        self._traces: tuple[Held, ...] | None = ()
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def traces(self) -> tuple[Held, ...]:
         """Return all held traces."""
-        return tuple(self._cells.values())
+        if self._traces is None:
+            self._traces = tuple(self._cells.values())
+        return self._traces
 
     def put(self, write: Write) -> None:
         """Take in a delivered write; it replaces what that channel said of that claim."""
@@ -43,10 +48,12 @@ class Field:
             write.direction,
         )  # fmt: skip
         self._ages[key] = 0
+        self._traces = None
 
     def age(self) -> int:
         """Advance one round of decay and expiry; return how many traces expired."""
         expired = 0
+        self._traces = None
         for key, held in list(self._cells.items()):
             if held.ttl <= 1:
                 del self._cells[key], self._ages[key]
@@ -72,6 +79,7 @@ class Field:
         """Drop single traces, each named by its neighbour and claim."""
         for key in keys:
             del self._cells[key], self._ages[key]
+        self._traces = None
 
     def forget(self, neighbours: frozenset[int]) -> None:
         """Drop what came over channels that no longer exist."""
@@ -86,8 +94,8 @@ class Node:
     """What the runtime keeps for one node between its updates."""
 
     __slots__ = (
-        "claim", "confidence", "doubts", "field", "handle_seed", "handles", "incarnations",
-        "reopenings", "seed", "seen",
+        "claim", "confidence", "contacts", "doubts", "field", "handle_seed", "handles",
+        "incarnations", "reopenings", "seed", "seen",
     )  # fmt: skip
 
     def __init__(self, seed: int, handle_seed: int) -> None:
@@ -96,6 +104,7 @@ class Node:
         self.field = Field()
         self.claim: str | None = None
         self.confidence = 0
+        self.contacts = Contacts((), {}, {})
         self.handles: dict[int, str] = {}
         self.incarnations: dict[int, int] = {}
         self.seen: dict[Hashable, int] = {}
@@ -103,35 +112,23 @@ class Node:
         self.reopenings = Reopenings()
 
 
-class Shown:
+class Shown(msgspec.Struct, gc=False, eq=False):
     """A view as one node's law sees it, with the way back from its names to the world."""
 
-    __slots__ = ("claims", "data", "entropy", "handles", "held", "refuted", "view", "work")
-
-    def __init__(
-        self,
-        view: View,
-        data: bytes,
-        handles: dict[str, int],
-        claims: dict[str, str],
-        held: tuple[Held, ...],
-        refuted: frozenset[str],
-        entropy: int,
-    ) -> None:
-        self.view = view
-        self.data = data
-        """The view's canonical JSON."""
-        self.handles = handles
-        """Shown handle -> neighbour."""
-        self.claims = claims
-        """Shown claim -> world claim."""
-        self.held = held
-        self.refuted = refuted
-        """World claims that the node's own evidence contradicts."""
-        self.entropy = entropy
-        """The node's own draw for this update, for laws that sample."""
-        self.work: WorkRecord | None = None
-        """What the node's private worker did for this update."""
+    view: View
+    data: bytes
+    """The view's canonical JSON."""
+    handles: dict[str, int]
+    """Shown handle -> neighbour."""
+    claims: dict[str, str]
+    """Shown claim -> world claim; it may hold claims of other views."""
+    held: tuple[Held, ...]
+    refuted: frozenset[str]
+    """World claims that the node's own evidence contradicts."""
+    entropy: int
+    """The node's own draw for this update, for laws that sample."""
+    work: WorkRecord | None = None
+    """What the node's private worker did for this update."""
 
 
 class Swarm:
@@ -150,6 +147,7 @@ class Swarm:
         self.switches = switches
         self.defence = defence or Defence()
         self.aliases = Aliases(case.seed, salt)
+        self.draws = Draws(world.keys)
         own = getattr(world, "own", None)
         self.nodes = {
             i: Node(derive(case.seed, "node", key), derive(case.seed, "handles", salt, key))

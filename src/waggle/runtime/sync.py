@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from waggle.core.order import Order
 from waggle.core.protocols import Act, Case, Decode, Law, Request, Shock, World
@@ -28,7 +29,7 @@ from waggle.runtime.staff import Staff
 from waggle.runtime.state import Shown, Swarm
 from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Transport
-from waggle.runtime.views import show
+from waggle.runtime.views import show_all
 
 Episode: TypeAlias = Generator[Sequence[Request], Sequence[Decode], Footer]
 """An episode that asks for decodes and ends with its record's footer."""
@@ -156,11 +157,10 @@ class Engine:
     def _show(self, nodes: Sequence[int], round: int) -> list[Shown]:
         """Refresh private proposals, then form the views of some nodes."""
         done = {} if self._staff is None else self._staff.refresh(self.swarm, nodes, round)
-        found = []
-        for node in nodes:
-            shown = show(self.swarm, node, round, self.order)
-            shown.work = done.get(node)
-            found.append(shown)
+        found = list(show_all(self.swarm, nodes, round, self.order))
+        if done:
+            for node, shown in zip(nodes, found, strict=True):
+                shown.work = done.get(node)
         return found
 
     def _inject(self, round: int) -> Shock | None:
@@ -181,7 +181,7 @@ class Engine:
             return admissions
         draw = self.swarm.aliases.draw
         return [
-            a._replace(decision=corrupt(attack, s, a.decision, round, draw)) if i in liars else a
+            replace(a, decision=corrupt(attack, s, a.decision, round, draw)) if i in liars else a
             for i, s, a in zip(nodes, shown, admissions, strict=True)
         ]
 

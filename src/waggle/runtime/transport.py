@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from waggle.core.bounds import check_trace
 from waggle.core.protocols import Write
 from waggle.core.record import WriteRecord
 from waggle.core.relations import hides_conflict, is_fresh
@@ -55,6 +56,8 @@ class Transport:
 
     def stage(self, node: int, shown: Shown, decision: Decision, round: int) -> list[WriteRecord]:
         """Suppress or send the deposits of one admitted decision."""
+        if not decision.deposits:
+            return []
         return [
             self._stage_one(node, shown, deposit, round, index)
             for index, deposit in enumerate(decision.deposits)
@@ -98,7 +101,7 @@ class Transport:
         write = writes[0]
         if write.conflict and write.claim not in shown.refuted:
             return "unverified"
-        if not fresh and not any(t.claim == write.claim for t in shown.held):
+        if not fresh and write.claim not in [t.claim for t in shown.held]:
             return "missing"
         if write.ttl < 1:
             return "lifetime"
@@ -120,7 +123,8 @@ class Transport:
             refresh = refresh or last is not None
             due.append(write)
             marks.append(mark)
-        seen.update(dict.fromkeys(marks, round))
+        for mark in marks:
+            seen[mark] = round
         return due, refresh
 
     def _send(self, writes: list[Write], round: int, index: int) -> None:
@@ -173,6 +177,7 @@ class Transport:
         if fault is None:
             if proof is not None and tag is not None:
                 field.drop(proof.replaced(write, tag, field.traces()))
+            check_trace(write)
             field.put(write)
         self._doubt(write, message.payload)
         return True

@@ -6,13 +6,13 @@ content, so a relabelled swarm shows every node the relabelled view in the same 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 
 import msgspec
 
-from waggle.core.canon import check_view, encode_once
+from waggle.core.canon import encode_shown
 from waggle.core.errors import ContractError
-from waggle.core.naming import claims_of
 from waggle.core.order import Order, canonical_names
 from waggle.core.protocols import Held, Sensed, Suggestion
 from waggle.core.schema import (
@@ -20,6 +20,7 @@ from waggle.core.schema import (
     ClaimRow,
     Commitment,
     Evidence,
+    Fact,
     Port,
     Private,
     Proposal,
@@ -29,37 +30,72 @@ from waggle.core.schema import (
 from waggle.core.seeds import mix
 from waggle.runtime.commitment import gate
 from waggle.runtime.defence import DOUBT
+from waggle.runtime.draws import UPDATES, Contacts, Drawn
 from waggle.runtime.names import handle
 from waggle.runtime.state import Node, Shown, Swarm
+
+_NOTHING: Mapping[str, Fact] = {}
 
 
 def show(swarm: Swarm, node: int, round: int, order: Order) -> Shown:
     """Build the view of one active node from the present, pre-update state."""
-    world, state = swarm.world, swarm.nodes[node]
-    handles = _handles(swarm, node)
+    return next(show_all(swarm, [node], round, order))
+
+
+def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> Iterator[Shown]:
+    """Yield the views of some active nodes, from the present, pre-update state."""
+    contacts = [_contacts(swarm, node) for node in nodes]
+    drawn = swarm.draws.make([swarm.nodes[node].seed for node in nodes], contacts, round)
+    for node, theirs, draws in zip(nodes, contacts, drawn, strict=True):
+        yield _show(swarm, node, round, order, theirs, draws)
+
+
+def _show(
+    swarm: Swarm, node: int, round: int, order: Order, contacts: Contacts, drawn: Drawn
+) -> Shown:
+    world, state, alias = swarm.world, swarm.nodes[node], swarm.aliases.names
     local = swarm.local(node)
     sensed = world.sense(node, local)
-    evidence = _evidence(swarm, sensed)
-    refuted = frozenset(e.claim for e in evidence if e.conflict)
-    draws = {j: mix(state.seed ^ round, world.keys[j]) for j in handles}
-    held = _cut(local.traces, draws, swarm)
+    evidence: Sequence[Evidence] = sensed.evidence
+    if not swarm.switches.conflict:
+        evidence = [e for e in evidence if not e.conflict]
+    refuted = frozenset([e.claim for e in evidence if e.conflict])
+    held = _held(swarm, local.traces, contacts, drawn)
     if swarm.defence.reputation:
-        sensed = _with_doubts(sensed, state, handles, held, refuted)
+        sensed = _with_doubts(sensed, state, contacts.handles, held, refuted)
+    ready: Sequence[str] = sensed.ready
+    if world.readiness == "gate":
+        ready = gate(held, refuted, swarm.switches)
+    listed: Sequence[str] = list(sensed.claims)
+    if len(evidence) > 1 or len(ready) > 1 or len(listed) > 1:
+        place = _places(swarm, state.seed ^ round)
+        evidence = sorted(evidence, key=lambda e: place(e.claim))
+        ready, listed = sorted(ready, key=place), sorted(listed, key=place)
+    facts = sensed.ports.get
     view = View(
         world.contract,
-        _private(swarm, sensed, evidence, refuted, held, handles, draws, state.seed ^ round),
-        _proposal(swarm, sensed.proposal, handles),
-        _traces(swarm, held, handles, draws),
-        _commitment(swarm, state),
+        Private(
+            sensed.observation,
+            tuple([
+                Evidence(alias[e.claim], e.novelty, e.support, e.conflict, e.direction)
+                for e in evidence
+            ]),
+            tuple([alias[claim] for claim in ready]),
+            sensed.coverage,
+            tuple([Port(handle, lot, facts(j, _NOTHING)) for j, handle, lot in drawn.ports]),
+            tuple([ClaimRow(alias[claim], sensed.claims[claim]) for claim in listed]),
+        ),
+        _proposal(swarm, sensed.proposal, contacts.handles),
+        _traces(swarm, held, contacts, drawn),
+        None if state.claim is None else Commitment(alias[state.claim], state.confidence),
         budget_bin(world.rounds - 1 - round, world.rounds),
-    )
-    back = {name: j for j, name in handles.items()}
-    return _ordered(swarm, view, back, local.traces, refuted, draw_of(state, round), order)
+    )  # fmt: skip
+    return _ordered(swarm, view, contacts.back, local.traces, refuted, drawn.entropy, order)
 
 
 def draw_of(state: Node, round: int) -> int:
     """Return the node's own draw for an update, which names the update in the record."""
-    return mix(state.seed, (1 << 32) + round)
+    return mix(state.seed, UPDATES + round)
 
 
 def budget_bin(remaining: int, total: int) -> int:
@@ -76,23 +112,28 @@ def _ordered(
     entropy: int,
     order: Order,
 ) -> Shown:
-    claim = swarm.aliases.claim
+    claims = swarm.aliases.claims
     if order == "canonical":
         view, handles, names = canonical_names(view)
         back = {handles[h]: j for h, j in back.items()}
-        claims = {name: claim(alias) for alias, name in names.items()}
-    else:
-        claims = {alias: claim(alias) for alias in claims_of(view)}
-    data = encode_once(view)
-    check_view(view, data)
-    return Shown(view, data, back, claims, held, refuted, entropy)
+        claims = {name: claims[alias] for alias, name in names.items()}
+    return Shown(view, encode_shown(view), back, claims, held, refuted, entropy)
 
 
-def _handles(swarm: Swarm, node: int) -> dict[int, str]:
-    """Return neighbour -> handle for the current contacts, drawing what is new."""
+def _contacts(swarm: Swarm, node: int) -> Contacts:
+    """Return the channels of a node; they are made anew only when its neighbours change."""
     world, state = swarm.world, swarm.nodes[node]
-    current = world.neighbours(node)
-    known = state.handles
+    current = tuple(world.neighbours(node))
+    if state.contacts.neighbours != current:
+        handles = _handles(swarm, state, current)
+        back = {handle: j for j, handle in handles.items()}
+        state.contacts = Contacts(current, handles, back)
+    return state.contacts
+
+
+def _handles(swarm: Swarm, state: Node, current: tuple[int, ...]) -> dict[int, str]:
+    """Return neighbour -> handle for the current contacts, drawing what is new."""
+    world, known = swarm.world, state.handles
     if len(known) == len(current) and all(map(known.__contains__, current)):
         return known
     if world.handle_life == "contact":
@@ -112,7 +153,7 @@ def _with_doubts(
     sensed: Sensed,
     state: Node,
     handles: dict[int, str],
-    held: tuple[Held, ...],
+    held: Sequence[Held],
     refuted: frozenset[str],
 ) -> Sensed:
     """Add to the facts of a channel how many of its statements were contradicted on arrival."""
@@ -129,79 +170,42 @@ def _with_doubts(
     return msgspec.structs.replace(sensed, ports=ports)
 
 
-def _evidence(swarm: Swarm, sensed: Sensed) -> tuple[Evidence, ...]:
-    if swarm.switches.conflict:
-        return sensed.evidence
-    return tuple(e for e in sensed.evidence if not e.conflict)
+def _places(swarm: Swarm, seed: int) -> Callable[[str], int]:
+    """Return the draw by which a node presents its claims in one round."""
+    draw = swarm.aliases.draw
+    return lambda claim: mix(seed, draw(claim))
 
 
-def _cut(traces: tuple[Held, ...], draws: dict[int, int], swarm: Swarm) -> tuple[Held, ...]:
+def _held(
+    swarm: Swarm, traces: tuple[Held, ...], contacts: Contacts, drawn: Drawn
+) -> Sequence[Held]:
     """Keep at most twelve traces of current contacts: canonical order, then by private draw."""
-    held = tuple(t for t in traces if t.neighbour in draws)
+    held = [t for t in traces if t.neighbour in contacts.handles]
     if len(held) <= MAX_TRACES:
         return held
-    draw = swarm.aliases.draw
-    ranked = sorted(
-        held,
+    draw, draws = swarm.aliases.draw, dict(zip(contacts.handles, drawn.draws, strict=True))
+    held.sort(
         key=lambda t: (
             -t.novelty, -t.support, -t.conflict, -t.ttl, mix(draws[t.neighbour], draw(t.claim)),
         ),
     )  # fmt: skip
-    return tuple(ranked[:MAX_TRACES])
+    return held[:MAX_TRACES]
 
 
 def _traces(
-    swarm: Swarm, held: tuple[Held, ...], handles: dict[int, str], draws: dict[int, int]
+    swarm: Swarm, held: Sequence[Held], contacts: Contacts, drawn: Drawn
 ) -> tuple[Trace, ...]:
-    alias, draw = swarm.aliases.alias, swarm.aliases.draw
+    alias, handles = swarm.aliases.names, contacts.handles
     if len(held) > 1:
-        held = tuple(sorted(held, key=lambda t: mix(draws[t.neighbour] ^ 1, draw(t.claim))))
-    return tuple(
+        draw, draws = swarm.aliases.draw, dict(zip(handles, drawn.draws, strict=True))
+        held = sorted(held, key=lambda t: mix(draws[t.neighbour] ^ 1, draw(t.claim)))
+    return tuple([
         Trace(
-            handles[t.neighbour], alias(t.claim), t.novelty, t.support, t.conflict, t.ttl,
+            handles[t.neighbour], alias[t.claim], t.novelty, t.support, t.conflict, t.ttl,
             t.direction,
         )
         for t in held
-    )  # fmt: skip
-
-
-def _private(
-    swarm: Swarm,
-    sensed: Sensed,
-    evidence: tuple[Evidence, ...],
-    refuted: frozenset[str],
-    held: tuple[Held, ...],
-    handles: dict[int, str],
-    draws: dict[int, int],
-    seed: int,
-) -> Private:
-    alias, draw = swarm.aliases.alias, swarm.aliases.draw
-
-    def place(claim: str) -> int:
-        return mix(seed, draw(claim))
-
-    if len(evidence) > 1:
-        evidence = tuple(sorted(evidence, key=lambda e: place(e.claim)))
-
-    if swarm.world.readiness == "gate":
-        ready = gate(held, refuted, swarm.switches)
-    else:
-        ready = sensed.ready
-    nothing: dict[str, int | str] = {}
-    return Private(
-        sensed.observation,
-        tuple(
-            Evidence(alias(e.claim), e.novelty, e.support, e.conflict, e.direction)
-            for e in evidence
-        ),
-        tuple(alias(c) for c in sorted(ready, key=place)),
-        sensed.coverage,
-        tuple(
-            Port(handles[j], draws[j] >> 60, sensed.ports.get(j, nothing))
-            for j in sorted(handles, key=lambda j: mix(draws[j], 2))
-        ),
-        tuple(ClaimRow(alias(c), sensed.claims[c]) for c in sorted(sensed.claims, key=place)),
-    )
+    ])  # fmt: skip
 
 
 def _proposal(swarm: Swarm, proposal: Suggestion, handles: dict[int, str]) -> Proposal:
@@ -212,11 +216,5 @@ def _proposal(swarm: Swarm, proposal: Suggestion, handles: dict[int, str]) -> Pr
                 f"the proposal {action!r} targets no contact; propose only current neighbours"
             )
         action = f"{action}:{handles[proposal.target]}"
-    claim = None if proposal.claim is None else swarm.aliases.alias(proposal.claim)
+    claim = None if proposal.claim is None else swarm.aliases.names[proposal.claim]
     return Proposal(action, proposal.response, claim)
-
-
-def _commitment(swarm: Swarm, state: Node) -> Commitment | None:
-    if state.claim is None:
-        return None
-    return Commitment(swarm.aliases.alias(state.claim), state.confidence)

@@ -1,0 +1,101 @@
+"""The draws of one round: how each node's channels are presented, for all nodes at once.
+
+A node's private draw for a neighbour is named by the node's seed, the round and the neighbour's
+key. It gives the channel its lot, its place in the table and the order of the traces on it. All
+draws of a round are made as one array; `seeds.mix` says what each of them is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from waggle.core.seeds import mix_all
+
+UPDATES = 1 << 32
+"""The keys of a node's own draws, one per update, start here; below are the keys of neighbours."""
+_PLACES = 2
+"""Names the draw by which channels are placed."""
+
+
+class Contacts(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The channels of one node, as long as it has the same neighbours."""
+
+    neighbours: tuple[int, ...]
+    """As the world lists them."""
+    handles: dict[int, str]
+    """Neighbour -> handle."""
+    back: dict[str, int]
+    """Handle -> neighbour."""
+
+
+class Drawn(NamedTuple):
+    """What one node draws for one update."""
+
+    entropy: int
+    """Its own draw, which names the update."""
+    draws: list[int]
+    """Its draw for each neighbour, in the order of `Contacts.handles`."""
+    ports: list[tuple[int, str, int]]
+    """(neighbour, handle, lot) in the order of the channel table."""
+
+
+class _Edges(NamedTuple):
+    """The channels of some nodes, one after the other, in arrays."""
+
+    contacts: list[Contacts]
+    owners: NDArray[np.intp]
+    """The position of each channel's node among the nodes."""
+    keys: NDArray[np.uint64]
+    """The key of each channel's neighbour."""
+    named: list[tuple[int, str]]
+    """(neighbour, handle) of each channel."""
+    spans: list[tuple[int, int]]
+    """Where the channels of each node start and end."""
+
+
+class Draws:
+    """Makes the draws of a swarm, round by round."""
+
+    def __init__(self, keys: Sequence[int]) -> None:
+        self._keys = np.fromiter((key % 2**64 for key in keys), np.uint64, len(keys))
+        # Valid for exactly these contacts of exactly these nodes. Contacts are never changed but
+        # replaced, so the list is compared by identity of its items.
+        self._edges: _Edges | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what the next round makes again."""
+        return {**self.__dict__, "_edges": None}
+
+    def make(self, seeds: Sequence[int], contacts: list[Contacts], round: int) -> list[Drawn]:
+        """Draw for some nodes, given their seeds and channels."""
+        if self._edges is None or self._edges.contacts != contacts:
+            self._edges = self._line_up(contacts)
+        _, owners, keys, named, spans = self._edges
+        own = np.array(seeds, np.uint64)
+        entropies = mix_all(own, UPDATES + round).tolist()
+        drawn = mix_all((own ^ np.uint64(round))[owners], keys)
+        order = np.lexsort((mix_all(drawn, _PLACES), owners)).tolist()
+        draws: list[int] = drawn.tolist()
+        lots: list[int] = (drawn >> np.uint64(60)).tolist()
+        ports = [(*named[k], lots[k]) for k in order]
+        return [
+            Drawn(entropy, draws[start:end], ports[start:end])
+            for entropy, (start, end) in zip(entropies, spans, strict=True)
+        ]
+
+    def _line_up(self, contacts: list[Contacts]) -> _Edges:
+        sizes = [len(one.handles) for one in contacts]
+        named = [each for one in contacts for each in one.handles.items()]
+        return _Edges(
+            contacts,
+            np.repeat(np.arange(len(contacts)), sizes),
+            self._keys[[neighbour for neighbour, _ in named]] if named else self._keys[:0],
+            named,
+            list(pairwise(accumulate(sizes, initial=0))),
+        )

@@ -121,10 +121,15 @@ def _ordered(
 
 
 def _contacts(swarm: Swarm, node: int) -> Contacts:
-    """Return the channels of a node; they are made anew only when its neighbours change."""
+    """Return the channels of a node.
+
+    They stay while its neighbours are those of its last view and so are its handles; handles that
+    were drawn for that view stand in another order from the next view on.
+    """
     world, state = swarm.world, swarm.nodes[node]
     current = tuple(world.neighbours(node))
-    if state.contacts.neighbours != current:
+    last = state.contacts
+    if last.neighbours != current or last.handles is not state.handles:
         handles = _handles(swarm, state, current)
         back = {handle: j for j, handle in handles.items()}
         state.contacts = Contacts(current, handles, back)

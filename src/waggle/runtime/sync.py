@@ -157,7 +157,7 @@ class Engine:
     def _show(self, nodes: Sequence[int], round: int) -> list[Shown]:
         """Refresh private proposals, then form the views of some nodes."""
         done = {} if self._staff is None else self._staff.refresh(self.swarm, nodes, round)
-        found = list(show_all(self.swarm, nodes, round, self.order))
+        found = show_all(self.swarm, nodes, round, self.order)
         if done:
             for node, shown in zip(nodes, found, strict=True):
                 shown.work = done.get(node)

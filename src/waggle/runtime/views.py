@@ -6,7 +6,7 @@ content, so a relabelled swarm shows every node the relabelled view in the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 
 import msgspec
@@ -39,15 +39,17 @@ _NOTHING: Mapping[str, Fact] = {}
 
 def show(swarm: Swarm, node: int, round: int, order: Order) -> Shown:
     """Build the view of one active node from the present, pre-update state."""
-    return next(show_all(swarm, [node], round, order))
+    return show_all(swarm, [node], round, order)[0]
 
 
-def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> Iterator[Shown]:
-    """Yield the views of some active nodes, from the present, pre-update state."""
+def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> list[Shown]:
+    """Build the views of some active nodes from the present, pre-update state."""
     contacts = [_contacts(swarm, node) for node in nodes]
     drawn = swarm.draws.make([swarm.nodes[node].seed for node in nodes], contacts, round)
-    for node, theirs, draws in zip(nodes, contacts, drawn, strict=True):
-        yield _show(swarm, node, round, order, theirs, draws)
+    return [
+        _show(swarm, node, round, order, theirs, draws)
+        for node, theirs, draws in zip(nodes, contacts, drawn, strict=True)
+    ]
 
 
 def _show(

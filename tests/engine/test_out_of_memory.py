@@ -55,9 +55,9 @@ ENGINES: dict[str, Callable[[Any], Engine]] = {
 
 def mixture(tokenizer: Any, engine: Engine, grammar: Any) -> list[Prompt]:
     """Free and constrained prompts of several prefixes and lengths; more than there are slots."""
-    free = [*prompts(tokenizer, 14, 24), *long_prompts(tokenizer, 6, new=30)]
-    bound = prompts(tokenizer, 14, 24, grammar=engine.matcher(grammar))
-    return [prompt for pair in zip(free, bound, strict=False) for prompt in pair] + free[14:]
+    free, bound = prompts(tokenizer, 8), prompts(tokenizer, 8, grammar=engine.matcher(grammar))
+    both = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
+    return both + long_prompts(tokenizer, 3, new=20)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_steps_that_do_not_fit_are_decoded_with_fewer_rows(
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@pytest.mark.parametrize("number", [1, 2, 5])
+@pytest.mark.parametrize("number", [1, 2, 4])
 def test_caches_that_do_not_fit_are_made_again(
     tiny: Any, record_grammar: Any, alone: Any, kind: str, number: int,
     monkeypatch: pytest.MonkeyPatch,

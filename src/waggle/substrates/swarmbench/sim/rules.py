@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from waggle.substrates.swarmbench.sim.config import MOVES, Action, Cell, LevelError, WorldConfig
 from waggle.substrates.swarmbench.sim.levels import FOOD, NEST, WALL, Level
@@ -371,6 +370,8 @@ class FlockDistance:
         costs = rows + np.abs(points[:, None, 1] - (self.target[None, :, 1] + dx))
         if costs.min() > 0:
             return None
+        from scipy.optimize import linear_sum_assignment  # half a second, for flocking alone
+
         picked = linear_sum_assignment(costs)
         return int(costs[picked].sum())
 

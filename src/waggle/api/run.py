@@ -23,6 +23,8 @@ from waggle.api import screen
 from waggle.api.episode import Episode
 from waggle.api.given import LawLike, TaskLike, WorkerLike, among, find_law, find_task, find_worker
 from waggle.api.options import LAW, SETTINGS, WORKER, checked, mirror, sort_options
+from waggle.api.progress import counting
+from waggle.api.watch import FPS, Frames
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate, World
@@ -127,7 +129,7 @@ def run(
             timers in virtual time; `ray` plays what `sync` does, over many actors of Ray.
         shards: actors that the nodes are dealt to, on the engine `ray`.
         shock: whether late counterevidence is injected, where the task knows how.
-        watch: print every round; or a function that is called with every round and the world.
+        watch: draw every round; or a function that is called with every round and the world.
         progress: show a bar on a terminal, a line in a notebook.
         **options: options of the task, law, worker and runtime, by the names they have behind the
             dot on the command line, such as `regime="ports"` or `loss=0.1`.
@@ -219,17 +221,30 @@ def count(name: str, value: int) -> int:
 
 @contextmanager
 def watching(
-    world: World, watch: bool | Watcher, *, quiet: bool, tell: Any = screen.note
+    world: World,
+    watch: bool | Watcher,
+    *,
+    quiet: bool,
+    tell: Any = screen.note,
+    fps: float = FPS,
+    step: bool = False,
 ) -> Iterator[Watcher]:
-    """Yield a watcher for one episode: a given one, every round as a line, or a bar."""
+    """Yield a watcher for one episode: a given one, every round drawn or as a line, or a bar.
+
+    Rounds are drawn in place on a terminal, with `fps` and `step` as in `Frames`.
+    """
+    terminal = screen.err()
     if not isinstance(watch, bool):
         yield watch
+    elif watch and terminal.is_terminal and not terminal.is_dumb_terminal:
+        with Frames(terminal, fps=fps, step=step) as frames:
+            yield frames
     elif watch:
         yield screen.Rounds(tell)
     else:
-        with screen.counting("rounds", world.rounds, quiet=quiet) as step:
+        with counting("rounds", world.rounds, quiet=quiet) as count_one:
 
             def advance(entry: RoundRecord, _: World) -> None:
-                step(screen.score_of(entry))
+                count_one(screen.score_of(entry))
 
             yield advance

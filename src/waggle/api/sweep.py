@@ -39,6 +39,7 @@ from waggle.api.given import (
     find_task,
 )
 from waggle.api.options import LAW, SETTINGS, WORKER, checked, mirror, sort_options
+from waggle.api.progress import counting
 from waggle.api.run import EngineName
 from waggle.api.runs import Runs
 from waggle.built_in import Kind
@@ -134,10 +135,10 @@ def _play(
     """Play what a folder lacks; an interruption ends it and loses nothing that was finished."""
     known = finished_rows(place)
     left = sum(cell.key not in known for cell in cells)
-    with screen.counting("episodes", left, quiet=quiet) as step:
+    with counting("episodes", left, quiet=quiet) as step:
 
         def finished(row: Row) -> None:
-            step(f"{row.method} {row.task} seed {row.seed}")
+            step(f"{row.method} {row.task} seed {row.seed}", failed=bool(row.error))
 
         try:
             run_plan(

@@ -1,7 +1,7 @@
-"""What the terminal shows: tables, notes and progress bars; in a pipe plain text and no bars.
+"""What the terminal shows: tables, notes and machine output.
 
 Results go to standard output, progress and notes to standard error, so that `--json` output and
-tables can be piped while the progress stays visible. Lines and bars are those of `waggle.api`.
+tables can be piped while the progress stays visible. Lines are those of `waggle.api`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from waggle.api.grid import figure
-from waggle.api.screen import bars, note, out, say
+from waggle.api.screen import note, out, say
 
-__all__ = ["bars", "dump", "note", "out", "say", "table"]
+__all__ = ["dump", "note", "out", "say", "table"]
 
 
 def dump(value: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from waggle.api.screen import counting
+from waggle.api.progress import counting
 from waggle.cli import console
 from waggle.cli.options import (
     AsJson,
@@ -112,7 +112,9 @@ def evaluate(
     end = show_live(folder) if view else None
     failures: list[Row] = []
     faults: dict[str, str] = {}
-    with _progress(len(cells), failures, faults, quiet=json) as progress:
+    finished = finished_rows(place / AGAIN if again else place)
+    left = sum(cell.key not in finished for cell in cells)
+    with _progress(left, failures, faults, quiet=json) as progress:
         outcome = (play_again if again else run_plan)(
             cells,
             folder,
@@ -208,7 +210,7 @@ def _progress(
                 failures.append(row)
             for name, reason in (row.faults or {}).items():
                 faults.setdefault(name, reason)
-            step(f"{row.method} {row.task} N={row.n}")
+            step(f"{row.method} {row.task} N={row.n}", failed=bool(row.error))
 
         yield finished
 

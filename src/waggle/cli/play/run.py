@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ from waggle import plugins
 from waggle.api.episode import place_of, summary
 from waggle.api.options import SETTINGS, given
 from waggle.api.run import count, prepare, watching
+from waggle.api.watch import FPS
 from waggle.built_in import BUILT_IN
 from waggle.cli import console
 from waggle.cli.options import (
@@ -62,6 +64,8 @@ def run(
     shock: Flag = False,
     out: Path = Path("runs"),
     watch: Flag = False,
+    fps: float | None = None,
+    step: Flag = False,
     view: Flag = False,
     otel: Flag = False,
     json: AsJson = False,
@@ -106,7 +110,10 @@ def run(
             form. The law's own order if unset; shuffled where it has none.
         shock: Inject late counterevidence, where the task knows how.
         out: Folder for the record; it is made if needed.
-        watch: Draw every round.
+        watch: Draw every round: in place on a terminal, each agent in the colour of its claim, else
+            a line for each.
+        fps: Watch at most so many rounds a second; 10 if unset.
+        step: Watch round by round: a key goes on, q plays to the end.
         view: Show the episode in the browser while it is played, as `waggle view` does; on a
             terminal the page stays until Ctrl-C. Needs the extra `serve`.
         otel: Send the episode as OpenTelemetry spans to where the OTEL_* variables say, by default
@@ -117,6 +124,10 @@ def run(
     count("-n", n)
     if rounds is not None:
         count("--rounds", rounds)
+    if fps is not None and not 0 < fps <= 1000:
+        raise ConfigError(f"--fps takes rounds a second, from above 0 to 1000, not {fps:g}")
+    if step and not sys.stdin.isatty():
+        raise ConfigError("--step waits for keys and there is no terminal; leave it out")
     hired = read_worker(worker, worker_options)
     own = {"worker": {k: v for k, v in hired.items() if k != "name"}}
     own |= {group: given(model) for group, model in groups.items()}
@@ -151,7 +162,9 @@ def run(
     start = time.perf_counter()
     with (
         spans() if otel else nullcontext() as sent,
-        watching(setup.world, watch, quiet=json) as watcher,
+        watching(
+            setup.world, watch or step or fps is not None, quiet=json, fps=fps or FPS, step=step
+        ) as watcher,
         growing as live,
         RecordFile(path) as sink,
     ):

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.progress import TextColumn, TimeRemainingColumn
-
+from waggle.api.progress import Progress
 from waggle.cli import console
 
 if TYPE_CHECKING:
@@ -50,16 +49,11 @@ class Lost(dict[str, str]):
         console.note(f"lost: {job.name}: {reason}")
 
 
-@contextmanager
-def watching() -> Iterator[Watch]:
-    """Show a bar with the latest metrics on a terminal; elsewhere a line for every validation."""
-    with console.bars(TextColumn("{task.fields[now]}"), TimeRemainingColumn()) as bar:
-        job = bar.add_task("updates", total=None, now="")
+def updates_on(tell: Progress) -> Watch:
+    """Return a watcher that shows updates with the latest metrics, and a line per validation."""
 
-        def watch(update: int, updates: int, values: Mapping[str, float]) -> None:
-            now = "  ".join(f"{name} {values[name]:.4f}" for name in _SHOWN if name in values)
-            bar.update(job, completed=update + 1, total=updates, now=now)
-            if bar.disable and "validation.nll" in values:
-                console.note(f"update {update + 1}/{updates}  {now}")
+    def watch(update: int, updates: int, values: Mapping[str, float]) -> None:
+        now = "  ".join(f"{name} {values[name]:.4f}" for name in _SHOWN if name in values)
+        tell("updates", update + 1, updates, now=now, line="validation.nll" in values)
 
-        yield watch
+    return watch

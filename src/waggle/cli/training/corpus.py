@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import json as encoding
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.progress import TimeRemainingColumn
-
+from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import AsJson, Flag, LawOptions, make_law
 from waggle.corpus.curriculum import Curriculum
-from waggle.corpus.curriculum import Progress as Tell
 from waggle.corpus.datasheet import datasheet
 from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import Store
 
 if TYPE_CHECKING:
     from waggle.scd.config import Recipe
-
-
-@contextmanager
-def telling() -> Iterator[Tell]:
-    """Show a bar per kind of work on a terminal, and nothing elsewhere."""
-    with console.bars(TimeRemainingColumn()) as bars:
-        jobs: dict[str, Any] = {}
-
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in jobs:
-                jobs[what] = bars.add_task(what, total=total)
-            bars.update(jobs[what], completed=done, total=total)
-
-        yield tell
 
 
 def build(out: Path, /, *, recipe: Path | None = None, workers: int = 1) -> None:
@@ -51,7 +33,7 @@ def build(out: Path, /, *, recipe: Path | None = None, workers: int = 1) -> None
         workers: Worker processes; their number does not change the corpus.
     """
     settings = CorpusSettings() if recipe is None else _read(recipe).corpus
-    with telling() as tell:
+    with Progress() as tell:
         examples = Curriculum(settings, tell).examples(workers)
     Store(out).write("views", examples, settings.model_dump(mode="json"))
     sizes = ", ".join(f"{split} {len(some):,}" for split, some in examples.items())
@@ -92,7 +74,7 @@ def label(
     chosen = dict(law_options or {})
     if teacher == "chat":
         chosen.setdefault("temperature", str(TEMPERATURE))
-    with telling() as tell:
+    with Progress() as tell:
         again = partial(make_law, teacher, chosen)
         done = label(
             Store(corpus), again(), progress=tell, fresh=fresh, workers=workers, again=again
@@ -124,7 +106,7 @@ def transitions(
     own = None if recipe is None else _read(recipe)
     settings = TransitionSettings() if own is None else own.transitions
     again = partial(make_law, law, law_options)
-    with telling() as tell:
+    with Progress() as tell:
         sizes = write(
             Store(corpus), settings, again(), order="shuffled" if own is None else own.order,
             progress=tell, workers=workers, again=again,

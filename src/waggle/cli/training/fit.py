@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from time import perf_counter
 
+from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.training.common import watching
 from waggle.cli.training.corpus import telling
@@ -46,12 +47,14 @@ def _organiser(method: str, recipe: Path, path: Path) -> None:
     console.say(f"budget: {episodes:,} episodes of {len(cases):,} development cases")
     console.say(f"before: {training.state_of(path, learner)}")
     began = perf_counter()
+    with Progress() as tell:
 
-    def watch(progress: training.Progress) -> None:
-        seconds = perf_counter() - began
-        console.note(f"step {progress.step} of {progress.of}, {seconds:.0f} s, {progress.digest}")
+        def watch(at: training.Progress) -> None:
+            tell("steps", at.step, at.of, now=at.digest, line=True)
 
-    found = training.fit(learner, cases, path, steps=asked.steps, play=fitting.utility, watch=watch)
+        found = training.fit(
+            learner, cases, path, steps=asked.steps, play=fitting.utility, watch=watch
+        )
     console.say(f"after: {training.digest_of(found)}, {perf_counter() - began:.0f} s")
     console.say(f"parameters: {path}")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.progress import TextColumn, TimeRemainingColumn
 
+from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import words
 
@@ -80,8 +79,8 @@ def learn(
     if processes is not None:
         machine = settings.machine.model_copy(update={"processes": processes})
         settings = settings.model_copy(update={"machine": machine})
-    with _watching(settings) as watch:
-        result = Learner(settings, seed, out, watch).learn()
+    with Progress() as tell:
+        result = Learner(settings, seed, out, _watching(settings, tell)).learn()
     _show(result.summary)
     gain = result.found.gain
     told = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"
@@ -93,34 +92,31 @@ def learn(
     return 0
 
 
-@contextmanager
-def _watching(settings: Settings) -> Iterator[Watch]:
-    """Show a bar with the latest figures on a terminal; elsewhere a line for every batch.
+def _watching(settings: Settings, tell: Progress) -> Watch:
+    """Return a watcher that shows batches with the latest figures, and a line for each in a pipe.
 
-    The paired gain over the start is that of the last comparison.
+    The paired gain over the start is that of the last comparison. The budget is of batches or of
+    time, whichever is spent first.
     """
     gain = ""
-    with console.bars(TextColumn("{task.fields[now]}"), TimeRemainingColumn()) as bar:
-        job = bar.add_task("% of the budget", total=100, now="")
 
-        def watch(batch: int, values: Mapping[str, float]) -> None:
-            nonlocal gain
-            if "trial.low" in values:
-                low, high = values["trial.low"], values["trial.high"]
-                gain = f"gain {values['trial.gain']:+.3f} [{low:+.3f}, {high:+.3f}] at {batch}"
-            parts = [f"batch {batch:4d}"]
-            parts += [
-                f"{name.removeprefix('choice.')} {values[name]:.4g}"
-                for name in _SHOWN
-                if name in values
-            ]
-            now = "  ".join([*parts, gain]).rstrip()
-            spent = max(batch / settings.batches, values.get("minutes", 0.0) / settings.minutes)
-            bar.update(job, completed=min(100, int(100 * spent)), now=now)
-            if bar.disable:
-                console.note(now)
+    def watch(batch: int, values: Mapping[str, float]) -> None:
+        nonlocal gain
+        if "trial.low" in values:
+            low, high = values["trial.low"], values["trial.high"]
+            gain = f"gain {values['trial.gain']:+.3f} [{low:+.3f}, {high:+.3f}] at {batch}"
+        parts = [
+            f"{name.removeprefix('choice.')} {values[name]:.4g}"
+            for name in _SHOWN
+            if name in values
+        ]
+        minutes = values.get("minutes", 0.0)
+        spent = min(1.0, max(batch / settings.batches, minutes / settings.minutes))
+        total = max(batch, round(batch / spent)) if spent else settings.batches
+        left = 60 * minutes * (1 - spent) / spent if spent else None
+        tell("batches", batch, total, now="  ".join([*parts, gain]).rstrip(), left=left, line=True)
 
-        yield watch
+    return watch
 
 
 def _show(summary: Mapping[str, Any]) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import make_law
-from waggle.cli.training.common import Lost, Phases, watching
-from waggle.cli.training.corpus import telling
+from waggle.cli.training.common import Lost, Phases, updates_on
 from waggle.core.errors import ConfigError
-from waggle.corpus.curriculum import Progress as Tell
 
 if TYPE_CHECKING:
     from waggle.scd.config import Arm
@@ -85,7 +83,8 @@ def train(
         planned = []
     data = StageTwoData(settings, folder, planned, workers, arm == "all")
     with started(planned if arm == "all" else [], jobs) as processes:
-        with watching() as watch, telling() as tell:
+        with Progress() as tell:
+            watch = updates_on(tell)
             stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, start=start)
             law = _both_stages(stages, arm, data, phases, tell)
         lost = 0
@@ -102,7 +101,9 @@ def train(
     return 1 if lost else 0
 
 
-def _both_stages(stages: Stages, arm: str, data: StageTwoData, phases: Phases, tell: Tell) -> Path:
+def _both_stages(
+    stages: Stages, arm: str, data: StageTwoData, phases: Phases, tell: Progress
+) -> Path:
     """Train what comes before the arms of a factorial, or one arm; return its law."""
     from waggle.scd.run.data import play_transitions
 
@@ -134,14 +135,13 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
 
     lost = Lost()
     found: list[dict[str, Any]] = []
-    began = time.perf_counter()
-    for result in run_all(planned, jobs, lost, processes):
-        factorial.write_arm(arms, result)
-        found.append(result)
-        _summary(planned[0].out, found)
-        seconds = time.perf_counter() - began
-        done = f"{len(found)}/{len(planned)}"
-        console.note(f"seed {result['seed']} {result['arm']}: {done} after {seconds:.0f} s")
+    with Progress() as tell:
+        for result in run_all(planned, jobs, lost, processes):
+            factorial.write_arm(arms, result)
+            found.append(result)
+            _summary(planned[0].out, found)
+            now = f"seed {result['seed']} {result['arm']}"
+            tell("arms", len(found), len(planned), failed=len(lost), now=now, line=True)
     shown = ("seed", "arm", "nll", "synthetic exact", "equivariance shuffled decoded",
              "probe eventful", "train head orbit_accuracy")  # fmt: skip
     rows = _summary(planned[0].out, found)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import AsJson, at_least_one
-from waggle.cli.training.common import Lost, Phases, watching
-from waggle.cli.training.corpus import telling
+from waggle.cli.training.common import Lost, Phases, updates_on
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
@@ -105,8 +105,8 @@ def _warm(first: Candidate, phases: Phases, workers: int) -> None:
     from waggle.scd.run import tune as search
     from waggle.scd.run.data import StageTwoData
 
-    with watching() as watch, telling() as tell:
-        stages = first.stages(watch=watch, workers=workers)
+    with Progress() as tell:
+        stages = first.stages(watch=updates_on(tell), workers=workers)
         if stages.harvested and not stages.warm:
             with phases("tokens"):
                 stages.tokens(tell)
@@ -125,8 +125,9 @@ def _results(
     from waggle.scd.run.workers import run_all
 
     found = []
-    for result in run_all(ready, jobs, lost, processes):
-        found.append(result)
-        told = f"validation loss {result['best']:.5f}, {len(found)}/{len(ready)}"
-        console.note(f"rate {result['rate']!r}: {told}")
+    with Progress() as tell:
+        for result in run_all(ready, jobs, lost, processes):
+            found.append(result)
+            now = f"rate {result['rate']!r}: validation loss {result['best']:.5f}"
+            tell("candidates", len(found), len(ready), now=now, line=True)
     return sorted(found, key=lambda result: float(result["rate"]))

@@ -1,0 +1,173 @@
+"""Progress of long work: how much is done, how fast, how long it still takes, how much failed.
+
+A terminal shows one bar, a notebook one line that is rewritten, a pipe a line now and then. All go
+to standard error, beside the result.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import TracebackType
+from typing import Any, Protocol
+
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from waggle.api.grid import shown
+from waggle.api.screen import err, note
+
+PATIENCE = 1.0
+"""Seconds after which a notebook shows progress; what is quicker leaves no line behind."""
+QUIET = 60.0
+"""Seconds after which a pipe gets a line even if less than a tenth was done."""
+
+
+class Progress:
+    """Shows one kind of work at a time; another kind takes the place of the one before."""
+
+    def __init__(self, *, quiet: bool = False, lines: bool = True) -> None:
+        """Show it.
+
+        Args:
+            quiet: show nothing.
+            lines: print lines where there is neither a terminal nor a notebook.
+        """
+        screen = err()
+        plain = not screen.is_terminal or screen.is_dumb_terminal
+        text = TextColumn("{task.fields[told]}", markup=False)
+        self._room = screen.width - min(24, screen.width // 4) - 4
+        columns = (TextColumn("{task.description}"), BarColumn(min(24, screen.width // 4)), text)
+        self._bars = Bars(*columns, console=screen, transient=True, disable=quiet or plain)
+        self._job = self._bars.add_task("", total=None, told="", visible=False)
+        self._note = _Line() if _in_notebook() and not quiet else None
+        self._lines = lines and plain and not quiet and self._note is None
+        self._what = ""
+
+    def __enter__(self) -> Progress:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(
+        self,
+        what: str,
+        done: int,
+        total: int,
+        *,
+        failed: int = 0,
+        now: str = "",
+        left: float | None = None,
+        line: bool = False,
+    ) -> None:
+        """Say how far it is.
+
+        Args:
+            what: the things that are counted.
+            done: how many are done.
+            total: how many there are.
+            failed: how many of those done have failed.
+            now: a word on the latest.
+            left: seconds that it still takes, where the caller knows better.
+            line: give a pipe a line of its own.
+        """
+        time = monotonic()
+        if what != self._what:
+            self._what, self._began, self._first = what, time, done
+            self._tenth, self._said = 10 * max(0, done - 1) // max(1, total), time
+        rate = (done - self._first) / max(1e-6, time - self._began)
+        if left is None and 0 < done < total:
+            left = (total - done) / rate if rate else None
+        facts = "  ".join(
+            part
+            for part in (
+                pace(rate),
+                f"{span(left)} left" if left else "",
+                f"{failed:,} failed" if failed else "",
+            )
+            if part
+        )
+        told = shown("  ".join(filter(None, (f"{done:,} of {total:,}", facts, now))))
+        told = told[: max(0, self._room - len(what))]
+        self._bars.update(
+            self._job, description=what, completed=done, total=total, visible=True, told=told
+        )
+        if self._note is not None and (self._note.shown or time - self._began > PATIENCE):
+            self._note.show("  ".join(filter(None, (f"{done:,} of {total:,} {what}", facts, now))))
+        tenth = 10 * done // max(1, total)
+        if self._lines and (line or tenth > self._tenth or time - self._said > QUIET):
+            self._tenth, self._said = tenth, time
+            note(f"{done:,} of {total:,} {what}  {facts}" + (f"  ({now})" if now else ""))
+
+
+def pace(rate: float) -> str:
+    """Return a number of things a second as a person reads it."""
+    if rate <= 0:
+        return ""
+    if rate < 1:
+        return f"{span(1 / rate)} each"
+    return f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
+
+
+def span(seconds: float) -> str:
+    """Return a time as a person reads it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class Step(Protocol):
+    """Counts one thing more as done, with a word on it."""
+
+    def __call__(self, word: str, *, failed: bool = False) -> None:
+        """Count it."""
+        ...
+
+
+@contextmanager
+def counting(what: str, total: int, *, quiet: bool = False, lines: bool = False) -> Iterator[Step]:
+    """Yield a function that counts one thing more as done; arguments are those of `Progress`."""
+    done = lost = 0
+    with Progress(quiet=quiet, lines=lines) as tell:
+
+        def step(word: str, *, failed: bool = False) -> None:
+            nonlocal done, lost
+            done, lost = done + 1, lost + failed
+            tell(what, done, total, failed=lost, now=word)
+
+        yield step
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+class _Line:
+    """One line of a notebook that is rewritten in place."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    @property
+    def shown(self) -> bool:
+        return self._handle is not None
+
+    def show(self, text: str) -> None:
+        data = {"text/plain": text}
+        if self._handle is None:
+            display: Any = sys.modules["IPython"].display
+            self._handle = display.display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)

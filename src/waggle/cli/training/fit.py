@@ -7,8 +7,7 @@ from time import perf_counter
 
 from waggle.api.progress import Progress
 from waggle.cli import console
-from waggle.cli.training.common import watching
-from waggle.cli.training.corpus import telling
+from waggle.cli.training.common import updates_on
 
 
 def fit(method: str, recipe: Path, /, *, out: Path | None = None, workers: int = 1) -> None:
@@ -69,7 +68,7 @@ def _distil(recipe: Path, out: Path, workers: int) -> None:
     costs = budget(asked.trajectories, asked.stage_one.batch)
     console.say("budget: " + ", ".join(f"{count:,} {name}" for name, count in costs.items()))
     began = perf_counter()
-    with watching() as watch, telling() as tell:
-        law = distil(asked, out, workers=workers, watch=watch, progress=tell)
+    with Progress() as tell:
+        law = distil(asked, out, workers=workers, watch=updates_on(tell), progress=tell)
     console.say(f"after: {digest(look(str(law)))}, {perf_counter() - began:.0f} s")
     console.say(f"law: {law}")

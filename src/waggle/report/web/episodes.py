@@ -50,7 +50,8 @@ def episodes(rows: Sequence[Row], recipe: Recipe, folder: Path) -> dict[str, Any
 def _task(row: Row) -> str:
     """Name the task with all that makes its case another one."""
     more = [options_of(row.options), "late counterevidence" * row.shock]
-    return ", ".join([task_of(row), f"{row.rounds} rounds", *filter(None, more)])
+    name = row.task if row.task == row.substrate else task_of(row)
+    return ", ".join([name, f"{row.rounds} rounds", *filter(None, more)])
 
 
 def _hint(folder: Path, exported: bool) -> str:

@@ -192,7 +192,7 @@ def _compared(rows: Rows, recipe: Recipe) -> str:
     played = []
     for substrate, own in sorted(grouped(rows, lambda row: row.substrate).items()):
         tasks = {row.task for row in own}
-        name = SUBSTRATES.get(substrate, substrate)
+        name = SUBSTRATES.get(substrate, floors.spoken(substrate))
         played.append(name if tasks == {substrate} else f"{name} ({_counted(len(tasks), 'task')})")
     sizes = ", ".join(str(n) for n in sizes_of(rows))
     late = sum(row.shock for row in rows)

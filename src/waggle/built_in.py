@@ -23,6 +23,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "adapted": "waggle.laws.local:adapted",
         "agentdistill": "waggle.baselines.peers.agent_distillation:agentdistill",
         "agentnet": "waggle.baselines.peers.agentnet:agentnet",
+        "arg-designer": "waggle.baselines.peers.arg_designer:arg_designer",
         "chat": "waggle.laws.chat:ChatLaw",
         "dmoa": "waggle.baselines.peers.dmoa:dmoa",
         "expert": "waggle.laws.expert.law:Expert",

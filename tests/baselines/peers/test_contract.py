@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from waggle import plugins
-from waggle.baselines.peers import METHODS, dmoa, g_designer, nets
+from waggle.baselines.peers import METHODS, arg_designer, dmoa, g_designer, nets
 from waggle.baselines.peers.agentnet import AgentNet
 from waggle.baselines.peers.conductor import Conductor, Peer
 from waggle.baselines.peers.gptswarm import GPTSwarm
@@ -56,6 +56,14 @@ LOGITS = {"16": _CLASSES, "moving 16": _CLASSES}
 
 
 @cache
+def assembler() -> Organiser:
+    """Make an ARG-Designer that is not trained, whose crews seldom end early."""
+    pytest.importorskip("torch", reason="needs the law extra")
+    weights = nets.weights_of(nets.start("arg-designer", arg_designer.SHAPES))
+    return arg_designer.ARGDesigner(weights, "gather")
+
+
+@cache
 def router() -> Organiser:
     """Make a DMoA that is not trained."""
     pytest.importorskip("torch", reason="needs the law extra")
@@ -73,6 +81,7 @@ def designer() -> Organiser:
 
 ORGANISERS: dict[str, Callable[[], Organiser]] = {
     "agentnet": AgentNet,
+    "arg-designer": assembler,
     "dmoa": router,
     "g-designer": designer,
     "gptswarm": lambda: GPTSwarm(LOGITS),
@@ -80,6 +89,7 @@ ORGANISERS: dict[str, Callable[[], Organiser]] = {
 }
 BANDS = {
     "agentnet": (4.5, 7.5),
+    "arg-designer": (0.0, 9.0),
     "dmoa": (3.0, 4.0),
     "g-designer": (3.8, 6.5),
     "gptswarm": (3.8, 6.0),

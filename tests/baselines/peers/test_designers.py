@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,7 +18,14 @@ from tests.baselines.peers.toys import (  # noqa: E402
     node_view,
     ways,
 )
-from waggle.baselines.peers import dmoa, g_designer, nets, training  # noqa: E402
+from waggle.baselines.peers import (  # noqa: E402
+    arg_designer,
+    crews,
+    dmoa,
+    g_designer,
+    nets,
+    training,
+)
 from waggle.baselines.peers.organiser import Opening, Organiser, Received, Solution  # noqa: E402
 from waggle.core.protocols import Case  # noqa: E402
 from waggle.core.schema import Contract  # noqa: E402
@@ -140,3 +148,116 @@ def test_dmoa_sends_where_it_heard_the_least_and_stops_when_all_are_ready() -> N
     assert [send.contact for send in plan.sends] == [2]
     done = node_view()._replace(solution=Solution(1.0, True))
     assert router.plan(state, 2, {0: done}).sends == ()
+
+
+# ARG-Designer: chains are learned as chains, by crews of everybody
+
+
+ALL = {i: tuple(j for j in range(8) if j != i) for i in range(8)}
+"""Everybody may talk to everybody, so that a chain is one form of many."""
+CHAIN = [[], [True], [True, False], *[[True, False, False]] * 5]
+
+
+def chains_pay(organiser: Organiser, case: Case, draw: int) -> float:
+    (laid,) = organiser.begin(Opening(CONTRACT, 9, ALL, draw)).laid
+    return float(laid.links == CHAIN)
+
+
+def test_arg_designer_trained_on_chains_assembles_chains(tmp_path: Path) -> None:
+    """A sampler that reads links the wrong way round gives the complement."""
+    rates = (1e-2, 1e-2)
+    fit = arg_designer.Fit(batch=2, explore=1, first=1, refine=2, second=40, rates=rates)
+    found = training.fit(fit, CASES, tmp_path / "p.json", play=chains_pay)
+    assert set(found) == {"weights", "direction"}
+    weights, where = nets.weights_of(found), crews.site(ALL)
+    words = (CONTRACT.task, *CONTRACT.actions)
+    drawn = [arg_designer.generate(weights, words, where, Random(k)).links for k in range(10)]
+    assert drawn.count(CHAIN) >= 8
+
+
+def test_arg_designer_chooses_the_direction_that_pays() -> None:
+    def scattering(organiser: Organiser, case: Case, draw: int) -> float:
+        graph = organiser.begin(Opening(CONTRACT, 9, ALL, draw)).sweeps.successors
+        return float(bool(graph[0]))
+
+    fit = arg_designer.Fit(batch=1)
+    found = fit.step(fit.start(), 0, CASES[:1], scattering)
+    assert found["direction"] == "scatter"
+    assert found[training.WORKING]["explored"]["gather"] == []
+
+
+def test_arg_designer_plays_what_its_budget_says() -> None:
+    played = []
+
+    def count(organiser: Organiser, case: Case, draw: int) -> float:
+        organiser.begin(Opening(CONTRACT, 9, RING, draw))
+        played.append(case)
+        return 0.5
+
+    fit = arg_designer.Fit(batch=1, explore=1, first=1, refine=1, second=1)
+    found = fit.start()
+    for step in range(fit.steps):
+        found = fit.step(found, step, CASES[:1], count)
+    assert len(played) == training.episodes(fit, CASES)
+
+
+def test_arg_designer_learns_from_what_is_better_than_the_rest() -> None:
+    def laid(*utilities: float) -> list[object]:
+        return arg_designer.better([(u, [u]) for u in utilities])  # type: ignore[list-item]
+
+    assert laid(0.1, 0.2, 0.3, 0.4) == [0.3, 0.4]
+    assert laid(0.0, 0.0, 0.0, 0.1) == [0.1]
+    assert laid(0.2, 0.2, 0.2, 0.1) == [0.2, 0.2, 0.2]
+    assert laid(0.0, 0.0) == []
+
+
+def test_a_crew_stands_on_contacts_without_a_cycle_in_both_directions() -> None:
+    contacts = {0: (1, 3), 1: (0, 2), 2: (1, 3), 3: (2, 0), 4: (5,), 5: (4,)}
+    where = crews.site(contacts)
+    assert list(where.order) == [0, 1, 3, 2, 4, 5], "parts out of reach follow"
+    assert [list(near) for near in where.candidates] == [[], [0], [0], [3, 1], [], [4]]
+    crew = crews.template("full", 1.0, where, Random(1))
+    gathered = crews.successors(crew, where, "gather")
+    scattered = crews.successors(crew, where, "scatter")
+    assert gathered == {0: [], 1: [0], 3: [0], 2: [3, 1], 4: [], 5: [4]}
+    assert {(v, u) for u, own in gathered.items() for v in own} == {
+        (u, v) for u, own in scattered.items() for v in own
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "members", "last"),
+    [
+        ("full", 8, [True, True, True]),
+        ("mesh", 8, [True, True, False]),
+        ("chain", 8, [True, False, False]),
+        ("star", 8, [False, False, True]),
+    ],
+)
+def test_forms_differ_in_the_links_of_a_member(kind: str, members: int, last: list[bool]) -> None:
+    crew = crews.template(kind, 1.0, crews.site(ALL), Random(1))
+    assert (len(crew.roles), crew.links[-1]) == (members, last)
+
+
+def test_stars_and_layers_stay_near_the_root_and_pruning_takes_a_quarter() -> None:
+    where = crews.site(RING)
+    assert len(crews.template("star", 0.0, where, Random(1)).roles) == 3
+    assert len(crews.template("layered", 0.0, where, Random(1)).roles) == 5
+    full = crews.template("full", 1.0, where, Random(1))
+    lean = crews.pruned(full, Random(2))
+    assert (sum(map(sum, full.links)), sum(map(sum, lean.links))) == (8, 6)
+
+
+def test_roles_say_when_a_member_sends() -> None:
+    def sends(role: int, *inbox: Received) -> list[bool]:
+        crew = crews.Crew([role, role], [[], [True]])
+        made = arg_designer.ARGDesigner({}, "gather", lambda words, where, rng: crew)
+        state = made.begin(Opening(CONTRACT, 9, {0: (1,), 1: (0,)}, 3))
+        views = {i: node_view(inbox, contacts=(1 - i,)) for i in (0, 1)}
+        return [bool(made.plan(state, round, views).sends) for round in range(3)]
+
+    assert sends(crews.AGGREGATE) == [True, True, True]
+    assert sends(crews.COLLECT) == [True, False, False]
+    assert sends(crews.RELAY) == [False, False, False]
+    assert sends(crews.RELAY, Received(0, ())) == [True, True, True]
+    assert sends(crews.VERIFY) == [False, False, False]

@@ -1,9 +1,9 @@
 """Organisations of other papers on the same cases, in the same runtime.
 
 Read `organiser` (the interface), `conductor` (how one is played and held to the limits), then the
-helpers `encoder`, `dag`, `training` and `nets`, then one module for each method. `METHODS` says of
-each method what tables must say: whether one designer sees everybody, whether it is trained, and
-what it rests on.
+helpers `encoder`, `dag`, `training` and `nets`, then one module for each method; the crews of
+ARG-Designer have a module of their own. `METHODS` says of each method what tables must say: whether
+one designer sees everybody, whether it is trained, and what it rests on.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ METHODS = {
         "waggle.scd.run.agent_distillation:distil",
     ),
     "agentnet": Method("AgentNet", "arXiv 2504.00587", False, "paper and released code"),
+    "arg-designer": Method(
+        "ARG-Designer",
+        "arXiv 2507.18224",
+        True,
+        "paper and released code, whose sampler inverts links",
+        "waggle.baselines.peers.arg_designer:Fit",
+    ),
     "dmoa": Method(
         "DMoA",
         "arXiv 2605.15706",

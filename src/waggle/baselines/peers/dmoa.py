@@ -175,7 +175,7 @@ def summary(view: NodeView) -> Vector:
 
 def route(weights: Weights, step: Step, hidden: Tensor) -> tuple[Tensor, Tensor]:
     """Return the history after a step, and the logit of every node."""
-    hidden = gru(weights, "router", nets.rows([step.context]), hidden)
+    _, hidden = gru(weights, "router", nets.rows([step.context])[None], hidden)
     query = linear(weights, "query", hidden).squeeze(0)
     return hidden, linear(weights, "key", nets.rows(step.views)) @ query / sqrt(HIDDEN)
 

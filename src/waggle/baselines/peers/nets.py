@@ -84,14 +84,23 @@ def gru_shapes(name: str, given: int, width: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def gru(weights: Weights, name: str, given: Tensor, state: Tensor) -> Tensor:
-    """Return the next states of a gated recurrent unit, a row for each sequence."""
+def gru(weights: Weights, name: str, given: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Run a gated recurrent unit over sequences.
+
+    Args:
+        weights: those of the unit among others.
+        name: of the unit.
+        given: what it reads: sequences, steps, entries.
+        state: where it begins, a row for each sequence.
+
+    Returns:
+        The state after every step, and the last one.
+    """
     import torch
 
-    into, on = f"{name} in", f"{name} on"
-    return torch.gru_cell(
-        given, state, weights[into], weights[on], weights[f"{into} bias"], weights[f"{on} bias"]
-    )
+    parts = [weights[f"{name} {part}"] for part in ("in", "on", "in bias", "on bias")]
+    states, last = torch.gru(given, state[None], parts, True, 1, 0.0, False, False, True)
+    return states, last[0]
 
 
 def rows(vectors: Sequence[Sequence[float]]) -> Tensor:

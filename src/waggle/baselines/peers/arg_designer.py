@@ -1,0 +1,436 @@
+"""ARG-Designer (arXiv 2507.18224): a crew assembled member by member, roles and links in turn.
+
+Published, and read in the authors' code: a recurrent network over members emits a role or the end,
+another emits the links of a new member to earlier ones; the task gates the history of roles; both
+are trained to repeat graphs that worked, first dense ones in drawn roles, then pruned samples of
+its own and sparse ones, with some of the first kept in. A member without a link gets a drawn one.
+The released sampler reads the channel of no link as that of a link; here links mean what training
+taught, and a test holds to it.
+Ours: members are nodes in breadth-first order from a drawn root and link to contacts alone
+(`crews`), the network also sees how much of the swarm is recruited, and graphs of all populations
+train it, so a crew is not bound to the four agents of the released recipe. The content of a frame
+is common to all methods, so a role says when a member sends. Whether members send to earlier or to
+later ones is chosen on development cases. Graphs are kept that score above the median of their
+case, since few score fully. Widths, rates and epochs are smaller. Nodes outside the crew answer
+from what they hold. Topological execution is the gated schedule of `dag`; where contacts move,
+every sweep has a crew of its own.
+A centralised designer: it sees the whole contact graph. One set of weights serves every N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+
+from waggle.baselines.peers import crews, nets, training
+from waggle.baselines.peers.conductor import Peer
+from waggle.baselines.peers.crews import Crew, Direction, Site
+from waggle.baselines.peers.dag import Contacts, Sweeps
+from waggle.baselines.peers.encoder import WIDTH, encode
+from waggle.baselines.peers.nets import Weights, gru, linear
+from waggle.baselines.peers.organiser import NodeView, Opening, Outcome, RoundPlan
+from waggle.baselines.peers.training import WORKING, Parameters, Play
+from waggle.core.protocols import Case
+from waggle.core.seeds import derive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HIDDEN = 32
+END = len(crews.ROLES)
+START = END + 1
+NONE, LINK, FIRST = range(3)
+"""What was said of the candidate before: no link, a link, or nothing yet."""
+SHAPES = {
+    "task": (WIDTH, HIDDEN),
+    "task out": (HIDDEN, HIDDEN),
+    "role": (WIDTH, HIDDEN),
+    "role bias": (HIDDEN,),
+    **nets.gru_shapes("history", HIDDEN, HIDDEN),
+    "member": (HIDDEN + crews.WINDOW + 1, HIDDEN),
+    "member bias": (HIDDEN,),
+    **nets.gru_shapes("members", HIDDEN, HIDDEN),
+    "choice": (HIDDEN, HIDDEN),
+    "linking": (HIDDEN, HIDDEN),
+    **nets.gru_shapes("links", 3, HIDDEN),
+    "link": (HIDDEN, 1),
+    "link bias": (1,),
+}
+ALPHA = 0.2
+"""The share of roles in the loss; the rest is of links."""
+REPLAY = 0.3
+"""The share of explored graphs that is kept in when the designer learns to be efficient."""
+LAID = 4
+"""Crews of one episode that are kept, where every sweep has its own."""
+
+Assemble: TypeAlias = Callable[[Sequence[str], Site, Random], Crew]
+"""Makes a crew from the words of a task, where it can stand, and draws."""
+
+
+class Example(NamedTuple):
+    """A crew that is learned from."""
+
+    words: Sequence[str]
+    nodes: int
+    roles: Sequence[int]
+    links: Sequence[Sequence[bool]]
+
+
+class Design:
+    """The crew of one episode, or the one of the present sweep."""
+
+    def __init__(self, opening: Opening, assemble: Assemble, direction: Direction) -> None:
+        contract = opening.contract
+        self._words = (contract.task, *contract.actions, *contract.goal.split())
+        self._assemble, self._direction = assemble, direction
+        self._rng = Random(opening.seed)
+        self.roles: dict[int, int] = {}
+        self.turns: dict[int, int] = {}
+        """By member: frames sent in this sweep."""
+        self.laid: list[Example] = []
+        self.sweeps = Sweeps(opening, self._lay)
+
+    def _lay(self, contacts: Contacts) -> Contacts:
+        where = crews.site(contacts)
+        crew = self._assemble(self._words, where, self._rng)
+        self.roles = dict(zip(where.order, crew.roles, strict=False))
+        self.turns = {}
+        if len(self.laid) < LAID:
+            self.laid.append(Example(self._words, len(where.order), crew.roles, crew.links))
+        return crews.successors(crew, where, self._direction)
+
+    def sends(self, node: int, view: NodeView) -> bool:
+        """Whether the role of a member lets it send now."""
+        role = self.roles[node]
+        if role == crews.COLLECT:
+            return self.turns.get(node, 0) < len(self.sweeps.successors[node])
+        if role == crews.RELAY:
+            return bool(view.inbox)
+        if role == crews.VERIFY:
+            return any(evidence.conflict for evidence in view.view.private.evidence)
+        return True
+
+
+class ARGDesigner:
+    """Assemble a crew member by member for the task, and send along its links.
+
+    Args:
+        weights: of the generator.
+        direction: whether members send to earlier or to later ones.
+        assemble: makes crews in place of the generator, to find out what works.
+    """
+
+    name: ClassVar[str] = "arg-designer"
+    centralised: ClassVar[bool] = True
+
+    def __init__(
+        self, weights: Weights, direction: Direction, assemble: Assemble | None = None
+    ) -> None:
+        self._weights, self._direction = weights, direction
+        self._assemble = assemble or partial(generate, weights)
+        self.last: Design | None = None
+        """The crew of the episode begun last."""
+
+    def begin(self, opening: Opening) -> Design:
+        """Assemble the crew of an episode."""
+        self.last = Design(opening, self._assemble, self._direction)
+        return self.last
+
+    def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
+        """Let those send whose turn it is and whose role has something to say."""
+        due = state.sweeps.plan(round, views).sends
+        sends = tuple(send for send in due if state.sends(send.node, views[send.node]))
+        for send in sends:
+            state.turns[send.node] = state.turns.get(send.node, 0) + 1
+        return RoundPlan(sends)
+
+    def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
+        """Learn nothing within an episode: weights are frozen."""
+
+
+States: TypeAlias = "tuple[Tensor, Tensor]"
+
+
+def advance(
+    weights: Weights, task: Tensor, before: Tensor, links: Tensor, share: Tensor, states: States
+) -> tuple[Tensor, States]:
+    """Run the network over members.
+
+    Args:
+        weights: of the generator.
+        task: embedded words, a row for each crew.
+        before: the role that was chosen before each member, for crews and members.
+        links: the links of that earlier member.
+        share: of the nodes recruited so far.
+        states: of the history of roles and of the members.
+
+    Returns:
+        What the network knows at each member, and the states after the last.
+    """
+    import torch
+
+    goal = linear(weights, "task out", linear(weights, "task", task).relu())[:, None]
+    history, roles = gru(weights, "history", _table(weights)[before], states[0])
+    gate = ((history * goal).sum(-1, keepdim=True) / HIDDEN).sigmoid()
+    mixed = (1 - gate) * history + gate * goal
+    given = linear(weights, "member", torch.cat([mixed, links, share], -1)).relu()
+    known, members = gru(weights, "members", given, states[1])
+    return known, (roles, members)
+
+
+def role_logits(weights: Weights, known: Tensor) -> Tensor:
+    """Return the logits of every role and of the end."""
+    return linear(weights, "choice", known) @ _table(weights)[:START].T
+
+
+def link_logits(weights: Weights, known: Tensor, said: Tensor) -> Tensor:
+    """Return the logit of a link to each candidate, after what was said of the one before."""
+    import torch
+
+    given = torch.nn.functional.one_hot(said, 3).float()
+    states, _ = gru(weights, "links", given, linear(weights, "linking", known))
+    return linear(weights, "link", states).squeeze(-1)
+
+
+def _table(weights: Weights) -> Tensor:
+    """Return the vectors of all roles; the end and the start have no words."""
+    described = [encode(tuple(role.split())) for role in crews.ROLES]
+    return linear(weights, "role", nets.rows([*described, *[(0.0,) * WIDTH] * 2]))
+
+
+def generate(weights: Weights, words: Sequence[str], where: Site, rng: Random) -> Crew:
+    """Draw a crew member by member; one without a link gets a drawn one."""
+    import torch
+
+    task, states = nets.rows([encode(tuple(words))]), _blank(1)
+    roles: list[int] = []
+    links: list[list[bool]] = []
+    with torch.no_grad():
+        for place, near in enumerate(where.candidates):
+            before = torch.tensor([[roles[-1] if roles else START]])
+            bits = nets.rows([_bits(links[-1] if links else [])])[None]
+            share = torch.full((1, 1, 1), place / len(where.order))
+            known, states = advance(weights, task, before, bits, share, states)
+            chances = role_logits(weights, known)[0, 0].softmax(0).tolist()
+            if place < crews.MEMBERS:
+                chances[END] = 0.0
+            (role,) = rng.choices(range(START), chances)
+            if role == END:
+                break
+            roles.append(role)
+            links.append(_drawn(weights, known[:, 0], len(near), rng))
+    return Crew(roles, links)
+
+
+def _drawn(weights: Weights, known: Tensor, count: int, rng: Random) -> list[bool]:
+    import torch
+
+    found: list[bool] = []
+    for _ in range(count):
+        said = torch.tensor([[FIRST, *(LINK if link else NONE for link in found)]])
+        chance = link_logits(weights, known, said)[0, -1].sigmoid()
+        found.append(rng.random() < float(chance))
+    if found and not any(found):
+        found[rng.randrange(count)] = True
+    return found
+
+
+def _blank(count: int) -> States:
+    import torch
+
+    return torch.zeros(count, HIDDEN), torch.zeros(count, HIDDEN)
+
+
+def _bits(links: Sequence[bool]) -> list[float]:
+    return [float(link) for link in links] + [0.0] * (crews.WINDOW - len(links))
+
+
+def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
+    """Return how badly the generator repeats some crews, told the truth at every step."""
+    import torch
+
+    longest = 1 + max(len(each.roles) for each in examples)
+    shape = (len(examples), longest)
+    before, chosen = np.full(shape, START), np.full(shape, END)
+    asked = np.zeros(shape, bool)
+    share = np.zeros((*shape, 1), np.float32)
+    earlier = np.zeros((*shape, crews.WINDOW), np.float32)
+    said = np.full((*shape, crews.WINDOW), FIRST)
+    linked = np.zeros((*shape, crews.WINDOW), np.float32)
+    offered = np.zeros((*shape, crews.WINDOW), bool)
+    for row, (_, nodes, own_roles, links) in enumerate(examples):
+        size = len(own_roles)
+        chosen[row, :size] = before[row, 1 : size + 1] = own_roles
+        asked[row, : size + (size < nodes)] = True  # a crew of everybody needs no end
+        share[row, :, 0] = np.arange(longest) / nodes
+        for place, own in enumerate(links):
+            linked[row, place] = earlier[row, place + 1] = _bits(own)
+            offered[row, place, : len(own)] = True
+            said[row, place, 1 : len(own)] = own[:-1]
+    task = nets.rows([encode(tuple(each.words)) for each in examples])
+    roles, bits, shares = map(torch.from_numpy, (before, earlier, share))
+    known, _ = advance(weights, task, roles, bits, shares, _blank(len(examples)))
+    logits = role_logits(weights, known)
+    logits[:, : crews.MEMBERS, END] = -1e9
+    told = torch.from_numpy(asked)
+    members = torch.nn.functional.cross_entropy(logits[told], torch.from_numpy(chosen)[told])
+    seen = torch.from_numpy(offered)
+    if not offered.any():
+        return ALPHA * members
+    flat = link_logits(weights, known.flatten(0, 1), torch.from_numpy(said).flatten(0, 1))
+    chances = flat.view(linked.shape)[seen]
+    links_loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        chances, torch.from_numpy(linked)[seen]
+    )
+    return ALPHA * members + (1 - ALPHA) * links_loss
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Explore dense crews, learn them, find leaner ones that do as well, and learn those."""
+
+    name: ClassVar[str] = ARGDesigner.name
+    per_size: ClassVar[bool] = False
+    batch: int = 4
+    explore: int = 4
+    """Steps that play dense crews; the epochs on them follow."""
+    first: int = 30
+    refine: int = 6
+    """Steps that play pruned and sparse crews; the epochs on them follow."""
+    second: int = 60
+    samples: int = 2
+    """Crews of the designer's own that are pruned, for each case."""
+    rows: int = 32
+    rates: tuple[float, float] = (3e-3, 1e-3)
+
+    @property
+    def steps(self) -> int:
+        """Two rounds of playing and learning."""
+        return self.explore + self.first + self.refine + self.second
+
+    def plays(self, step: int) -> int:
+        """Play only where crews are looked for."""
+        phase = self._phase(step)
+        if phase == "explore":
+            return self.batch * len(crews.DENSE) * len(crews.DIRECTIONS)
+        return self.batch * (len(crews.SPARSE) + self.samples) if phase == "refine" else 0
+
+    def _phase(self, step: int) -> str:
+        for phase in ("explore", "first", "refine"):
+            if step < getattr(self, phase):
+                return phase
+            step -= getattr(self, phase)
+        return "second"
+
+    def start(self) -> Parameters:
+        """Draw the weights."""
+        empty: dict[str, list[Any]] = {way: [] for way in crews.DIRECTIONS}
+        working = {"explored": empty, "scores": empty, "refined": []}
+        return {**nets.start(self.name, SHAPES), "direction": "gather", WORKING: working}
+
+    def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
+        """Do what the phase of a step asks for."""
+        rng, working = Random(derive(step, "arg-designer")), found[WORKING]
+        explored = working["explored"][found["direction"]]
+        match self._phase(step):
+            case "explore":
+                return self._explore(found, cases, play, rng)
+            case "first":
+                return self._epoch(found, explored, self.rates[0], rng)
+            case "refine":
+                return self._refine(found, cases, play, rng)
+            case _:
+                some = rng.sample(explored, round(REPLAY * len(explored)))
+                return self._epoch(found, working["refined"] + some, self.rates[1], rng)
+
+    def _explore(
+        self, found: Parameters, cases: Sequence[Case], play: Play, rng: Random
+    ) -> Parameters:
+        """Play dense crews in both directions; keep the better ones, and the better direction."""
+        working = found[WORKING]
+        explored, scores = dict(working["explored"]), dict(working["scores"])
+        makers = [_of_form(*form) for form in crews.DENSE]
+        for way in crews.DIRECTIONS:
+            for each in cases:
+                played = self._played(found, way, each, makers, play, rng)
+                scores[way] = [*scores[way], fmean(utility for utility, _ in played)]
+                explored[way] = explored[way] + better(played)
+        best = max(crews.DIRECTIONS, key=lambda way: fmean(scores[way]))
+        working = {**working, "explored": explored, "scores": scores}
+        return {**found, "direction": best, WORKING: working}
+
+    def _refine(
+        self, found: Parameters, cases: Sequence[Case], play: Play, rng: Random
+    ) -> Parameters:
+        """Play sparse crews, and crews of the designer's own after pruning."""
+        weights = nets.weights_of(found)
+
+        def lean(words: Sequence[str], where: Site, draws: Random) -> Crew:
+            return crews.pruned(generate(weights, words, where, draws), draws)
+
+        makers = [*(_of_form(*form) for form in crews.SPARSE), *[lean] * self.samples]
+        refined = list(found[WORKING]["refined"])
+        for each in cases:
+            refined += better(self._played(found, found["direction"], each, makers, play, rng))
+        return {**found, WORKING: {**found[WORKING], "refined": refined}}
+
+    def _played(
+        self,
+        found: Parameters,
+        way: Direction,
+        case: Case,
+        makers: Sequence[Assemble],
+        play: Play,
+        rng: Random,
+    ) -> list[tuple[float, list[Example]]]:
+        played = []
+        for assemble in makers:
+            organiser = ARGDesigner({}, way, assemble)
+            utility = play(organiser, case, rng.getrandbits(60))
+            assert organiser.last is not None
+            played.append((utility, organiser.last.laid))
+        return played
+
+    def _epoch(
+        self, found: Parameters, corpus: Sequence[Any], rate: float, rng: Random
+    ) -> Parameters:
+        """Go once through the crews, in a drawn order."""
+        order = [Example(*each) for each in corpus]
+        rng.shuffle(order)
+        for begin in range(0, len(order), self.rows):
+            weights = nets.weights_of(found, learning=True)
+            cost = loss(weights, order[begin : begin + self.rows])
+            found = nets.improve(found, weights, cost, rate)
+        return found
+
+
+def _of_form(kind: str, share: float) -> Assemble:
+    return lambda words, where, rng: crews.template(kind, share, where, rng)
+
+
+def better(played: Sequence[tuple[float, list[Example]]]) -> list[Example]:
+    """Return the crews above the median of their case, or at it where none is above.
+
+    What scores nothing is not learned from.
+    """
+    middle = median(utility for utility, _ in played)
+    above = [crew for utility, laid in played if utility > max(0, middle) for crew in laid]
+    at = [crew for utility, laid in played if utility == middle > 0 for crew in laid]
+    return above or at
+
+
+def arg_designer(parameters: str) -> Peer:
+    """Send along the links of an assembled crew (ARG-Designer, centralised designer).
+
+    Args:
+        parameters: what `waggle fit arg-designer` wrote.
+    """
+    found, digest = training.read(Path(parameters), ARGDesigner.name)
+    return Peer(ARGDesigner(nets.weights_of(found), found["direction"]), digest)

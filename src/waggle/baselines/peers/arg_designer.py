@@ -9,11 +9,12 @@ taught, and a test holds to it.
 Ours: members are nodes in breadth-first order from a drawn root and link to contacts alone
 (`crews`), the network also sees how much of the swarm is recruited, and graphs of all populations
 train it, so a crew is not bound to the four agents of the released recipe. The content of a frame
-is common to all methods, so a role says when a member sends. Whether members send to earlier or to
-later ones is chosen on development cases. Graphs are kept that score above the median of their
-case, since few score fully. Widths, rates and epochs are smaller. Nodes outside the crew answer
-from what they hold. Topological execution is the gated schedule of `dag`; where contacts move,
-every sweep has a crew of its own.
+is common to all methods, so roles differ in when a member sends: those who relay once something has
+reached them, those who verify on a contradiction, all others in every turn. Whether members send to
+earlier or to later ones is chosen on development cases. Graphs are kept that score no less than the
+median of their case and more than its worst, since few score fully. Widths, rates and epochs are
+smaller. Nodes outside the crew answer from what they hold. Topological execution is the gated
+schedule of `dag`; where contacts move, every sweep has a crew of its own.
 A centralised designer: it sees the whole contact graph. One set of weights serves every N.
 """
 
@@ -92,8 +93,8 @@ class Design:
         self._assemble, self._direction = assemble, direction
         self._rng = Random(opening.seed)
         self.roles: dict[int, int] = {}
-        self.turns: dict[int, int] = {}
-        """By member: frames sent in this sweep."""
+        self.reached: set[int] = set()
+        """Members that something has reached in this sweep, for those who relay."""
         self.laid: list[Example] = []
         self.sweeps = Sweeps(opening, self._lay)
 
@@ -101,18 +102,17 @@ class Design:
         where = crews.site(contacts)
         crew = self._assemble(self._words, where, self._rng)
         self.roles = dict(zip(where.order, crew.roles, strict=False))
-        self.turns = {}
+        self.reached = set()
         if len(self.laid) < LAID:
             self.laid.append(Example(self._words, len(where.order), crew.roles, crew.links))
         return crews.successors(crew, where, self._direction)
 
     def sends(self, node: int, view: NodeView) -> bool:
-        """Whether the role of a member lets it send now."""
+        """Whether the role of a member lets it send in its turn."""
+        self.reached |= {node} if view.inbox else set()
         role = self.roles[node]
-        if role == crews.COLLECT:
-            return self.turns.get(node, 0) < len(self.sweeps.successors[node])
         if role == crews.RELAY:
-            return bool(view.inbox)
+            return node in self.reached
         if role == crews.VERIFY:
             return any(evidence.conflict for evidence in view.view.private.evidence)
         return True
@@ -146,96 +146,106 @@ class ARGDesigner:
     def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
         """Let those send whose turn it is and whose role has something to say."""
         due = state.sweeps.plan(round, views).sends
-        sends = tuple(send for send in due if state.sends(send.node, views[send.node]))
-        for send in sends:
-            state.turns[send.node] = state.turns.get(send.node, 0) + 1
-        return RoundPlan(sends)
+        return RoundPlan(tuple(s for s in due if state.sends(s.node, views[s.node])))
 
     def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
         """Learn nothing within an episode: weights are frozen."""
 
 
+class Known(NamedTuple):
+    """What stays the same while crews are assembled."""
+
+    goal: Tensor
+    """The task, a row for each crew."""
+    table: Tensor
+    """The vectors of all roles, of the end and of the start."""
+
+
 States: TypeAlias = "tuple[Tensor, Tensor]"
+"""Of the history of roles, and of the members."""
+
+
+def known(weights: Weights, tasks: Sequence[Sequence[str]]) -> Known:
+    """Embed tasks and roles; the end and the start have no words."""
+    words = nets.rows([encode(tuple(task)) for task in tasks])
+    goal = linear(weights, "task out", linear(weights, "task", words).relu())[:, None]
+    described = [encode(tuple(role.split())) for role in crews.ROLES]
+    table = linear(weights, "role", nets.rows([*described, *[(0.0,) * WIDTH] * 2]))
+    return Known(goal, table)
 
 
 def advance(
-    weights: Weights, task: Tensor, before: Tensor, links: Tensor, share: Tensor, states: States
+    weights: Weights, to: Known, before: Tensor, links: Tensor, share: Tensor, states: States
 ) -> tuple[Tensor, States]:
     """Run the network over members.
 
     Args:
         weights: of the generator.
-        task: embedded words, a row for each crew.
+        to: tasks and roles.
         before: the role that was chosen before each member, for crews and members.
         links: the links of that earlier member.
         share: of the nodes recruited so far.
-        states: of the history of roles and of the members.
+        states: where the crews stand.
 
     Returns:
-        What the network knows at each member, and the states after the last.
+        What the network makes of each member, and the states after the last.
     """
     import torch
 
-    goal = linear(weights, "task out", linear(weights, "task", task).relu())[:, None]
-    history, roles = gru(weights, "history", _table(weights)[before], states[0])
-    gate = ((history * goal).sum(-1, keepdim=True) / HIDDEN).sigmoid()
-    mixed = (1 - gate) * history + gate * goal
+    history, roles = gru(weights, "history", to.table[before], states[0])
+    gate = ((history * to.goal).sum(-1, keepdim=True) / HIDDEN).sigmoid()
+    mixed = (1 - gate) * history + gate * to.goal
     given = linear(weights, "member", torch.cat([mixed, links, share], -1)).relu()
-    known, members = gru(weights, "members", given, states[1])
-    return known, (roles, members)
+    made, members = gru(weights, "members", given, states[1])
+    return made, (roles, members)
 
 
-def role_logits(weights: Weights, known: Tensor) -> Tensor:
+def role_logits(weights: Weights, to: Known, made: Tensor) -> Tensor:
     """Return the logits of every role and of the end."""
-    return linear(weights, "choice", known) @ _table(weights)[:START].T
+    return linear(weights, "choice", made) @ to.table[:START].T
 
 
-def link_logits(weights: Weights, known: Tensor, said: Tensor) -> Tensor:
+def link_logits(weights: Weights, made: Tensor, said: Tensor) -> Tensor:
     """Return the logit of a link to each candidate, after what was said of the one before."""
     import torch
 
     given = torch.nn.functional.one_hot(said, 3).float()
-    states, _ = gru(weights, "links", given, linear(weights, "linking", known))
+    states, _ = gru(weights, "links", given, linear(weights, "linking", made))
     return linear(weights, "link", states).squeeze(-1)
-
-
-def _table(weights: Weights) -> Tensor:
-    """Return the vectors of all roles; the end and the start have no words."""
-    described = [encode(tuple(role.split())) for role in crews.ROLES]
-    return linear(weights, "role", nets.rows([*described, *[(0.0,) * WIDTH] * 2]))
 
 
 def generate(weights: Weights, words: Sequence[str], where: Site, rng: Random) -> Crew:
     """Draw a crew member by member; one without a link gets a drawn one."""
     import torch
 
-    task, states = nets.rows([encode(tuple(words))]), _blank(1)
+    states = _blank(1)
     roles: list[int] = []
     links: list[list[bool]] = []
     with torch.no_grad():
+        to = known(weights, [words])
         for place, near in enumerate(where.candidates):
             before = torch.tensor([[roles[-1] if roles else START]])
             bits = nets.rows([_bits(links[-1] if links else [])])[None]
             share = torch.full((1, 1, 1), place / len(where.order))
-            known, states = advance(weights, task, before, bits, share, states)
-            chances = role_logits(weights, known)[0, 0].softmax(0).tolist()
+            made, states = advance(weights, to, before, bits, share, states)
+            chances = role_logits(weights, to, made)[0, 0].softmax(0).tolist()
             if place < crews.MEMBERS:
                 chances[END] = 0.0
             (role,) = rng.choices(range(START), chances)
             if role == END:
                 break
             roles.append(role)
-            links.append(_drawn(weights, known[:, 0], len(near), rng))
+            links.append(_drawn(weights, made[:, 0], len(near), rng))
     return Crew(roles, links)
 
 
-def _drawn(weights: Weights, known: Tensor, count: int, rng: Random) -> list[bool]:
+def _drawn(weights: Weights, made: Tensor, count: int, rng: Random) -> list[bool]:
     import torch
 
     found: list[bool] = []
     for _ in range(count):
         said = torch.tensor([[FIRST, *(LINK if link else NONE for link in found)]])
-        chance = link_logits(weights, known, said)[0, -1].sigmoid()
+        chance = link_logits(weights, made, said)[0, -1].sigmoid()
         found.append(rng.random() < float(chance))
     if found and not any(found):
         found[rng.randrange(count)] = True
@@ -274,17 +284,17 @@ def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
             linked[row, place] = earlier[row, place + 1] = _bits(own)
             offered[row, place, : len(own)] = True
             said[row, place, 1 : len(own)] = own[:-1]
-    task = nets.rows([encode(tuple(each.words)) for each in examples])
+    to = known(weights, [each.words for each in examples])
     roles, bits, shares = map(torch.from_numpy, (before, earlier, share))
-    known, _ = advance(weights, task, roles, bits, shares, _blank(len(examples)))
-    logits = role_logits(weights, known)
+    made, _ = advance(weights, to, roles, bits, shares, _blank(len(examples)))
+    logits = role_logits(weights, to, made)
     logits[:, : crews.MEMBERS, END] = -1e9
     told = torch.from_numpy(asked)
     members = torch.nn.functional.cross_entropy(logits[told], torch.from_numpy(chosen)[told])
     seen = torch.from_numpy(offered)
     if not offered.any():
         return ALPHA * members
-    flat = link_logits(weights, known.flatten(0, 1), torch.from_numpy(said).flatten(0, 1))
+    flat = link_logits(weights, made.flatten(0, 1), torch.from_numpy(said).flatten(0, 1))
     chances = flat.view(linked.shape)[seen]
     links_loss = torch.nn.functional.binary_cross_entropy_with_logits(
         chances, torch.from_numpy(linked)[seen]
@@ -416,14 +426,13 @@ def _of_form(kind: str, share: float) -> Assemble:
 
 
 def better(played: Sequence[tuple[float, list[Example]]]) -> list[Example]:
-    """Return the crews above the median of their case, or at it where none is above.
+    """Return the crews at or above the median of their case that did better than its worst.
 
-    What scores nothing is not learned from.
+    Where all did the same, the crew made no difference, and none is learned from.
     """
-    middle = median(utility for utility, _ in played)
-    above = [crew for utility, laid in played if utility > max(0, middle) for crew in laid]
-    at = [crew for utility, laid in played if utility == middle > 0 for crew in laid]
-    return above or at
+    utilities = [utility for utility, _ in played]
+    middle, worst = median(utilities), min(utilities)
+    return [crew for utility, laid in played if worst < utility >= middle for crew in laid]
 
 
 def arg_designer(parameters: str) -> Peer:

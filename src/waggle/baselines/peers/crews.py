@@ -19,10 +19,10 @@ DIRECTIONS: tuple[Direction, ...] = ("gather", "scatter")
 """Members send to earlier ones, or to later ones."""
 COLLECT, RELAY, AGGREGATE, VERIFY = range(4)
 ROLES = (
-    "collect: send what you hold yourself, once along every link",
-    "relay: send on when something has just reached you",
-    "aggregate: send all that is merged so far in every round",
-    "verify: send only when something contradicts what you hold",
+    "collect: send what you hold yourself",
+    "relay: send on what has reached you",
+    "aggregate: send all that is merged so far",
+    "verify: send only what contradicts what you hold",
 )
 WINDOW = 3
 """Earlier contacts that a member may link to, the latest first."""

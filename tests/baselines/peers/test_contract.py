@@ -49,8 +49,8 @@ from waggle.testing.propositions import relabelling
 
 SILO = plugins.get_substrate("silo")
 CASE = Case("silo", "III-26", 16, 10_000)
-MOVING = Case("swarmbench", "foraging", 16, 10_000, 24)
-GRAPH = Case("agentsnet", "coloring", 16, 10_000)
+MOVING = Case("swarmbench", "foraging", 8, 10_000, 16)
+GRAPH = Case("agentsnet", "coloring", 8, 10_000)
 CASES = {"silo": CASE, "swarmbench": MOVING, "agentsnet": GRAPH}
 _CLASSES = {f"{way} port {p}": w for way, w in (("inward", 1.0), ("level", 0.4)) for p in (0, 1)}
 LOGITS = {"16": _CLASSES, "moving 16": _CLASSES}
@@ -336,7 +336,7 @@ def test_dmoa_calls_once_for_everybody_and_once_more_for_the_activated() -> None
 
 
 def test_a_node_that_hears_nothing_solves_at_the_start_and_at_the_end(case: Case) -> None:
-    assert play(Planted(), case).footer.counters["calls"] == 2 * 16
+    assert play(Planted(), case).footer.counters["calls"] == 2 * case.n
 
 
 def test_lost_frames_are_attempted_but_not_delivered(organiser: Organiser, case: Case) -> None:

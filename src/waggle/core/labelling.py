@@ -8,6 +8,7 @@ the search has a few dozen leaves. Isomorphic graphs get the same form, whatever
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -40,8 +41,15 @@ def label(keys: Sequence[Any], edges: Sequence[tuple[int, int, Any]]) -> Labelli
         edges: (vertex, vertex, comparable label), repeated where there are several.
     """
     colours = _ranked(dict(enumerate(keys)))
-    if len(set(colours.values())) == len(keys):
+    count = Counter(colours.values())
+    if len(count) == len(keys):
         return Labelling(list(colours.values()), False)
+    touched = {v for a, b, _ in edges for v in (a, b)}
+    if all(count[colours[v]] == 1 for v in touched):
+        # Only vertices without edges are alike: each may take the place of the other.
+        order = sorted(colours, key=colours.__getitem__)
+        places = {v: i for i, v in enumerate(order)}
+        return Labelling([places[v] for v in colours], True)
     names = {name: i for i, name in enumerate(sorted({name for _, _, name in edges}))}
     near: list[list[tuple[int, int]]] = [[] for _ in keys]
     for a, b, name in edges:

@@ -8,6 +8,7 @@ orbit therefore has one canonical text, and a law that reads only that text is e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -17,11 +18,13 @@ from waggle.core.naming import Renaming, claims_of, handles_of
 from waggle.core.schema import (
     MAX_TRACES,
     ClaimRow,
+    Commitment,
     Decision,
     Evidence,
     Fact,
     Port,
     Private,
+    Proposal,
     Trace,
     View,
     action_argument,
@@ -92,7 +95,7 @@ def canonical_names(view: View) -> tuple[View, dict[str, str], dict[str, str]]:
         raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
     marks = relabel(view)
     handles, claims = marks.names()
-    return Renaming(handles, claims).view(_arranged(view, marks)), handles, claims
+    return _arranged(view, marks, handles, claims), handles, claims
 
 
 class Marks(NamedTuple):
@@ -105,13 +108,23 @@ class Marks(NamedTuple):
 
     def names(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the canonical names of handles and claims: h1, h2, ... and z1, z2, ... by rank."""
-        handles = {h: f"h{i + 1}" for h, i in self.handles.items()}
-        return handles, {z: f"z{i + 1}" for z, i in self.claims.items()}
+        handles = {h: _name("h", rank) for h, rank in self.handles.items()}
+        return handles, {z: _name("z", rank) for z, rank in self.claims.items()}
+
+
+@lru_cache(maxsize=1024)
+def _name(letter: str, rank: int) -> str:
+    return f"{letter}{rank + 1}"
 
 
 def relabel(view: View, decision: Decision | None = None) -> Marks:
     """Rank the references of a view, or of a (view, decision) pair taken together."""
     handles, claims = list(handles_of(view)), list(claims_of(view))
+    if decision is None and len(claims) < 2:
+        lots = {-port.lot: port.channel for port in view.private.channels}
+        if len(lots) == len(handles) == len(view.private.channels):
+            ranks = {lots[lot]: rank for rank, lot in enumerate(sorted(lots))}
+            return Marks(ranks, dict.fromkeys(claims, 0), False)
     claim_keys = _claim_keys(view, claims)
     if decision is None:
         marks = _ranked_by_ports(view, handles, claim_keys)
@@ -231,30 +244,53 @@ def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
     }
 
 
-def _arranged(view: View, marks: Marks) -> View:
-    """Sort every table: numeric fields first, ties by canonical rank."""
-    p, handles, claims = view.private, marks.handles, marks.claims
+def _arranged(
+    view: View, marks: Marks, handles: Mapping[str, str], claims: Mapping[str, str]
+) -> View:
+    """Sort every table, numeric fields first and ties by canonical rank, under the new names."""
+    p, w, held = view.private, view.proposal, view.commitment
+    port_rank, claim_rank = marks.handles, marks.claims
     evidence: Sequence[Evidence] = p.evidence
     if len(evidence) > 1:
-        evidence = sorted(evidence, key=lambda e: (_evidence_key(e), claims[e.claim]))
+        evidence = sorted(evidence, key=lambda e: (_evidence_key(e), claim_rank[e.claim]))
     rows: Sequence[ClaimRow] = p.claims
     if len(rows) > 1:
-        rows = sorted(rows, key=lambda r: (_facts_key(r.facts), claims[r.claim]))
+        rows = sorted(rows, key=lambda r: (_facts_key(r.facts), claim_rank[r.claim]))
     traces: Sequence[Trace] = view.traces
     if len(traces) > 1:
         traces = sorted(
             traces,
-            key=lambda t: (numeric_key(t), t.direction or "", handles[t.channel], claims[t.claim]),
-        )
-    private = Private(
-        p.observation,
-        tuple(evidence),
-        tuple(sorted(p.ready, key=claims.__getitem__)),
-        p.coverage,
-        tuple(sorted(p.channels, key=lambda port: handles[port.channel])),
-        tuple(rows),
-    )
-    return View(view.contract, private, view.proposal, tuple(traces), view.commitment, view.budget)
+            key=lambda t: (
+                *numeric_key(t), t.direction or "", port_rank[t.channel], claim_rank[t.claim],
+            ),
+        )  # fmt: skip
+    ready = sorted(p.ready, key=claim_rank.__getitem__) if len(p.ready) > 1 else p.ready
+    ports = sorted(p.channels, key=lambda port: port_rank[port.channel])
+    action = w.action if ":" not in w.action else Renaming(handles, claims).action(w.action)
+    return View(
+        view.contract,
+        Private(
+            p.observation,
+            tuple([
+                Evidence(claims[e.claim], e.novelty, e.support, e.conflict, e.direction)
+                for e in evidence
+            ]),
+            tuple([claims[z] for z in ready]),
+            p.coverage,
+            tuple([Port(handles[port.channel], port.lot, port.facts) for port in ports]),
+            tuple([ClaimRow(claims[row.claim], row.facts) for row in rows]),
+        ),
+        Proposal(action, w.response, None if w.claim is None else claims[w.claim]),
+        tuple([
+            Trace(
+                handles[t.channel], claims[t.claim], t.novelty, t.support, t.conflict, t.ttl,
+                t.direction,
+            )
+            for t in traces
+        ]),
+        None if held is None else Commitment(claims[held.claim], held.confidence_bin),
+        view.budget,
+    )  # fmt: skip
 
 
 def _pair_marks(

@@ -32,10 +32,10 @@ def test_one_array_has_the_draws_of_single_calls(pairs: list[tuple[int, int]], k
 def test_lots_and_places_are_private_draws(nodes: list[tuple[int, set[int]]], round: int) -> None:
     keys = (7, 2**63 + 5, 0, 11, 3, 2**64 - 1)
     contacts = [
-        Contacts(tuple(near), {j: f"h{j}" for j in near}, {f"h{j}": j for j in near})
-        for _, near in nodes
+        Contacts(seed, tuple(near), {j: f"h{j}" for j in near}, {f"h{j}": j for j in near})
+        for seed, near in nodes
     ]
-    made = Draws(keys).make([seed for seed, _ in nodes], contacts, round)
+    made = Draws(keys).make(contacts, round)
     for (seed, near), drawn in zip(nodes, made, strict=True):
         draws = {j: mix(seed ^ round, keys[j]) for j in near}
         order = sorted(near, key=lambda j: mix(draws[j], 2))

@@ -77,6 +77,7 @@ def check_bounds(view: View) -> None:
     Raises:
         ContractError: naming the slot, what is wrong and the fix.
     """
+    check_contract(view.contract)
     check_content(view)
     private, held = view.private, view.commitment
     handles = {port.channel for port in private.channels}
@@ -109,11 +110,14 @@ def check_content(view: View) -> None:
     Raises:
         ContractError: naming the slot, what is wrong and the fix.
     """
-    _check_contract(view.contract)
     private, proposal = view.private, view.proposal
     check_json(private.observation, 0)
-    tables = private.channels, private.claims, private.evidence, private.ready
-    if max(map(len, tables)) > MAX_ROWS:
+    if (
+        len(private.channels) > MAX_ROWS
+        or len(private.claims) > MAX_ROWS
+        or len(private.evidence) > MAX_ROWS
+        or len(private.ready) > MAX_ROWS
+    ):
         raise ContractError(f"channels, claims, evidence and ready: at most {MAX_ROWS} rows each")
     for port in private.channels:
         if port.facts:
@@ -130,7 +134,8 @@ def check_content(view: View) -> None:
             )
     if len(private.ready) > 1 and len(set(private.ready)) != len(private.ready):
         raise ContractError("ready: each claim once")
-    if private.coverage is not None and not in_range(private.coverage):
+    coverage = private.coverage
+    if coverage is not None and not (type(coverage) is int and 0 <= coverage <= MAX_BIN):
         raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")
     if len(proposal.action) > MAX_ACTION or len(proposal.response or "") > MAX_RESPONSE:
         raise ContractError(f"proposal too long; keep to {MAX_ACTION}, {MAX_RESPONSE} characters")
@@ -165,7 +170,12 @@ def in_bins(row: Evidence | Trace | Write) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _check_contract(contract: Contract) -> None:
+def check_contract(contract: Contract) -> None:
+    """Reject a contract out of bounds; all nodes of an episode share it.
+
+    Raises:
+        ContractError: naming what is wrong and the fix.
+    """
     actions = contract.actions
     if not 0 < len(contract.task) <= MAX_FACT or len(contract.goal) > MAX_GOAL:
         raise ContractError(f"contract task or goal too long; keep to {MAX_FACT} and {MAX_GOAL}")

@@ -66,20 +66,16 @@ def is_fresh(view: View, deposit: Trace) -> bool:
 
 def is_relay(view: View, deposit: Trace) -> bool:
     """Whether a deposit repeats an incident trace that lives longer than it does."""
-    return bool(_repeated(view, deposit))
+    return any(repeats(deposit, t) and deposit.ttl <= relay_ttl(t) for t in view.traces)
 
 
 def hides_conflict(view: View, deposit: Trace) -> bool:
     """Whether a deposit keeps the support of every trace it relays and leaves out some conflict."""
-    if deposit.support <= 0:
-        return False
-    told = _repeated(view, deposit)
-    return bool(told) and deposit.conflict < min([trace.conflict for trace in told])
-
-
-def _repeated(view: View, deposit: Trace) -> list[Trace]:
-    """Return the incident traces that a deposit may be a relay of."""
-    return [t for t in view.traces if repeats(deposit, t) and deposit.ttl <= relay_ttl(t)]
+    conflicts = [trace.conflict for trace in view.traces]
+    if deposit.support <= 0 or max(conflicts, default=0) <= deposit.conflict:
+        return False  # as almost always: there is no conflict to leave out
+    told = [t for t in view.traces if deposit.ttl <= relay_ttl(t) and repeats(deposit, t)]
+    return bool(told) and all(deposit.conflict < trace.conflict for trace in told)
 
 
 def is_verified(view: View, claim: str) -> bool:

@@ -26,6 +26,8 @@ _PLACES = 2
 class Contacts(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The channels of one node, as long as it has the same neighbours."""
 
+    seed: int
+    """The node's own, which names its draws."""
     neighbours: tuple[int, ...]
     """As the world lists them."""
     handles: dict[int, str]
@@ -34,7 +36,7 @@ class Contacts(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Handle -> neighbour."""
 
 
-class Drawn(NamedTuple):
+class Drawn(msgspec.Struct, frozen=True, gc=False):
     """What one node draws for one update."""
 
     entropy: int
@@ -49,6 +51,8 @@ class _Edges(NamedTuple):
     """The channels of some nodes, one after the other, in arrays."""
 
     contacts: list[Contacts]
+    seeds: NDArray[np.uint64]
+    """The seed of each node."""
     owners: NDArray[np.intp]
     """The position of each channel's node among the nodes."""
     keys: NDArray[np.uint64]
@@ -72,14 +76,13 @@ class Draws:
         """Leave out what the next round makes again."""
         return {**self.__dict__, "_edges": None}
 
-    def make(self, seeds: Sequence[int], contacts: list[Contacts], round: int) -> list[Drawn]:
-        """Draw for some nodes, given their seeds and channels."""
+    def make(self, contacts: list[Contacts], round: int) -> list[Drawn]:
+        """Draw for some nodes, given their channels."""
         if self._edges is None or self._edges.contacts != contacts:
             self._edges = self._line_up(contacts)
-        _, owners, keys, named, spans = self._edges
-        own = np.array(seeds, np.uint64)
-        entropies = mix_all(own, UPDATES + round).tolist()
-        drawn = mix_all((own ^ np.uint64(round))[owners], keys)
+        _, seeds, owners, keys, named, spans = self._edges
+        entropies = mix_all(seeds, UPDATES + round).tolist()
+        drawn = mix_all((seeds ^ np.uint64(round))[owners], keys)
         order = np.lexsort((mix_all(drawn, _PLACES), owners)).tolist()
         draws: list[int] = drawn.tolist()
         lots: list[int] = (drawn >> np.uint64(60)).tolist()
@@ -94,6 +97,7 @@ class Draws:
         named = [each for one in contacts for each in one.handles.items()]
         return _Edges(
             contacts,
+            np.array([one.seed for one in contacts], np.uint64),
             np.repeat(np.arange(len(contacts)), sizes),
             self._keys[[neighbour for neighbour, _ in named]] if named else self._keys[:0],
             named,

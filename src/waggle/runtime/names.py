@@ -55,16 +55,28 @@ class _Minted(dict[str, str]):
         return name
 
 
+class _Drawn(dict[str, int]):
+    """World claim -> draw, made on first use."""
+
+    def __init__(self, root: int) -> None:
+        super().__init__()
+        self._root = root
+
+    def __missing__(self, claim: str) -> int:
+        draw = self[claim] = derive(self._root, "claim order", claim)
+        return draw
+
+
 class Aliases:
     """The episode's bijection between world claims and opaque aliases."""
 
     def __init__(self, root: int, salt: int) -> None:
-        self._root = root
         self.claims: dict[str, str] = {}
         """Alias -> world claim."""
         self.names: dict[str, str] = _Minted(root, salt, self.claims)
         """World claim -> alias; a claim that is looked up for the first time gets one."""
-        self._draw: dict[str, int] = {}
+        self.draws: dict[str, int] = _Drawn(root)
+        """World claim -> 64 bits named by its content alone, for presentation order."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -83,11 +95,8 @@ class Aliases:
         self.claims.update((alias, claim) for claim, alias in names.items())
 
     def draw(self, claim: str) -> int:
-        """Return 64 bits named by the claim's content alone, for presentation order."""
-        known = self._draw.get(claim)
-        if known is None:
-            known = self._draw[claim] = derive(self._root, "claim order", claim)
-        return known
+        """Return the draw of a world claim."""
+        return self.draws[claim]
 
 
 def _spell(draw: int) -> str:

@@ -104,7 +104,7 @@ class Node:
         self.field = Field()
         self.claim: str | None = None
         self.confidence = 0
-        self.contacts = Contacts((), {}, {})
+        self.contacts = Contacts(seed, (), {}, {})
         self.handles: dict[int, str] = {}
         self.incarnations: dict[int, int] = {}
         self.seen: dict[Hashable, int] = {}

@@ -11,6 +11,7 @@ from math import ceil
 
 import msgspec
 
+from waggle.core.bounds import check_contract
 from waggle.core.canon import encode_shown
 from waggle.core.errors import ContractError
 from waggle.core.order import Order, canonical_names
@@ -44,8 +45,9 @@ def show(swarm: Swarm, node: int, round: int, order: Order) -> Shown:
 
 def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> list[Shown]:
     """Build the views of some active nodes from the present, pre-update state."""
+    check_contract(swarm.world.contract)
     contacts = [_contacts(swarm, node) for node in nodes]
-    drawn = swarm.draws.make([swarm.nodes[node].seed for node in nodes], contacts, round)
+    drawn = swarm.draws.make(contacts, round)
     return [
         _show(swarm, node, round, order, theirs, draws)
         for node, theirs, draws in zip(nodes, contacts, drawn, strict=True)
@@ -134,7 +136,7 @@ def _contacts(swarm: Swarm, node: int) -> Contacts:
     if last.neighbours != current or last.handles is not state.handles:
         handles = _handles(swarm, state, current)
         back = {handle: j for j, handle in handles.items()}
-        state.contacts = Contacts(current, handles, back)
+        state.contacts = Contacts(state.seed, current, handles, back)
     return state.contacts
 
 
@@ -179,8 +181,8 @@ def _with_doubts(
 
 def _places(swarm: Swarm, seed: int) -> Callable[[str], int]:
     """Return the draw by which a node presents its claims in one round."""
-    draw = swarm.aliases.draw
-    return lambda claim: mix(seed, draw(claim))
+    draws = swarm.aliases.draws
+    return lambda claim: mix(seed, draws[claim])
 
 
 def _held(
@@ -190,10 +192,10 @@ def _held(
     held = [t for t in traces if t.neighbour in contacts.handles]
     if len(held) <= MAX_TRACES:
         return held
-    draw, draws = swarm.aliases.draw, dict(zip(contacts.handles, drawn.draws, strict=True))
+    claims, draws = swarm.aliases.draws, dict(zip(contacts.handles, drawn.draws, strict=True))
     held.sort(
         key=lambda t: (
-            -t.novelty, -t.support, -t.conflict, -t.ttl, mix(draws[t.neighbour], draw(t.claim)),
+            -t.novelty, -t.support, -t.conflict, -t.ttl, mix(draws[t.neighbour], claims[t.claim]),
         ),
     )  # fmt: skip
     return held[:MAX_TRACES]
@@ -204,8 +206,8 @@ def _traces(
 ) -> tuple[Trace, ...]:
     alias, handles = swarm.aliases.names, contacts.handles
     if len(held) > 1:
-        draw, draws = swarm.aliases.draw, dict(zip(handles, drawn.draws, strict=True))
-        held = sorted(held, key=lambda t: mix(draws[t.neighbour] ^ 1, draw(t.claim)))
+        claims, draws = swarm.aliases.draws, dict(zip(handles, drawn.draws, strict=True))
+        held = sorted(held, key=lambda t: mix(draws[t.neighbour] ^ 1, claims[t.claim]))
     return tuple([
         Trace(
             handles[t.neighbour], alias[t.claim], t.novelty, t.support, t.conflict, t.ttl,

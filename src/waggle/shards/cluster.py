@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ from waggle.shards.inline import answered
 from waggle.shards.law_pool import LawActor, PooledLaw
 from waggle.shards.shard import Shard, restored
 
+TRIES = 10
+PAUSE_SECONDS = 3.0
+"""How often, and after which pause, it is tried to have all actors at one time."""
+
 
 def connect() -> Any:
     """Return Ray, connected to the cluster that is there, or to one of this machine alone.
@@ -31,6 +36,8 @@ def connect() -> Any:
     Raises:
         ConfigError: where Ray is not installed.
     """
+    # Batches of a shard that failed are not asked for; the loss is told once, by `_got`.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     try:
         import ray
     except ImportError:
@@ -103,7 +110,21 @@ class Cluster:
         self._batches: list[list[Any]] = []
 
     def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
-        """Start the actors that are gone; take every shard to a kept state, or its beginning."""
+        """Start the actors that are gone; take every shard to a kept state, or its beginning.
+
+        Ray learns of a lost machine after some seconds and starts actors there meanwhile, so that
+        one loss shows several times: what is lost before all are there again is not another one.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                self._restore(states, names)
+                return
+            except LostShard:
+                if not left:
+                    raise
+                time.sleep(PAUSE_SECONDS)
+
+    def _restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
         self._batches = []
         for index, actor in enumerate(self._pool):
             if not self._alive(actor):

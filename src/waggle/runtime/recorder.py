@@ -148,9 +148,13 @@ class Recorder:
     @property
     def counters(self) -> Counter[str]:
         """What was counted; notes are added up when somebody asks."""
+        self.add_up()
+        return self._counters
+
+    def add_up(self) -> None:
+        """Count the notes so far, which are many where a swarm is large."""
         self._counters.update(self._noted)
         self._noted.clear()
-        return self._counters
 
     def _count_usage(self, usage: Usage) -> None:
         counters = self._counters

@@ -152,10 +152,12 @@ def _handles(swarm: Swarm, state: Node, current: tuple[int, ...]) -> dict[int, s
         kept = dict(known)
     for j in current:
         if j not in kept:
-            count = state.incarnations[j] = state.incarnations.get(j, -1) + 1
+            count = 0
+            if world.handle_life == "contact":  # else nobody is met twice
+                count = state.incarnations[j] = state.incarnations.get(j, -1) + 1
             kept[j] = handle(state.handle_seed, world.keys[j], count, kept.values())
     state.handles = kept
-    return {j: kept[j] for j in current}
+    return kept if tuple(kept) == current else {j: kept[j] for j in current}
 
 
 def _with_doubts(

@@ -78,7 +78,9 @@ class Shard(Engine):
                     self.recorder.update(*done, None)
                 else:
                     self._done.append(done)
-        self._native = self.world.step(acts)
+            self.recorder.add_up()
+        native = self.world.step(acts)
+        self._native = {} if self._division.curves else native
         crossing = sum(map(len, self._leaving))
         batches = [self._packed(letters) for letters in self._leaving]
         sent = self.transport.attempted - attempted

@@ -40,7 +40,8 @@ _FLAT = 0.58
 _ONLY = (
     ".back, .controls, .panel, .track select, figcaption b { display: none !important }"
     "body { background: var(--card) } main { padding: 6px 12px }"
-    ".one .track { display: block; padding: 0; border: 0 }"
+    ".one .track { display: block; padding: 0; border: 0 } .track .bar { flex-wrap: nowrap }"
+    "h2, .status { white-space: nowrap; overflow: hidden; text-overflow: ellipsis }"
     ".curves { grid-template-columns: repeat(2, minmax(0, 1fr)) }"
     ".curves figure:nth-child(n + 3) { display: none } ::-webkit-scrollbar { display: none }"
 )

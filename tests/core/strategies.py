@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import msgspec
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waggle.core import templates
@@ -28,6 +30,8 @@ HANDLES = ("h1", "h2", "h3", "ha", "hb7", "hzz", "h10", "h0a9")
 CLAIMS = ("z1", "z2", "z3", "za", "zq9", "z0a9z")
 ACTIONS = ("WAIT", "UP", "DOWN", "MATCH:@channel", "TRACK:@claim", "ANSWER")
 ENTROPY = st.integers(0, 2**64 - 1)
+POOL = 300
+"""Views that the property tests share; each takes some of its own."""
 
 contracts = st.builds(
     Contract,
@@ -67,7 +71,7 @@ def bins(top: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def views(draw: st.DrawFn, handles: int = 5, claims: int = 4, traces: int = 6) -> View:
+def fresh_views(draw: st.DrawFn, handles: int = 5, claims: int = 4, traces: int = 6) -> View:
     """Draw a bounded view with every slot in use."""
     hs = draw(st.lists(st.sampled_from(HANDLES), unique=True, max_size=handles))
     zs = draw(st.lists(st.sampled_from(CLAIMS), unique=True, max_size=claims))
@@ -96,6 +100,29 @@ def views(draw: st.DrawFn, handles: int = 5, claims: int = 4, traces: int = 6) -
     held = draw(st.none() | st.builds(Commitment, claim, bins(4))) if zs else None
     view = View(contract, private, Proposal("WAIT"), found, held, draw(bins(4)))
     return msgspec.structs.replace(view, proposal=draw(_proposals(view, zs)))
+
+
+@cache
+def _known() -> list[View]:
+    found: list[View] = []
+
+    @given(fresh_views())
+    @settings(max_examples=POOL)
+    def keep(view: View) -> None:
+        found.append(view)
+
+    keep()
+    return found
+
+
+def views() -> st.SearchStrategy[View]:
+    """Return views of a pool: to draw one takes longer than most of what is asked of it.
+
+    A profile that is not the standard one looks further, and draws views of its own.
+    """
+    if settings.get_current_profile_name() != "standard":
+        return fresh_views()
+    return st.deferred(lambda: st.sampled_from(_known()))
 
 
 @st.composite
@@ -163,13 +190,16 @@ def _mutated_deposit(deposit: Trace, rng: random.Random) -> Trace:
     return msgspec.structs.replace(deposit, **{field: value})
 
 
-@st.composite
-def pairs(draw: st.DrawFn, legal: bool = False) -> tuple[View, Decision]:
+def pairs(legal: bool = False) -> st.SearchStrategy[tuple[View, Decision]]:
     """Draw a view and a decision on it: admissible, or with up to four mutations."""
-    view = draw(views())
-    decision = templates.sample(view, draw(ENTROPY))
-    if not legal:
-        rng = random.Random(draw(st.integers(0, 2**32)))
+    mutations = st.none() if legal else st.integers(0, 2**32)
+    return st.builds(_pair, views(), ENTROPY, mutations)
+
+
+def _pair(view: View, entropy: int, mutations: int | None) -> tuple[View, Decision]:
+    decision = templates.sample(view, entropy)
+    if mutations is not None:
+        rng = random.Random(mutations)
         for _ in range(rng.randint(0, 4)):
             decision = mutate(decision, rng)
     return view, decision

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.examples import SYMMETRIC, VIEW, symmetric
-from tests.core.strategies import ENTROPY, pairs, views
+from tests.core.strategies import ENTROPY, fresh_views, pairs, views
 from waggle.core import orbit
 from waggle.core.canon import check_view, encode_view
 from waggle.core.errors import ContractError
@@ -29,7 +29,7 @@ def test_canonical_is_constant_on_orbits(view: View, entropy: int) -> None:
     assert _text(orbit.sample(view, entropy).view(view)) == _text(view)
 
 
-@given(views(traces=12))
+@given(fresh_views(traces=12))
 def test_canonical_is_idempotent_and_valid(view: View) -> None:
     found, renaming = canonical(view)
     check_view(found)
@@ -110,13 +110,13 @@ def test_same_text_means_same_orbit(one: View, other: View) -> None:
     assert (_text(one) == _text(other)) == _onto(one, other)
 
 
-@given(views(handles=3, claims=3))
+@given(fresh_views(handles=3, claims=3))
 def test_stabiliser_agrees_with_trying_everything(view: View) -> None:
     fixing = sum(_rows(g.view(view)) == _rows(view) for g in _renamings(view))
     assert orbit.stabiliser_trivial(view) == (fixing == 1)
 
 
-@given(views(handles=3, claims=3), ENTROPY, ENTROPY)
+@given(fresh_views(handles=3, claims=3), ENTROPY, ENTROPY)
 def test_equality_modulo_the_stabiliser(view: View, one: int, other: int) -> None:
     from waggle.core.templates import sample
 

@@ -12,7 +12,7 @@ from tests.core import oracle
 from tests.core.containment import contains
 from tests.core.examples import FRESH, GO, RELAY, VIEW
 from tests.core.grammars import accepts
-from tests.core.strategies import views
+from tests.core.strategies import fresh_views
 from waggle.core import relations
 from waggle.core.admit import violations
 from waggle.core.canon import encode_decision, encode_view
@@ -37,7 +37,7 @@ def verdicts(view: View, deposit: Trace) -> set[bool]:
     }
 
 
-@given(views(handles=3, traces=4))
+@given(fresh_views(handles=3, traces=4))
 def test_the_strongest_deposit_of_every_row_is_legal_and_nothing_beyond_it(view: View) -> None:
     ports = view.private.channels
     contract = replace(view.contract, actions=("GO", "WAIT"), deposits=1, response=None)

@@ -9,7 +9,7 @@ from tests.laws.views import episode_views, view
 from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.protocols import Case
-from waggle.core.schema import Commitment, Evidence, Trace
+from waggle.core.schema import Commitment, Contract, Evidence, Trace
 from waggle.laws.expert import generic as expert_generic
 from waggle.laws.expert import law as expert
 from waggle.testing.episodes import play
@@ -30,6 +30,13 @@ def test_it_replaces_a_refuted_commitment_in_one_update() -> None:
     )
     assert decision.commit == Commitment("zb", 3)
     assert decision.deposits[0].claim == "za" and decision.deposits[0].conflict == 4
+
+
+def test_it_writes_nothing_where_a_world_of_places_allows_no_deposits() -> None:
+    actions = ("GO", "TRACK:@claim", "WAIT")
+    contract = Contract("unknown/task", "Find it.", actions, deposits=0, broadcast=True)
+    decision = expert_generic.decide(view(held=HELD, evidence=(AGAINST,), contract=contract))
+    assert expert_generic.names_places(contract) and decision.deposits == ()
 
 
 def test_it_does_not_commit_provisionally_without_coverage() -> None:

@@ -230,10 +230,11 @@ def follow(view: View, decision: Decision, claim: str | None) -> Decision:
 def act(view: View, deposit: Trace | None = None, commit: Commitment | None = None) -> Decision:
     """Take the private proposal's action together with a write and a commitment update.
 
-    A wait may neither write nor commit, so both are dropped where the proposal is to wait.
+    A wait may neither write nor commit, so both are dropped where the proposal is to wait; a write
+    is dropped where the contract has none.
     """
     private = private_decision(view)
     if private.task_action == WAIT:
         return private
-    deposits = () if deposit is None else (deposit,)
+    deposits = () if deposit is None or not view.contract.deposits else (deposit,)
     return Decision(private.task_action, private.response, deposits, commit)

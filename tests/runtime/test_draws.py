@@ -78,6 +78,17 @@ def test_what_a_world_changes_in_place_is_seen() -> None:
     assert again and not again & set(first.handles), "a new contact has a new handle"
 
 
+def test_a_new_contact_stands_last_from_the_second_view_on() -> None:
+    """A broadcast is recorded in the order of the handles, so it must not depend on a cache."""
+    world = Roaming("contact")
+    swarm = Swarm(world, CASE, Switches(), 0)
+    orders = []
+    for near in ([1], [2, 1], [2, 1], [2, 1]):
+        world.near[:] = near
+        orders.append(list(show(swarm, 0, 0, "shuffled").handles.values()))
+    assert orders == [[1], [2, 1], [1, 2], [1, 2]]
+
+
 def test_a_kept_swarm_draws_the_same() -> None:
     swarm = Swarm(Toy(evidence={(0, 0): [SEEN]}), CASE, Switches(), 0)
     before = show(swarm, 0, 3, "shuffled")

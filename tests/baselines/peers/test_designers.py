@@ -202,12 +202,14 @@ def test_arg_designer_plays_what_its_budget_says() -> None:
 
 
 def test_arg_designer_learns_from_what_is_better_than_the_rest() -> None:
-    def laid(*utilities: float) -> list[object]:
-        return arg_designer.better([(u, [u]) for u in utilities])  # type: ignore[list-item]
+    def laid(*utilities: float) -> list[int]:
+        crew = arg_designer.Example(("silo",), 0, [], [])
+        played = [(u, [crew._replace(nodes=k)]) for k, u in enumerate(utilities)]
+        return [kept.nodes for kept in arg_designer.better(played)]
 
-    assert laid(0.1, 0.2, 0.3, 0.4) == [0.3, 0.4]
-    assert laid(0.0, 0.0, 0.0, 0.1) == [0.1]
-    assert laid(0.2, 0.2, 0.2, 0.1) == [0.2, 0.2, 0.2]
+    assert laid(0.1, 0.2, 0.3, 0.4) == [2, 3]
+    assert laid(0.0, 0.0, 0.0, 0.1) == [3]
+    assert laid(0.2, 0.2, 0.2, 0.1) == [0, 1, 2]
     assert laid(0.2, 0.2) == []
 
 

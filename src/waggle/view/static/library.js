@@ -31,10 +31,9 @@ export class Library {
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Two"), this.heads)), this.body)));
   }
 
-  // Read the list to its end, then look for what is new while the page is seen.
+  // Read the first page of the list; the rest and what is new come while the page is seen.
   async load() {
-    do await this.next();
-    while (this.open && this.rows.length < this.total);
+    await this.next();
     if (source.grows) this.follow();
   }
 
@@ -51,9 +50,12 @@ export class Library {
 
   async follow() {
     for (;;) {
-      await pause(LOOKS);
+      if (this.rows.length >= this.total) await pause(LOOKS);
       if (!this.open) return;
-      if (document.hidden) continue;
+      if (document.hidden) {
+        await pause(LOOKS);
+        continue;
+      }
       try {
         await this.next();
       } catch {

@@ -30,7 +30,7 @@ class Track {
       el("option", { value: what, selected: what === episode.what }, `colour by ${what}`)));
     this.root = el("section", { class: "track", "aria-label": `${episode.task}, ${episode.law}` },
       el("h2", {}, episode.task, el("span", { class: "soft" },
-        ` law ${episode.law} · n ${episode.n} · seed ${episode.seed} · ${episode.length} rounds`)),
+        ` law ${episode.law} · n ${episode.n} · seed ${episode.seed}${episode.live ? "" : ` · ${episode.length} rounds`}`)),
       this.stage.canvas, el("div", { class: "bar" }, this.colours, this.status), this.legend, this.plots, this.panel.root);
     this.dress();
   }
@@ -102,7 +102,7 @@ export class Player {
     const step = (text, label, by) =>
       el("button", { type: "button", "aria-label": label, onclick: () => this.set(this.round + by) }, text);
     this.tracks = episodes.map((episode) => new Track(episode, this));
-    this.marks = el("span", {});
+    this.marks = el("span", { class: "bar" });
     this.mark();
     this.root = el("div", { class: episodes.length > 1 ? "two" : "one" },
       el("div", { class: "controls bar", role: "group", "aria-label": "Clock" },
@@ -115,9 +115,9 @@ export class Player {
   }
 
   mark() {
-    this.marks.replaceChildren(...this.tracks.filter(({ episode }) => episode.injection >= 0).map(({ episode }) =>
-      el("button", { type: "button", class: "injection", onclick: () => this.set(episode.injection) },
-        `injection at ${episode.injection}`)));
+    const rounds = new Set(this.tracks.map(({ episode }) => episode.injection).filter((round) => round >= 0));
+    this.marks.replaceChildren(...[...rounds].map((round) =>
+      el("button", { type: "button", class: "injection", onclick: () => this.set(round) }, `injection at ${round}`)));
   }
 
   // Rounds have come: who looks at the latest one, or plays, goes on with them.
@@ -155,7 +155,8 @@ export class Player {
     let before = performance.now();
     const frame = (now) => {
       if (!this.playing) return;
-      this.time += ((now - before) / 1000) * Number(this.speed.value);
+      // A browser that was busy goes on where it was; it does not leap over rounds.
+      this.time += Math.min(0.1, (now - before) / 1000) * Number(this.speed.value);
       before = now;
       this.frames += 1;
       if (this.time >= this.last + REST) this.set(this.last);

@@ -22,7 +22,7 @@ def failed(report: Report) -> set[str]:
 
 def test_beacon_conforms() -> None:
     report = check_substrate("beacon").require()
-    assert len(report.checks) == 10
+    assert len(report.checks) == 11
 
 
 @pytest.mark.parametrize("name", [n for n in plugins.names("substrate") if n != "beacon"])
@@ -91,6 +91,14 @@ def test_a_planted_law_is_caught(law: bugs.PlantedLaw, expected: set[str]) -> No
 def test_a_planted_world_is_caught(world: type[bugs.PlantedWorld], expected: str) -> None:
     report = check_substrate(bugs.planted(world), laws=["heuristic"])
     assert expected in failed(report), str(report)
+
+
+def test_a_world_that_reads_nodes_of_another_shard_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AgentsNetWorld, "depart", lambda self, write, payload: payload)
+    report = check_substrate("agentsnet", "coloring", laws=["random-legal"], trajectories=False)
+    assert failed(report) == {"shards"}, str(report)
 
 
 def test_an_answer_that_a_commitment_overrides_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isclose
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -23,10 +25,17 @@ from waggle.core.protocols import Case, Law, Local, Sensed, Substrate, World
 from waggle.core.record import RoundRecord
 from waggle.core.schema import WAIT, Json, private_decision
 from waggle.core.worker import Workplace
+from waggle.core.world import Divisible
+from waggle.runtime import replay
+from waggle.runtime.perturb import Perturbation
+from waggle.runtime.recorder import Memory
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine
+from waggle.shards.coordinator import Coordinator
+from waggle.shards.division import divide
+from waggle.shards.inline import Inline
 from waggle.testing import channels
-from waggle.testing.episodes import permutation, play, short
+from waggle.testing.episodes import permutation, play, shocked, short
 from waggle.testing.propositions import first_difference, relabelling
 from waggle.testing.report import Report
 from waggle.workers.hire import hire
@@ -210,6 +219,25 @@ def _shared(world: Any, law: Law, case: Case) -> list[tuple[float, dict[int, Any
     return found
 
 
+def _dealt(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
+    """A world that can be dealt to shards gives the record of one process."""
+    late = shocked(substrate, case)
+    world = substrate.open(late)
+    if not isinstance(world, Divisible) or world.n < 2:
+        return
+    setting: dict[str, Any] = {"order": "shuffled", "perturbation": Perturbation(delay=1)}
+    memory = Memory()
+    with TemporaryDirectory() as folder:
+        division = divide(
+            world, law, substrate.open, late, shards=2, folder=Path(folder), **setting
+        )
+        crew = Inline(division, law)
+        Coordinator(division, world, law, crew, keep_every=2).play([memory])
+    found = replay.first_difference(play(substrate, law, late, **setting), memory.record())
+    if found:
+        yield f"two shards, one process: {found}"
+
+
 def _relabelling(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
     """Propositions 1 and 2 over engines and regimes."""
     found = relabelling(substrate, law, case)
@@ -235,5 +263,6 @@ _CHECKS: tuple[tuple[str, str, _Check], ...] = (
     ("batch order", "the order of nodes does not matter", _batch_order),
     ("private work", "what workers are asked names nobody, if any can be hired", _private_work),
     ("shares", "shares average to their score, if any are given", _shares),
+    ("shards", "two shards give the record of one process, if it can be dealt", _dealt),
     ("relabelling", "relabelled swarms give the relabelled trajectory", _relabelling),
 )

@@ -11,6 +11,7 @@ from waggle.core.seeds import Split
 from waggle.evaluate.plan import Recipe, cells, load
 from waggle.evaluate.rows import Row
 from waggle.report import byzantine, catalog
+from waggle.report.web.opening import opening
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.substrates.silo.cases import independent_case
 
@@ -59,6 +60,11 @@ def test_the_reach_leaves_out_what_attackers_hold() -> None:
         known = sum(1 << i for i in range(16) if i not in liars)
         shares += [case.is_right(known, i) for i in range(16) if i not in liars]
     assert tenth["reach"] == f"{sum(shares) / len(shares):.3f}"
+
+
+def test_a_law_under_attack_is_no_law_of_its_own_in_the_opening() -> None:
+    told = opening(*played())
+    assert told is not None and "lied-to" not in " ".join((told.outcome, *told.lines))
 
 
 def test_curves_are_drawn_for_rows_of_every_world() -> None:

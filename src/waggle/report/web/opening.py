@@ -138,8 +138,9 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
     fewer = short(rows)
     means: dict[str, float] = {}
     for name in methods_of(rows, recipe):
-        own = macro(of(rows, name), value)
-        if own is not None and name not in fewer:
+        own, spec = macro(of(rows, name), value), recipe.methods[name]
+        attacked = "byzantine" in spec.perturbation  # the tables compare it with its own law
+        if own is not None and name not in fewer and not attacked and not spec.defence:
             means[name] = scope.scale * own
     low = floors.better_floor(rows, recipe, value) or _any_floor(means, recipe)
     laws = {n: m for n, m in means.items() if recipe.methods[n].law not in floors.FLOORS}

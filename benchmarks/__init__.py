@@ -2,7 +2,8 @@
 
 `commands` has the options of every benchmark. `runtime` is the cost of everything but the law,
 `versions` the same next to another checkout, `silo` that of an episode, `swarmbench` the speed of
-the world, `shards` what one swarm over many processes exchanges. Of decoding read `workload` first
+the world, `shards` what one swarm over many processes exchanges, `view` how fast the viewer opens
+and plays. Of decoding read `workload` first
 (prompts and models that the others share), `shapes` (random models of known shapes), then `engine`
 (decisions per second next to `generate`) with `rivals` (other libraries), `host` (the host's work
 alone), `play` (whole episodes) and `train` (a training update). The folder is part of a checkout,

@@ -3,7 +3,7 @@
 mkdocs calls `on_post_build` (see `hooks` in mkdocs.yml). The records lie in the folder `episodes`
 beside this file. They were played by
 
-    waggle run silo/III-26 -n 16 --seed 22000 --rounds 18 --shock --law expert
+    waggle run silo/III-26 -n 16 --seed 22000 --rounds 18 --shock --law nano
     waggle run pursuit -n 8 --seed 10001 --rounds 20 --law expert
 """
 

@@ -16,7 +16,6 @@ import shlex
 import subprocess
 import sys
 import tomllib
-import xml.etree.ElementTree
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -299,16 +298,6 @@ def test_contributors_are_told_the_layers_that_the_linter_checks() -> None:
 def test_the_reference_of_commands_is_what_the_program_says() -> None:
     page = runpy.run_path(str(TOOLS / "cli.py"))["page"]
     assert read(CLI_PAGE) == page(), "run `make docs`, which writes docs/cli.md again"
-
-
-def test_the_picture_is_small_and_can_be_drawn_again(tmp_path: Path) -> None:
-    kept = read(ROOT / "docs" / "picture.svg")
-    assert len(kept) < 12_000 and xml.etree.ElementTree.fromstring(kept).tag.endswith("svg")
-    assert main(["run", "beacon", "--shock", "--out", str(tmp_path)]) == 0
-    draw = runpy.run_path(str(TOOLS / "picture.py"))["draw"]
-    (record,) = tmp_path.glob("*.jsonl.gz")
-    drawn = xml.etree.ElementTree.fromstring(draw(waggle.read(record)))
-    assert len(drawn.findall("{*}path")) == 5  # four colours and the counterevidence
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:

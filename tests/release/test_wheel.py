@@ -105,7 +105,7 @@ def test_the_page_of_the_index_leads_to_the_repository(wheel: Path) -> None:
         if url.startswith("Repository, ")
     )
     page = told.get_payload()
-    assert f"]({repository}/raw/HEAD/docs/picture.svg)" in page
+    assert f"]({repository}/raw/HEAD/docs/images/demo.gif)" in page
     links = re.findall(r"\]\(([^)]+)\)", str(page))
     assert links and all(link.startswith(("https://", "#")) for link in links)
 

@@ -224,3 +224,11 @@ def test_swarmsys_workers_answer_where_an_event_came_from_and_drop_old_ones() ->
     for round in range(2, 5):
         own.plan(state, round, {0: node_view()})
     assert state.events == []
+
+
+def test_swarmsys_sends_no_verdict_to_a_contact_that_has_left() -> None:
+    own = swarmsys.SwarmSys()
+    state = validator(own)
+    plan = own.plan(state, 0, {0: node_view([result(9)], gained=2)})
+    assert all(send.contact in (1, 2, 3) for send in plan.sends)
+    assert state.compatibility[9] > 0

@@ -205,7 +205,8 @@ class SwarmSys:
             accepted = _confirmed(view)
             if accepted:
                 self._reinforce(state, received.sender, said.level)
-            verdicts.append((accepted, received.sender, said.level))
+            if received.sender in view.ports:  # it may have left since
+                verdicts.append((accepted, received.sender, said.level))
         if not verdicts:
             level = _next(view)
             return self._match(state, view, level), EVENT, level

@@ -82,7 +82,7 @@ def test_every_task_and_every_law_meets_every_regime_on_every_engine() -> None:
 
 def test_no_registered_law_is_left_out() -> None:
     built_in = {entry.name for entry in plugins.entries("law") if entry.origin == "waggle"}
-    assert built_in == {*LAWS, *WITH_A_MODEL, *METHODS, "scripted"}
+    assert built_in == {*LAWS, *WITH_A_MODEL, *METHODS, "organised", "scripted"}
 
 
 def case_of(task: plugins.Task) -> Case:

@@ -181,8 +181,17 @@ class Recipe(_Settings):
 R = TypeVar("R", bound=Recipe)
 
 
-def read_recipe(path: Path, kind: type[R] = Recipe) -> R:  # type: ignore[assignment]
-    """Read a recipe, or one of a kind that says more.
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe.
+
+    Raises:
+        ConfigError: one line that names the file, the key and what is wrong with it.
+    """
+    return read_recipe_of(path, Recipe)
+
+
+def read_recipe_of(path: Path, kind: type[R]) -> R:
+    """Read a recipe of a kind that says more.
 
     Raises:
         ConfigError: one line that names the file, the key and what is wrong with it.

@@ -83,7 +83,8 @@ def _frames(library: Library, width: int, dark: bool) -> Iterator[tuple[Image, i
         ) from None
     from waggle.view.chromium import Chromium
 
-    with tempfile.TemporaryDirectory(prefix="waggle-gif-") as own:
+    # A browser that was told to end may still write to its profile.
+    with tempfile.TemporaryDirectory(prefix="waggle-gif-", ignore_cleanup_errors=True) as own:
         page = Path(own) / "page"
         write(library, page, whole=False)
         with Chromium(Path(own) / "profile") as browser:

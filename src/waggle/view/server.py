@@ -64,6 +64,7 @@ def _listen() -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, port))
+            made.listen(128)  # A page that is asked for before the thread runs waits, not fails.
             return made
         except OSError:
             made.close()

@@ -61,10 +61,10 @@ def _organiser(method: str, recipe: Path, path: Path) -> None:
 def _distil(recipe: Path, out: Path, workers: int) -> None:
     """Collect a teacher's trajectories and imitate those that ended well."""
     from waggle.laws.digest import digest, look
-    from waggle.scd.config import read_recipe
+    from waggle.scd.config import read_recipe_of
     from waggle.scd.run.agent_distillation import DistillRecipe, budget, distil
 
-    asked = read_recipe(recipe, DistillRecipe)
+    asked = read_recipe_of(recipe, DistillRecipe)
     costs = budget(asked.trajectories, asked.stage_one.batch)
     console.say("budget: " + ", ".join(f"{count:,} {name}" for name, count in costs.items()))
     began = perf_counter()

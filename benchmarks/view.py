@@ -2,8 +2,8 @@
 
     python -m benchmarks.view runs/view-speed
 
-Plays N = 64 x 100 rounds and N = 10,000 x 20 rounds into the folder if they are not there yet (the
-second takes a minute or more), serves them from a process of its own and opens them in headless
+Plays N = 64 x 100, 1,000 x 50 and 10,000 x 20 rounds into the folder if they are not there yet (the
+last takes a minute or more), serves them from a process of its own and opens them in headless
 Chromium. Then the list of 1,000 records is read, and the memory of the server is taken. Beside the
 seconds stand processor seconds of the server, which a busy machine does not change.
 """
@@ -25,7 +25,7 @@ import waggle
 from waggle.cli import console
 from waggle.view.chromium import Chromium
 
-EPISODES = (("small", 64, 100), ("large", 10_000, 20))
+EPISODES = (("small", 64, 100), ("middle", 1_000, 50), ("large", 10_000, 20))
 RUNS = 1_000
 PORT = 8017
 _TICK = os.sysconf("SC_CLK_TCK")

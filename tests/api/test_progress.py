@@ -84,6 +84,18 @@ def test_a_pipe_gets_a_line_for_every_tenth(capsys: pytest.CaptureFixture[str]) 
     assert lines[-1] == "1 of 4 others  2 h 0 min left"
 
 
+def test_a_second_stage_has_a_pace_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter((0.0, 100.0, 200.0, 201.0))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with progress.Progress() as tell:
+        for done in (1, 2, 1, 2):
+            tell("updates", done, 2, line=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert "2 min each" in lines[1] and "1/s" in lines[3]
+
+
 @pytest.mark.parametrize("width", [40, 100])
 def test_a_terminal_shows_one_bar(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Console(

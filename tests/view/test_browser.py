@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import waggle
 from waggle.view.app import static
 from waggle.view.chromium import Chromium
 from waggle.view.export import MODULES, export
@@ -56,6 +57,21 @@ def test_a_click_shows_what_an_agent_saw_and_said(browser: Chromium, address: st
     assert browser.run("document.querySelector('details pre').textContent.includes('Schema:')")
     browser.run("document.querySelectorAll('.panel .bar button')[1].click()")
     browser.until("document.querySelector('.decision h3').innerText.includes('round 7')")
+    browser.run("document.querySelectorAll('.panel .bar button')[0].click()")
+    browser.until("document.querySelector('.decision h3').innerText.includes('round 6')")
+
+
+def test_what_was_suppressed_is_shown_with_its_cause(
+    browser: Chromium, address: str, runs: Path
+) -> None:
+    played = waggle.read(runs / "beacon.jsonl.gz").rounds
+    silenced = ((entry.round, update.node, write.cause) for entry in played
+                for update in entry.updates for write in update.writes if write.cause)  # fmt: skip
+    number, agent, cause = next(silenced)
+    browser.open(f"{address}#run=beacon.jsonl.gz&round={number}")
+    browser.run(f"{PLAYER}.tracks[0].go({number}, {agent})")
+    browser.until("document.querySelector('.decision h3')")
+    assert f"silenced: {cause}" in text(browser, ".decision dl")
 
 
 def test_a_trace_is_followed_back_to_evidence(browser: Chromium, address: str) -> None:

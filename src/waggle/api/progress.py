@@ -44,7 +44,7 @@ class Progress:
         self._job = self._bars.add_task("", total=None, told="", visible=False)
         self._note = _Line() if _in_notebook() and not quiet else None
         self._lines = lines and plain and not quiet and self._note is None
-        self._what = ""
+        self._what, self._latest = "", 0
 
     def __enter__(self) -> Progress:
         self._bars.start()
@@ -81,9 +81,10 @@ class Progress:
             line: give a pipe a line of its own.
         """
         time = monotonic()
-        if what != self._what:
+        if what != self._what or done < self._latest:  # another stage counts from the start
             self._what, self._began, self._first = what, time, done
             self._tenth, self._said = 10 * max(0, done - 1) // max(1, total), time
+        self._latest = done
         rate = (done - self._first) / max(1e-6, time - self._began)
         if left is None and 0 < done < total:
             left = (total - done) / rate if rate else None

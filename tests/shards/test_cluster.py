@@ -5,15 +5,29 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 import ray
 
-from tests.shards.episodes import BEACON, canonical, opened, settings, whole
-from waggle import plugins
-from waggle.core.errors import ContractError
+from benchmarks.shards.episodes import opened
+from benchmarks.shards.faults import Pooled
+from benchmarks.shards.same import (
+    BEACON,
+    COLORING,
+    LAWS,
+    REGIMES,
+    SILO,
+    TINY,
+    WORLDS,
+    Staying,
+    canonical,
+    differences,
+    settings,
+    whole,
+)
+from waggle.core.errors import ConfigError, ContractError
 from waggle.core.protocols import Decode, Law, Request
 from waggle.core.record import RoundRecord
 from waggle.runtime.recorder import Memory
@@ -28,19 +42,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 def stopped() -> Iterator[None]:
     yield
     ray.shutdown()
-
-
-class Pooled:
-    """The heuristic, as a law that wants a pool."""
-
-    name = "heuristic"
-    batched = True
-
-    def __init__(self) -> None:
-        self._law = plugins.get_law("heuristic")
-
-    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        return self._law.decide(requests)
+    Staying.shards.clear()
+    Staying.pools.clear()
 
 
 class Broken(Pooled):
@@ -85,13 +88,33 @@ def test_a_killed_law_and_a_killed_shard_come_back_to_the_same_record(tmp_path: 
 
 
 @pytest.mark.slow
+def test_a_second_loss_in_a_row_is_one_line_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    played = dealt(Pooled(), Pooled, tmp_path / "s")
+    killing(played, {6: "shard 1", 7: "law 0"})
+    with pytest.raises(ConfigError, match=r"second loss in a row; .* before round 5: run the same"):
+        played.play()
+    same_record({}, tmp_path / "s")
+
+
+@pytest.mark.slow
 def test_an_error_of_the_law_is_the_error_of_the_run(tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="returned 0 decodes for"):
         dealt(Broken(), Broken, tmp_path / "s").play()
 
 
+def test_a_sample_of_worlds_and_laws_has_the_records_of_one_process_on_ray() -> None:
+    for case, law in zip((BEACON, SILO, COLORING), LAWS, strict=True):
+        assert not differences(case, law, ["many at a time"], [2])
+
+
 @pytest.mark.slow
-def test_a_cheap_law_decides_in_its_shard(tmp_path: Path) -> None:
-    law, memory = plugins.get_law("heuristic"), Memory()
-    dealt(law, partial(plugins.get_law, "heuristic"), tmp_path / "s").play([memory])
-    assert canonical(memory.record()) == canonical(whole(BEACON, law, settings(BEACON, law)))
+def test_every_world_law_and_perturbation_has_the_records_of_one_process_on_ray() -> None:
+    for case in WORLDS:
+        for law in LAWS:
+            assert not differences(case, law, list(REGIMES), [1, 2, 4])
+
+
+@pytest.mark.slow
+def test_a_law_with_weights_in_two_actors_has_the_records_of_one_process() -> None:
+    small = msgspec.structs.replace(BEACON, n=8, rounds=4)
+    assert not differences(small, TINY, ["many at a time"], [1, 2])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.shards.episodes import BEACON, SILO, canonical, coordinator, settings, whole
+from benchmarks.shards.same import BEACON, SILO, canonical, settings, whole
+from tests.shards.episodes import coordinator
 from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Law

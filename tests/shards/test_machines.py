@@ -8,7 +8,8 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from tests.shards.episodes import BEACON, canonical, opened, settings, whole
+from benchmarks.shards.episodes import opened
+from benchmarks.shards.same import BEACON, canonical, settings, whole
 from waggle import plugins
 from waggle.core.record import RoundRecord
 from waggle.runtime.recorder import Memory

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.shards.episodes import (
+from benchmarks.shards.episodes import opened
+from benchmarks.shards.same import (
     BEACON,
     LAWS,
     LEADER,
@@ -16,12 +17,10 @@ from tests.shards.episodes import (
     SILO,
     WORLDS,
     canonical,
-    coordinator,
-    dealt,
-    opened,
     settings,
     whole,
 )
+from tests.shards.episodes import coordinator, dealt
 from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
@@ -114,25 +113,3 @@ def test_a_grown_partition_is_even_and_cuts_fewer_contacts_than_a_dealt_one() ->
     sizes = [grown.count(k) for k in range(4)]
     assert max(sizes) - min(sizes) <= 2
     assert crossing(world, grown) < crossing(world, dealt_out) / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("case", WORLDS, ids=lambda case: case.task)
-def test_every_world_law_perturbation_and_number_of_shards(
-    case: Case, law: str, tmp_path: Path
-) -> None:
-    made = plugins.get_law(law)
-    regimes = [
-        Perturbation(),
-        Perturbation(delay=2),
-        Perturbation(loss=0.2),
-        Perturbation(churn=0.2),
-        Perturbation(departures=0.2, arrivals=0.2),
-        *(Perturbation(byzantine=0.2, attack=attack) for attack in ("lie", "spam", "collude")),
-    ]
-    for regime in regimes:
-        setting = settings(case, made, regime)
-        one = canonical(whole(case, made, setting))
-        for shards in (1, 2, 4):
-            assert dealt(case, made, setting, tmp_path / "s", shards=shards) == one

@@ -56,14 +56,13 @@ def environment() -> dict[str, Any]:
 class ShardActor:
     """One shard in a process of its own."""
 
-    def __init__(self, division: Division, index: int) -> None:
-        self._division = division
-        self._index = index
-        self._shard: Shard
+    _shard: Shard
 
-    def restore(self, state: Path | None, names: Mapping[str, str], law: Law) -> None:
-        """Go to a kept state, or to the beginning."""
-        self._shard = restored(state, self._division, self._index, law)
+    def restore(
+        self, division: Division, index: int, state: Path | None, names: Mapping[str, str], law: Law
+    ) -> None:
+        """Go to a kept state of a shard, or to its beginning."""
+        self._shard = restored(state, division, index, law)
         self._shard.swarm.aliases.adopt(names)
 
     def begin(self, round: int, committed: Mapping[int, str] | None) -> tuple[Any, ...]:
@@ -126,17 +125,19 @@ class Cluster:
 
     def _restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
         self._batches = []
+        on_one_gpu = round(1 / self._gpu_share) if self._gpu_share else 1
         for index, actor in enumerate(self._pool):
             if not self._alive(actor):
                 self._pool[index] = self._remote(LawActor, num_gpus=self._gpu_share).options(
                     max_concurrency=self._division.shards + 1
-                ).remote(self._make)  # fmt: skip
+                ).remote(self._make, on_one_gpu)  # fmt: skip
         for index, actor in enumerate(self._shards):
             if not self._alive(actor):
-                self._shards[index] = self._remote(ShardActor).remote(self._division, index)
+                self._shards[index] = self._remote(ShardActor).remote()
         law = PooledLaw(self._law.name, self._pool) if self._pool else self._law
         paths: Sequence[Path | None] = states or [None] * len(self._shards)
-        self._all("restore", [(path, names, law) for path in paths])
+        whole = self._ray.put(self._division)
+        self._all("restore", [(whole, k, path, names, law) for k, path in enumerate(paths)])
 
     def _remote(self, kind: type, **options: Any) -> Any:
         """Return a kind of actor that Ray spreads over its machines and does not start again."""

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from waggle.core.protocols import Decode, Law, Request
+from waggle.engine import memory as gpu_memory
 from waggle.runtime.admission import ask
 from waggle.shards.coordinator import LostShard
 
@@ -21,11 +22,13 @@ from waggle.shards.coordinator import LostShard
 class LawActor:
     """One copy of a law, in a process of its own, on a GPU where there is one."""
 
-    def __init__(self, make: Callable[[], Law]) -> None:
+    def __init__(self, make: Callable[[], Law], pool: int = 1) -> None:
+        """Load a law; `pool` copies of it may share one GPU."""
         self._law = make()
         load = getattr(self._law, "load", None)
         if load is not None:
             load()
+        gpu_memory.keep_to(pool)
         self._thread = ThreadPoolExecutor(1)
         self._waiting: list[tuple[Sequence[Request], asyncio.Future[Sequence[Decode]]]] = []
         self._deciding = False

@@ -1,0 +1,90 @@
+"""What the contact graph costs: traffic between shards, and rounds until all agree.
+
+python -m benchmarks.shards traffic --n 10000
+python -m benchmarks.shards consensus --sizes 100 --sizes 1000 --sizes 10000
+python -m benchmarks.shards consensus --law nano --shards 12 --pool 4 --sizes 1000   # on a GPU
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from benchmarks.shards.episodes import AGREED, SEED, play
+from benchmarks.shards.processes import Processes
+from waggle import plugins
+from waggle.cli import console
+from waggle.cli.options import LawOptions, make_law
+from waggle.core.protocols import Case, Law
+
+GRAPHS = ("rings", "cubic", "small-world", "geometric")
+
+
+def traffic(*, n: int = 10_000, rounds: int = 12, shards: Sequence[int] = (2, 4, 16)) -> None:
+    """Print what crosses between shards, by graph and partition."""
+    rows, law = [], plugins.get_law("heuristic")
+    for graph in GRAPHS:
+        case = Case("beacon", "beacon", n, SEED, rounds, options={"graph": graph})
+        for count in shards:
+            grown, dealt = play(case, law, count), play(case, law, count, "dealt")
+            rows.append(
+                (graph, count, f"{grown.messages:.2f}", f"{grown.crossing:.1%}",
+                 f"{dealt.crossing:.1%}", f"{grown.bytes:.1f}", f"{dealt.bytes:.1f}")
+            )  # fmt: skip
+    columns = (
+        "graph", "shards", "messages per agent and round", "crossing, grown", "crossing, dealt",
+        "bytes per agent and round, grown", "dealt",
+    )  # fmt: skip
+    console.table(f"beacon, N = {n:,}, {rounds} rounds", columns, rows, right=1)
+
+
+def consensus(
+    *, law: str = "heuristic", law_options: LawOptions = None,
+    sizes: Sequence[int] = (100, 1_000, 10_000), graphs: Sequence[str] = GRAPHS[1:],
+    rounds: int = 40, seeds: int = 3, scouts: float = 0.25, shards: int = 1, pool: int = 1,
+) -> None:  # fmt: skip
+    """Print after how many rounds 99 of 100 agents hold the right claim, against N.
+
+    Args:
+        law: Who decides; its options follow as `--law.KEY VALUE`.
+        sizes: Numbers of agents.
+        graphs: Who neighbours whom.
+        rounds: At most so many.
+        seeds: Episodes of every size.
+        scouts: The share of agents that see the beacon.
+        shards: Processes that play the agents, for a law with weights.
+        pool: Processes that hold a copy of a law with weights.
+    """
+    made = make_law(law, law_options)
+    if not getattr(made, "batched", False):
+        _consensus(made, None, sizes, graphs, rounds, seeds, scouts)
+        return
+    with Processes(law, partial(make_law, law, law_options), shards, pool) as crew:
+        crew.loaded()
+        _consensus(made, crew, sizes, graphs, rounds, seeds, scouts)
+
+
+def _consensus(
+    law: Law, crew: Processes | None, sizes: Sequence[int], graphs: Sequence[str], rounds: int,
+    seeds: int, scouts: float,
+) -> None:  # fmt: skip
+    """Play, and print every episode when it is over, since large ones take long."""
+    rows = []
+    for n in sizes:
+        row = [f"{n:,}"]
+        for graph in graphs:
+            told = []
+            for seed in range(SEED, SEED + seeds):
+                options = {"graph": graph, "scouts": scouts}
+                case = Case("beacon", "beacon", n, seed, rounds, options=options)
+                played = play(case, law, crew=crew, agree=True)
+                last, needed = played.scores[-1], played.rounds
+                told.append(f"none ({last:.3f})" if needed is None else str(needed))
+                console.say(
+                    f"N = {n:,}, {graph}, seed {seed}: {told[-1]} rounds, "
+                    f"{sum(played.seconds):.1f} s"
+                )
+            row.append(", ".join(told))
+        rows.append(row)
+    title = f"{law.name}: rounds until {AGREED:.0%} agree, {scouts:.0%} scouts, a seed each"
+    console.table(title, ("N", *graphs), rows, right=0)

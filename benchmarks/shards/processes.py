@@ -1,0 +1,183 @@
+"""Shards and copies of a law as plain processes of this machine, which needs no Ray.
+
+    with Processes("nano", partial(plugins.get_law, "nano"), shards=12, pool=4) as crew:
+        play(case, law, crew=crew)
+
+The crew stays for many episodes, so that weights are loaded once. Every shard asks one copy of the
+law and waits for its answers; a copy decides together what waits for it. A process that dies ends
+the benchmark: bringing lost ones back is the business of Ray.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from waggle.core.protocols import Decode, Law, Request
+from waggle.crew import end_with_parent
+from waggle.engine import memory as gpu_memory
+from waggle.runtime.admission import ask
+from waggle.shards.division import Closed, Division, Sent
+from waggle.shards.inline import answered
+from waggle.shards.shard import restored
+
+
+class Work(NamedTuple):
+    """What one copy of the law has done so far."""
+
+    seconds: float
+    """In which it decided."""
+    decisions: int
+    batches: int
+
+
+class Processes:
+    """A crew of plain processes; `division` says what they play next."""
+
+    division: Division
+    size: int
+    """How many shards there are."""
+    began: float
+    """When the last episode was open and its first round could begin."""
+
+    def __init__(self, law: str, make: Callable[[], Law], shards: int, pool: int) -> None:
+        context = get_context("spawn")
+        pool = min(pool, shards)
+        self.size = shards
+        self.began = 0.0
+        self._work = [context.Array("d", 3) for _ in range(pool)]
+        self._ready = context.Barrier(pool + 1)
+        asking = [context.Pipe() for _ in range(shards)]
+        ways = [context.Pipe() for _ in range(shards)]
+        self._shards: list[Any] = [here for here, _ in ways]
+        self._batches: list[list[bytes]] = []
+        started = [
+            context.Process(target=_law, args=(make, theirs, work, pool, self._ready), daemon=True)
+            for index, work in enumerate(self._work)
+            if (theirs := [there for _, there in asking[index::pool]])
+        ]
+        started += [
+            context.Process(target=_shard, args=(law, there, here), daemon=True)
+            for (_, there), (here, _) in zip(ways, asking, strict=True)
+        ]
+        for process in started:
+            process.start()
+        self._started = started
+        # The ends of the others are closed here, so that a process that dies is noticed.
+        for (_, there), pair in zip(ways, asking, strict=True):
+            for end in (there, *pair):
+                end.close()
+
+    def loaded(self) -> None:
+        """Wait until every copy of the law has its weights."""
+        self._ready.wait()
+
+    def work(self) -> list[Work]:
+        """Return what every copy of the law has done so far."""
+        return [Work(one[0], int(one[1]), int(one[2])) for one in self._work]
+
+    def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
+        """Take every shard to a kept state of the division, or to its beginning."""
+        paths: Sequence[Path | None] = states or [None] * len(self._shards)
+        self._all("restore", [(self.division, k, path, names) for k, path in enumerate(paths)])
+        self.began = time.perf_counter()
+
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+        """Play the first part of a round."""
+        found = self._all("begin", [(round, committed)] * len(self._shards))
+        self._batches = [batches for _, batches in found]
+        return [sent for sent, _ in found]
+
+    def finish(self, round: int, shocking: bool) -> list[Closed]:
+        """Hand the batches over and play the second part of a round."""
+        batches = zip(*self._batches, strict=True)
+        return self._all("finish", [(round, own, shocking) for own in batches])
+
+    def keep(self, paths: Sequence[Path]) -> None:
+        """Write the state of every shard."""
+        self._all("keep", [(path,) for path in paths])
+
+    def close(self) -> None:
+        """Stay for the next episode."""
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the processes."""
+        for process in self._started:
+            process.terminate()
+            process.join()
+
+    def _all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every shard and wait for all."""
+        for way, own in zip(self._shards, arguments, strict=True):
+            way.send((method, own))
+        return [way.recv() for way in self._shards]
+
+
+class _Asked:
+    """What a shard asks instead of the law."""
+
+    def __init__(self, name: str, way: Connection) -> None:
+        self.name = name
+        self._way = way
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        """Let a copy of the law decide."""
+        self._way.send(requests)
+        decodes: Sequence[Decode] = self._way.recv()
+        return decodes
+
+
+def _shard(name: str, way: Connection, asking: Connection) -> None:
+    """Play one shard."""
+    end_with_parent()
+    law = _Asked(name, asking)
+    while True:
+        method, given = way.recv()
+        if method == "restore":
+            division, index, path, names = given
+            shard = restored(path, division, index, law)
+            shard.swarm.aliases.adopt(names)
+            way.send(None)
+        elif method == "begin":
+            way.send(answered(shard.begin(*given), law))
+        else:
+            way.send(getattr(shard, method)(*given))
+
+
+def _law(
+    make: Callable[[], Law], shards: Sequence[Connection], work: Any, pool: int, ready: Any
+) -> None:
+    """Decide for some shards."""
+    end_with_parent()
+    law = make()
+    load = getattr(law, "load", None)
+    if load is not None:
+        load()
+    gpu_memory.keep_to(pool)
+    ready.wait()
+    while True:
+        waiting: list[Any] = wait(shards)
+        asked = [way.recv() for way in waiting]
+        together = [request for requests in asked for request in requests]
+        start = time.perf_counter()
+        decodes = ask(law, together)
+        work[0] += time.perf_counter() - start
+        work[1] += len(together)
+        work[2] += 1
+        first = 0
+        for way, requests in zip(waiting, asked, strict=True):
+            way.send(decodes[first : first + len(requests)])
+            first += len(requests)

@@ -1,11 +1,14 @@
 """`waggle serve` under load: many clients that ask, beside clients that only drip.
 
     python -m benchmarks.serve --law heuristic --clients 200 --seconds 60 --dripping 800
+    python -m benchmarks.serve --law nano --clients 200 --dripping 0 --replicas 1,2
 
 Starts a server of its own, lets every client ask for one decision after another over a connection
 that stays open, and prints throughput, latencies, errors and the server's peak memory. Dripping
 clients open a connection, send one byte of a header every second, and come back when they are
-closed. Views are those of a Silo episode. All of it shares the machine with the server.
+closed. Views are those of a Silo episode. All of it shares the machine with the server. With
+replicas the law lives in processes of its own, whose memory counts too, and one number after the
+other is measured; 0 is the law in the server itself.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from waggle import plugins
@@ -36,6 +40,7 @@ class Load:
     """What a server did under load."""
 
     law: str
+    replicas: int
     clients: int
     dripping: int
     seconds: float
@@ -67,24 +72,25 @@ def bodies() -> list[bytes]:
     return found
 
 
-def measure(law: str, clients: int, dripping: int, seconds: float) -> Load:
+def measure(law: str, clients: int, dripping: int, seconds: float, replicas: int = 0) -> Load:
     """Serve a law in a process of its own and load it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     command = [sys.executable, "-m", "waggle", "serve", "--law", law, "--port", str(port)]
+    command += ["--replicas", str(replicas)] if replicas else []
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
         try:
             _wait(port)
             times, errors = asyncio.run(_load(port, clients, dripping, seconds))
-            peak = _peak(server.pid)
+            peak = sum(map(_peak, (server.pid, *_children(server.pid))))
         finally:
             server.terminate()
             assert server.stderr is not None
             log = server.stderr.read()
     ranked = sorted(times) or [0.0]
     return Load(
-        law, clients, dripping, seconds, len(times), errors, len(times) / seconds,
+        law, replicas, clients, dripping, seconds, len(times), errors, len(times) / seconds,
         1e3 * ranked[len(ranked) // 2], 1e3 * ranked[int(0.99 * (len(ranked) - 1))], peak, len(log),
     )  # fmt: skip
 
@@ -108,6 +114,14 @@ def _peak(process: int) -> float:
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) / 1e3
     return 0.0
+
+
+def _children(process: int) -> list[int]:
+    """Return the processes that a process has started; none where the system does not say."""
+    with suppress(OSError):
+        threads = Path(f"/proc/{process}/task").iterdir()
+        return [int(each) for path in threads for each in (path / "children").read_text().split()]
+    return []
 
 
 async def _load(port: int, clients: int, dripping: int, seconds: float) -> tuple[list[float], int]:
@@ -171,10 +185,14 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--dripping", type=int, default=800)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--replicas", default="0", help="several with commas between them")
     asked = parser.parse_args()
-    for dripping in dict.fromkeys((0, asked.dripping)):
-        found = measure(asked.law, asked.clients, dripping, asked.seconds)
+    for replicas, dripping in product(
+        map(int, asked.replicas.split(",")), dict.fromkeys((0, asked.dripping))
+    ):
+        found = measure(asked.law, asked.clients, dripping, asked.seconds, replicas)
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

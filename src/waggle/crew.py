@@ -21,6 +21,9 @@ from typing import Any, TypeAlias
 Run: TypeAlias = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
 """Maps `function(made, item)` over items, in their order (see `mapped`)."""
 
+_STARTING = threading.Lock()
+"""Held while a process is started: threads may start some at a time."""
+
 
 class _Process(SpawnProcess):
     """A process that does not run the script of the one that starts it."""
@@ -28,12 +31,13 @@ class _Process(SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         # A script without `if __name__ == "__main__"` would call for workers in every worker.
-        script = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            return SpawnProcess._Popen(process_obj)
-        finally:
-            sys.modules["__main__"] = script
+        with _STARTING:
+            script = sys.modules["__main__"]
+            sys.modules["__main__"] = ModuleType("__main__")
+            try:
+                return SpawnProcess._Popen(process_obj)
+            finally:
+                sys.modules["__main__"] = script
 
 
 class _Alone(SpawnContext):

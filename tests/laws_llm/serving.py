@@ -14,14 +14,14 @@ import pytest
 
 
 @contextmanager
-def serving(law: str) -> Iterator[str]:
+def serving(law: str, *options: str) -> Iterator[str]:
     """Serve a law while the caller asks it; yield the address that clients take."""
     pytest.importorskip("uvicorn", reason="needs the serve extra")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "waggle", "serve", "--law", law, "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as server:
         try:
             wait_for(f"http://127.0.0.1:{port}/v1/models")
             yield f"http://127.0.0.1:{port}/v1"

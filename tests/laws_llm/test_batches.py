@@ -55,7 +55,7 @@ def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
             gate.wait(20)
             return [Decode("ok") for _ in requests]
 
-    batcher = Batcher(Waiting(), 8, 4)
+    batcher = Batcher([Waiting()], 8, 4)
     first, *others = [batcher.submit(Request(view)) for view in beacon_views[:4]]
     for one in others[:2]:
         one.cancel()
@@ -67,7 +67,7 @@ def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
 @pytest.mark.parametrize("place", [0, 3, 7])
 def test_a_request_that_cannot_be_decided_harms_no_other(beacon_views: Any, place: int) -> None:
     law = Squeamish()
-    batcher = Batcher(law, 16, 16)
+    batcher = Batcher([law], 16, 16)
     feedback: list[tuple[str, ...]] = [()] * 8
     feedback[place] = ("json.syntax",)
     asked = [batcher.submit(Request(beacon_views[0], i, f)) for i, f in enumerate(feedback)]
@@ -87,7 +87,7 @@ def test_a_law_that_miscounts_is_an_error_for_every_caller(beacon_views: Any) ->
         def decide(self, requests: Any) -> Any:
             return []
 
-    batcher = Batcher(Stingy(), 8, 4)
+    batcher = Batcher([Stingy()], 8, 4)
     asked = [batcher.submit(Request(view)) for view in beacon_views[:3]]
     batcher.close()
     assert all(isinstance(future.exception(5), ValueError) for future in asked)

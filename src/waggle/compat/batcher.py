@@ -1,8 +1,9 @@
 """Dynamic batching: requests that arrive one by one are decided in batches.
 
-One thread owns the law. Invariant: the queue is bounded, and every accepted request is answered,
-with an error if the law failed on it. A request whose caller is gone is left out; neither it nor
-one that the law cannot decide harms any other.
+One thread owns the law; replicas of a law have a thread each, which take batches from one queue.
+Invariant: the queue is bounded, and every accepted request is answered, with an error if the law
+failed on it. A request whose caller is gone is left out; neither it nor one that the law cannot
+decide harms any other.
 """
 
 from __future__ import annotations
@@ -19,16 +20,24 @@ class Full(Exception):
     """The queue is full; the caller should come back later."""
 
 
-class Batcher:
-    """A law behind a bounded queue."""
+class Unavailable(Exception):
+    """Nobody decides; no part of a batch would fare better."""
 
-    def __init__(self, law: Law, max_queue: int, max_batch: int, wait: float = 0.005) -> None:
-        self._law = law
+
+class Batcher:
+    """A law, or several replicas of it, behind a bounded queue."""
+
+    def __init__(
+        self, laws: Sequence[Law], max_queue: int, max_batch: int, wait: float = 0.005
+    ) -> None:
         self._max_batch = max_batch
         self._wait = wait
         self._queue: queue.Queue[tuple[Request, Future[Decode]] | None] = queue.Queue(max_queue)
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._work, args=(law,), daemon=True) for law in laws
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, request: Request) -> Future[Decode]:
         """Queue a request.
@@ -49,17 +58,19 @@ class Batcher:
 
     def close(self) -> None:
         """Answer what is queued, then stop."""
-        self._queue.put(None)
-        self._thread.join(timeout=30)
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(timeout=30)
 
-    def _work(self) -> None:
+    def _work(self, law: Law) -> None:
         while True:
             first = self._queue.get()
             if first is None:
                 return
             batch = [first]
             stop = self._fill(batch)
-            self._answer(batch)
+            self._answer(law, batch)
             if stop:
                 return
 
@@ -75,24 +86,25 @@ class Batcher:
             batch.append(item)
         return False
 
-    def _answer(self, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
-        self._decide([pair for pair in batch if pair[1].set_running_or_notify_cancel()])
+    def _answer(self, law: Law, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
+        self._decide(law, [pair for pair in batch if pair[1].set_running_or_notify_cancel()])
 
-    def _decide(self, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
+    def _decide(self, law: Law, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
         """Let the law decide a batch; where it fails, halves of it, down to what it fails on."""
         if not batch:
             return
         try:
-            decodes = list(self._law.decide([request for request, _ in batch]))
+            decodes = list(law.decide([request for request, _ in batch]))
             if len(decodes) != len(batch):
                 raise ValueError("not one decode for every request")
         except Exception as error:
-            if len(batch) == 1:
-                batch[0][1].set_exception(error)
+            if len(batch) == 1 or isinstance(error, Unavailable):
+                for _, future in batch:
+                    future.set_exception(error)
                 return
             middle = len(batch) // 2
-            self._decide(batch[:middle])
-            self._decide(batch[middle:])
+            self._decide(law, batch[:middle])
+            self._decide(law, batch[middle:])
             return
         for (_, future), decode in zip(batch, decodes, strict=True):
             future.set_result(decode)

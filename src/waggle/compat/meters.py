@@ -19,7 +19,7 @@ class Meters:
         self.dropped: Counter[str] = Counter()
         """Connections that were closed unanswered, by reason."""
         self.gauges: dict[str, tuple[str, Callable[[], int]]] = {}
-        """Name, help and value of what goes up and down."""
+        """Name, help and value of what goes up and down; of what only grows, names in `_total`."""
         self._seconds = [0] * (len(BOUNDS) + 1)
         self._total = 0.0
 
@@ -43,7 +43,8 @@ class Meters:
         for reason, count in sorted(self.dropped.items()):
             yield f'waggle_dropped_total{{reason="{reason}"}} {count}'
         for name, (about, value) in self.gauges.items():
-            yield from (f"# HELP waggle_{name} {about}", f"# TYPE waggle_{name} gauge")
+            kind = "counter" if name.endswith("_total") else "gauge"
+            yield from (f"# HELP waggle_{name} {about}", f"# TYPE waggle_{name} {kind}")
             yield f"waggle_{name} {value()}"
         yield "# HELP waggle_request_seconds Time from the headers of a request to its answer."
         yield "# TYPE waggle_request_seconds histogram"

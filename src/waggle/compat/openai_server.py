@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
@@ -24,9 +24,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from waggle.compat.batcher import Batcher, Full
+from waggle.compat.batcher import Batcher, Full, Unavailable
 from waggle.compat.limits import Guard, metrics
 from waggle.compat.meters import Meters
+from waggle.compat.replicas import Replica
 from waggle.core.canon import check_view, decode_view, encode_decision
 from waggle.core.decode import parse
 from waggle.core.errors import WaggleError
@@ -226,6 +227,8 @@ async def _answer(law: Law, batcher: Batcher, data: bytes | None, shape: _Shape)
     try:
         decode = await asyncio.wrap_future(future)
         return JSONResponse(shape(answer_in(asked.naming, decode), law.name))
+    except Unavailable as error:
+        return _refuse(503, f"{error}; try again", Retry_After="5")
     except WaggleError as error:  # a prompt too long for the model, say: asking again is no use
         return _refuse(400, str(error).partition("\n")[0][:300])
     except Exception as error:
@@ -235,6 +238,7 @@ async def _answer(law: Law, batcher: Batcher, data: bytes | None, shape: _Shape)
 def app(
     law: Law,
     *,
+    replicas: Sequence[Replica] = (),
     max_queue: int = 1024,
     max_batch: int = 64,
     hosts: Iterable[str] | None = None,
@@ -245,15 +249,26 @@ def app(
 
     Args:
         law: who decides.
+        replicas: copies of the law in processes of their own, which decide in its place.
         max_queue: requests that may wait.
         max_batch: the most requests in one batch.
         hosts: names under which it may be asked; None for every name.
         token: what clients must send; None where they need none.
         meters: where it counts.
     """
-    batcher = Batcher(law, max_queue, max_batch)
+    batcher = Batcher(replicas or [law], max_queue, max_batch)
     meters = Meters() if meters is None else meters
     meters.gauges["queue"] = ("Requests that wait for the law.", batcher.waiting)
+    wanted = len(replicas or [law])
+
+    def ready() -> int:
+        return sum(replica.ready for replica in replicas) if replicas else wanted
+
+    meters.gauges["replicas_ready"] = ("Replicas of the law that can decide.", ready)
+    meters.gauges["replica_restarts_total"] = (
+        "Replicas that died and were started again.",
+        lambda: sum(replica.starts - 1 for replica in replicas),
+    )
 
     async def chat(request: HttpRequest) -> Response:
         return await _answer(law, batcher, await _body(request), completion)
@@ -266,7 +281,9 @@ def app(
         return JSONResponse({"object": "list", "data": [entry]})
 
     async def health(_: HttpRequest) -> Response:
-        return JSONResponse({"status": "ok"})
+        up = ready()
+        said = {"status": "ok" if up else "starting", "ready": up, "replicas": wanted}
+        return JSONResponse(said, 200 if up else 503)
 
     async def counted(_: HttpRequest) -> Response:
         return metrics(meters)

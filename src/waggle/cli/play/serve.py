@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from functools import partial
+from typing import Literal
 
 from waggle.cli import console, options
 from waggle.cli.options import Flag, LawOptions
@@ -19,6 +22,8 @@ def serve(
     max_queue: int = 1024,
     max_batch: int = 64,
     max_connections: int = 2048,
+    replicas: int | None = None,
+    replicas_on: Literal["here", "ray"] = "here",
     public: Flag = False,
 ) -> None:
     """Serve a law over an OpenAI-compatible API.
@@ -27,7 +32,8 @@ def serve(
     and may list their views in any order: a law of canonical order gets canonical views. The server
     listens on this machine only, unless `--public` is given, and then asks for a token: that of the
     environment variable WAGGLE_TOKEN, or a new one that it prints. Clients send it as API key.
-    `/metrics` counts for Prometheus. Needs the extra `serve`. Example:
+    `/metrics` counts for Prometheus. With `--replicas` the law lives in processes of its own, which
+    are started again if they die. Needs the extra `serve`. Example:
 
     `waggle serve --law nano --port 8000`
 
@@ -39,15 +45,22 @@ def serve(
         max_queue: Requests that may wait; more are answered with 429.
         max_batch: The most requests in one batch.
         max_connections: The most clients at a time; more are turned away.
+        replicas: Copies of the law that decide batches side by side, GPUs in turn; unset, the law
+            decides in the process of the server.
+        replicas_on: Where replicas live: in processes of this machine, or as actors on a Ray
+            cluster (`pip install ray`).
         public: Allow an address that other machines can reach; use it on trusted networks only.
     """
     _guard(port, max_queue, max_batch, max_connections)
+    if replicas is not None and not 1 <= replicas <= 256:
+        raise ConfigError("--replicas must be 1 to 256")
     try:
         import uvicorn
 
         from waggle.compat import limits
         from waggle.compat.meters import Meters
         from waggle.compat.openai_server import app
+        from waggle.compat.replicas import opened
     except ImportError as error:
         raise ConfigError(
             f"serving needs starlette and uvicorn; install them with `{install('serve')}`"
@@ -55,23 +68,29 @@ def serve(
     if not public and not limits.loopback(host):
         raise ConfigError(f"--host {host} can be reached from outside; add --public to allow it")
     source = options.make_law(law, law_options)
-    # Weights that are missing are better found out now than by the first client.
-    getattr(source, "load", lambda: None)()
     given = os.environ.get(limits.TOKEN)
     token = limits.token_for(host, given)
-    console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
-    if token and not given:
-        console.note(f"clients send this token as their API key: {token}")
     meters = Meters()
-    server = app(
-        source, max_queue=max_queue, max_batch=max_batch, hosts=limits.names_of(host), token=token,
-        meters=meters,
-    )  # fmt: skip
-    uvicorn.run(
-        server, host=host, port=port, log_level="error", ws="none", backlog=128,
-        http=limits.limited(meters, min(max_connections, _files())),
-        h11_max_incomplete_event_size=limits.MAX_HEADERS, server_header=False,
-    )  # fmt: skip
+    with ExitStack() as stack:
+        # Weights that are missing are better found out now than by the first client.
+        if replicas is None:
+            getattr(source, "load", lambda: None)()
+            copies = []
+        else:
+            make = partial(options.make_law, law, law_options)
+            copies = stack.enter_context(opened(law, make, replicas, replicas_on))
+        console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
+        if token and not given:
+            console.note(f"clients send this token as their API key: {token}")
+        server = app(
+            source, replicas=copies, max_queue=max_queue, max_batch=max_batch,
+            hosts=limits.names_of(host), token=token, meters=meters,
+        )  # fmt: skip
+        uvicorn.run(
+            server, host=host, port=port, log_level="error", ws="none", backlog=128,
+            http=limits.limited(meters, min(max_connections, _files())),
+            h11_max_incomplete_event_size=limits.MAX_HEADERS, server_header=False,
+        )  # fmt: skip
 
 
 def _files() -> int:

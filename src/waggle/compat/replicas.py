@@ -1,0 +1,276 @@
+"""Several replicas of a law behind one server, each in a process that is started again if it dies.
+
+    with opened("nano", make, 2) as replicas:   # "ray": actors, on this machine or a cluster
+        app(law, replicas=replicas)
+
+The server stays the one door, with its limits and its queue; replicas take batches from the queue
+as they become free. A law decides alike whatever shares its batch, so the answers are those of one
+replica. Invariant: a request that was under way in a replica that died is decided again, once; the
+one that kills a replica twice is answered with an error, and harms no other.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from multiprocessing import active_children
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from waggle.compat.batcher import Unavailable
+from waggle.core.protocols import Decode, Law, Request
+from waggle.crew import crew
+from waggle.shards.cluster import connect, environment
+from waggle.shards.law_pool import LawActor
+
+Make: TypeAlias = Callable[[], Law]
+Where: TypeAlias = Literal["here", "ray"]
+_Answer = TypeVar("_Answer")
+WATCH_SECONDS = 1.0
+"""From the death of an idle replica to its start, at most."""
+
+
+class Died(Exception):
+    """A replica died, twice in a row, on what it was asked."""
+
+
+class _Home(Protocol):
+    """Where a replica lives; every method raises `Died` when it lives no more."""
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]: ...
+
+    def check(self) -> None: ...
+
+    def process(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class _Process:
+    """A process of this machine, on a GPU in turn and with its share of the cores."""
+
+    def __init__(self, make: Make, index: int, count: int) -> None:
+        self._stack = ExitStack()
+        self._pool = self._stack.enter_context(crew(1, _prepare, index, count))
+        self._process = 0
+        try:
+            self._process = self._do(_load, make)
+        except BaseException:
+            self.close()
+            raise
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        found: Sequence[Decode] = self._do(_decide, requests)
+        return found
+
+    def check(self) -> None:
+        with _loss(BrokenProcessPool):
+            self._pool.submit(os.getpid)  # refused by a pool whose process has died
+
+    def process(self) -> int:
+        return self._process
+
+    def close(self) -> None:
+        for child in active_children():
+            if child.pid == self._process:
+                child.kill()  # also one that hangs
+        self._stack.close()
+
+    def _do(self, function: Callable[..., Any], *given: Any) -> Any:
+        with _loss(BrokenProcessPool):
+            return self._pool.submit(function, *given).result()
+
+
+_LAW: list[Law] = []
+"""The law of a replica's process."""
+
+
+def _prepare(index: int, count: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its replicas itself
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // count)))
+    if gpus := _gpus():
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
+
+
+def _gpus() -> list[str]:
+    """Name the GPUs of this machine, without loading the library that a replica may not need."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return [name for name in given.split(",") if name]
+    with suppress(OSError):
+        return [str(place) for place, _ in enumerate(os.listdir("/proc/driver/nvidia/gpus"))]
+    return []
+
+
+def _load(make: Make) -> int:
+    law = make()
+    getattr(law, "load", lambda: None)()
+    _LAW[:] = [law]
+    return os.getpid()
+
+
+def _decide(requests: Sequence[Request]) -> Sequence[Decode]:
+    return list(_LAW[0].decide(requests))
+
+
+class _Actor:
+    """An actor of Ray, on the cluster that is there or on this machine."""
+
+    def __init__(self, make: Make, index: int, count: int) -> None:
+        self._ray = connect()
+        gpus = self._ray.cluster_resources().get("GPU", 0)
+        kind = self._ray.remote(
+            num_cpus=0, num_gpus=min(1.0, gpus / count), scheduling_strategy="SPREAD",
+            runtime_env=environment(), max_concurrency=8,
+        )(LawActor)  # fmt: skip
+        self._actor = kind.remote(make)
+        self.process()  # waits for the weights
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        found: Sequence[Decode] = self._got(self._actor.decide.remote(requests))
+        return found
+
+    def check(self) -> None:
+        with suppress(self._ray.exceptions.GetTimeoutError):
+            self._got(self._actor.process.remote(), timeout=WATCH_SECONDS)
+
+    def process(self) -> int:
+        return int(self._got(self._actor.process.remote()))
+
+    def close(self) -> None:
+        self._ray.kill(self._actor)
+
+    def _got(self, answer: Any, **options: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(answer, **options)
+        except errors.RayTaskError as error:
+            raise error.cause from None  # an error of the law
+        except errors.GetTimeoutError:
+            raise
+        except errors.RayError as error:
+            raise Died(str(error).partition("\n")[0]) from None
+
+
+_HOMES: dict[Where, Callable[[Make, int, int], _Home]] = {"here": _Process, "ray": _Actor}
+
+
+@contextmanager
+def _loss(kind: type[Exception]) -> Iterator[None]:
+    """Tell the death of a replica as such."""
+    try:
+        yield
+    except kind as error:
+        raise Died(str(error).partition("\n")[0]) from None
+
+
+class Replica:
+    """A law in a process of its own, which is started again if it dies."""
+
+    def __init__(self, name: str, start: Callable[[], _Home]) -> None:
+        self.name = name
+        self.starts = 1
+        """How often it was started."""
+        self._start = start
+        self._lock = threading.Lock()
+        self._home: _Home | None = start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has a process, as far as is known."""
+        return self._home is not None
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        """Let the replica decide, again if it died meanwhile.
+
+        Raises:
+            Died: if it died a second time on the same requests.
+            Unavailable: if it cannot be started.
+        """
+        try:
+            return self._asked(lambda home: home.decide(requests))
+        except Died:
+            return self._asked(lambda home: home.decide(requests))
+
+    def process(self) -> int:
+        """Return its process."""
+        return self._asked(lambda home: home.process())
+
+    def check(self) -> None:
+        """Start it again if it died."""
+        with suppress(Died):
+            self._asked(lambda home: home.check())
+            return
+        with suppress(Unavailable):
+            self._living()
+
+    def close(self) -> None:
+        """End its process."""
+        with self._lock:
+            home, self._home = self._home, None
+        if home is not None:
+            home.close()
+
+    def _asked(self, question: Callable[[_Home], _Answer]) -> _Answer:
+        home = self._living()
+        try:
+            return question(home)
+        except Died:
+            with self._lock:
+                if self._home is home:
+                    self._home = None
+            home.close()
+            raise
+
+    def _living(self) -> _Home:
+        with self._lock:
+            if self._home is None:
+                try:
+                    self._home = self._start()
+                except Exception as error:
+                    raise Unavailable(f"a replica of {self.name} cannot be started") from error
+                self.starts += 1
+            return self._home
+
+
+@contextmanager
+def opened(name: str, make: Make, count: int, where: Where = "here") -> Iterator[list[Replica]]:
+    """Start replicas of a law, all at a time; they end when the block is left.
+
+    Args:
+        name: what the law is called.
+        make: makes the law, in the process of a replica.
+        count: how many.
+        where: in processes of this machine, or as actors of Ray.
+
+    Raises:
+        WaggleError: what the law says where it cannot be loaded.
+    """
+    if where == "ray":
+        connect()  # once, and in the thread that calls
+    starts = [partial(_HOMES[where], make, index, count) for index in range(count)]
+    with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
+        coming = [pool.submit(Replica, name, start) for start in starts]
+        replicas = []
+        for future in coming:
+            replicas.append(future.result())
+            stack.callback(replicas[-1].close)
+        ended = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(replicas, ended), daemon=True)
+        watcher.start()
+        stack.callback(watcher.join)
+        stack.callback(ended.set)
+        yield replicas
+
+
+def _watch(replicas: Sequence[Replica], ended: threading.Event) -> None:
+    """Start again what dies while nobody asks it."""
+    while not ended.wait(WATCH_SECONDS):
+        for replica in replicas:
+            replica.check()

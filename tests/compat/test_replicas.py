@@ -1,0 +1,218 @@
+"""Replicas of a law: the answers of one, also when a process is killed under its requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the serve extra")
+pytest.importorskip("uvicorn", reason="needs the serve extra")
+
+import uvicorn
+
+from tests.laws_llm.serving import serving
+from waggle import plugins
+from waggle.compat.batcher import Batcher, Unavailable
+from waggle.compat.openai_server import app
+from waggle.compat.replicas import Died, Replica, Where, opened
+from waggle.core import prompt
+from waggle.core.errors import ConfigError
+from waggle.core.protocols import Case, Decode, Law, Request
+from waggle.runtime.sync import Engine
+
+
+class Waiting:
+    """The heuristic; where a file lies it says its process there and waits, once."""
+
+    name = "waiting"
+
+    def __init__(self, gate: Path) -> None:
+        self._law = plugins.get_law("heuristic")
+        self._gate = gate
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        if self._gate.exists():
+            self._gate.rename(self._gate.with_suffix(f".{os.getpid()}"))
+            time.sleep(60)
+        return self._law.decide(requests)
+
+
+def requests() -> list[Request]:
+    """Return the requests of a short episode."""
+    found: list[Request] = []
+
+    class Watcher:
+        name = "watcher"
+        inner = plugins.get_law("heuristic")
+
+        def decide(self, asked: Sequence[Request]) -> Sequence[Decode]:
+            found.extend(asked)
+            return self.inner.decide(asked)
+
+    case = Case("beacon", "beacon", 8, 10_001, 3)
+    Engine(plugins.get_substrate("beacon").open(case), Watcher(), case).play()
+    return found
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[..., str]]:
+    """Serve a law on loopback; return its address."""
+    running = []
+
+    def start(law: Law, **options: Any) -> str:
+        server = uvicorn.Server(uvicorn.Config(app(law, **options), log_level="error", port=0))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        running.append((server, thread))
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(20)
+
+
+def got(url: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def decided(url: str, request: Request) -> str:
+    asked = {"model": "m", "seed": request.entropy, "messages": prompt.messages(request.view)}
+    status, said = got(f"{url}/v1/chat/completions", asked)
+    assert status == 200, said
+    text: str = json.loads(said)["choices"][0]["message"]["content"]
+    return text
+
+
+def killed_under_way(where: Where, served: Callable[..., str], gate: Path) -> None:
+    """Kill a replica that decides, then one that idles; all are answered as by the law itself."""
+    asked = requests()
+    law = plugins.get_law("heuristic")
+    alone = served(law)
+    want = [decided(alone, request) for request in asked]
+    with opened(law.name, partial(Waiting, gate), 2, where) as replicas:
+        url = served(law, replicas=replicas, max_batch=4)
+        health = {"status": "ok", "ready": 2, "replicas": 2}
+        assert json.loads(got(f"{url}/health")[1]) == health
+        gate.touch()
+        with ThreadPoolExecutor(len(asked)) as pool:
+            coming = [pool.submit(decided, url, request) for request in asked]
+            while not (said := list(gate.parent.glob(f"{gate.stem}.[0-9]*"))):
+                time.sleep(0.01)
+            os.kill(int(said[0].suffix[1:]), signal.SIGKILL)
+            assert [each.result() for each in coming] == want
+        assert "waggle_replica_restarts_total 1\n" in got(f"{url}/metrics")[1]
+        assert "waggle_replicas_ready 2\n" in got(f"{url}/metrics")[1]
+        before = replicas[0].process()  # idle by now
+        os.kill(before, signal.SIGKILL)
+        while "waggle_replica_restarts_total 2\n" not in got(f"{url}/metrics")[1]:
+            time.sleep(0.05)
+        assert replicas[0].process() != before
+
+
+def test_what_a_killed_replica_had_under_way_is_answered(
+    served: Callable[..., str], tmp_path: Path
+) -> None:
+    killed_under_way("here", served, tmp_path / "gate")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # warnings of Ray's own code are not ours to mend
+def test_what_a_killed_actor_had_under_way_is_answered(
+    served: Callable[..., str], tmp_path: Path
+) -> None:
+    ray = pytest.importorskip("ray")
+    try:
+        killed_under_way("ray", served, tmp_path / "gate")
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["heuristic", "nano"])
+def test_the_command_serves_replicas_as_it_serves_one(law: str) -> None:
+    found = []
+    for options in ((), ("--replicas", "1"), ("--replicas", "2")):
+        with serving(law, *options) as url:
+            root = url.removesuffix("/v1")
+            with ThreadPoolExecutor(4) as pool:
+                found.append(list(pool.map(partial(decided, root), requests())))
+            elsewhere = urllib.request.Request(f"{root}/health", headers={"Host": "evil.example"})
+            with pytest.raises(urllib.error.HTTPError, match="421"):
+                urllib.request.urlopen(elsewhere, timeout=20)
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_law_that_cannot_be_loaded_is_told_before_anybody_asks() -> None:
+    with (
+        pytest.raises(ConfigError, match="mode"),
+        opened("local", partial(plugins.get_law, "local", mode="none"), 1),
+    ):
+        pass
+
+
+class Home:
+    """A replica's process in this one, which dies on some requests."""
+
+    def __init__(self, poison: Sequence[Request]) -> None:
+        self._poison = poison
+
+    def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+        if any(request in self._poison for request in requests):
+            raise Died
+        return plugins.get_law("heuristic").decide(requests)
+
+    def check(self) -> None: ...
+
+    def process(self) -> int:
+        return 0
+
+    def close(self) -> None: ...
+
+
+def test_a_request_that_kills_harms_no_other() -> None:
+    asked = requests()[:16]
+    replica = Replica("heuristic", lambda: Home([asked[5]]))
+    batcher = Batcher([replica], 64, 16, wait=0.2)
+    futures = [batcher.submit(request) for request in asked]
+    want = plugins.get_law("heuristic").decide(asked)
+    for place, future in enumerate(futures):
+        if place == 5:
+            assert isinstance(future.exception(20), Died)
+        else:
+            assert future.result(20) == want[place]
+    assert replica.starts <= 2 * 5 + 1
+    batcher.close()
+
+
+def test_a_replica_that_cannot_be_started_again_refuses_at_once(
+    served: Callable[..., str],
+) -> None:
+    asked = requests()[0]
+    homes = iter([Home([asked])])
+    replica = Replica("heuristic", lambda: next(homes))
+    with pytest.raises(Unavailable, match="cannot be started"):
+        replica.decide([asked])
+    url = served(plugins.get_law("heuristic"), replicas=[replica])
+    body = {"model": "m", "messages": prompt.messages(asked.view)}
+    assert got(f"{url}/v1/chat/completions", body)[0] == 503
+    assert got(f"{url}/health")[0] == 503

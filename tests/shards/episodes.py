@@ -13,6 +13,9 @@ from waggle.runtime.recorder import Memory
 from waggle.shards.coordinator import Coordinator, Crew
 from waggle.shards.division import Division, divide
 from waggle.shards.inline import Inline
+from waggle.shards.kept import KEY_BYTES
+
+KEY = bytes(KEY_BYTES)
 
 
 def coordinator(
@@ -27,7 +30,9 @@ def coordinator(
 ) -> Coordinator:
     """Return the coordinator of a case that is dealt to shards."""
     world = opened(case)
-    division = divide(world, law, opened, case, shards=shards, folder=folder, **more, **setting)
+    division = divide(
+        world, law, opened, case, shards=shards, folder=folder, **{"key": KEY, **more}, **setting
+    )
     return Coordinator(division, world, law, crew(division, law), keep_every=keep_every)
 
 

@@ -22,6 +22,7 @@ from waggle.runtime.sync import Watcher
 from waggle.shards.coordinator import KEEP_EVERY, Coordinator, LostShard
 from waggle.shards.division import Closed, Division, Sent, divide
 from waggle.shards.inline import answered
+from waggle.shards.kept import own_key
 from waggle.shards.law_pool import LawActor, PooledLaw
 from waggle.shards.shard import Shard, restored
 
@@ -249,7 +250,8 @@ def on_ray(
     if (pool is not None and pool < 1) or keep_every < 0:
         raise ConfigError("--pool must be at least 1, --keep-every 0 or more")
     division = divide(
-        world, law, open, case, shards=shards, folder=folder.resolve(), curves=curves, **settings
-    )
+        world, law, open, case, shards=shards, folder=folder.resolve(), curves=curves,
+        key=own_key(), **settings,
+    )  # fmt: skip
     crew = Cluster(division, law, make, pool)
     return Coordinator(division, world, law, crew, keep_every=keep_every, watch=watch)

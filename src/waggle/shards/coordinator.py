@@ -15,7 +15,6 @@ process. Where a shard chose otherwise, all go back with the right names.
 
 from __future__ import annotations
 
-import os
 import pickle
 import shutil
 from collections import Counter
@@ -32,6 +31,7 @@ from waggle.core.record import Footer, RoundRecord, UpdateRecord
 from waggle.runtime.names import Aliases
 from waggle.runtime.recorder import Sink
 from waggle.runtime.sync import Engine, Watcher
+from waggle.shards import kept
 from waggle.shards.division import Closed, Division, Sent, summed, united
 from waggle.shards.shard import updates_of
 
@@ -194,14 +194,14 @@ class Coordinator:
             except _OtherNames:
                 restored = False
             except LostShard as loss:
-                kept = self._load().round
+                before = self._load().round
                 self.losses.append(str(loss))
-                if lost_after == kept:
+                if lost_after == before:
                     raise ConfigError(
                         f"{loss}, the second loss in a row; {self._division.folder} holds the "
-                        f"state before round {kept}: run the same command again to go on"
+                        f"state before round {before}: run the same command again to go on"
                     ) from None
-                lost_after, restored = kept, False
+                lost_after, restored = before, False
 
     def _round(self, round: int) -> None:
         state, engine = self._now, self._now.engine
@@ -260,9 +260,7 @@ class Coordinator:
         folder = self._division.folder
         paths = self._states(self._now.round)
         self.crew.keep(paths)
-        partial = folder / f"{_KEPT}.partial-{os.getpid()}"
-        partial.write_bytes(self._saved(self._now))
-        os.replace(partial, folder / _KEPT)
+        kept.write(folder / _KEPT, self._division.key, [self._saved(self._now)])
         for path in folder.glob("state-*"):
             if path not in paths:
                 path.unlink(missing_ok=True)
@@ -273,7 +271,8 @@ class Coordinator:
     def _load(self) -> _Progress:
         """Return the kept state, or that of the beginning."""
         path = self._division.folder / _KEPT
-        shards, names, state = pickle.loads(path.read_bytes() if path.exists() else self._start)
+        saved = b"".join(kept.read(path, self._division.key)) if path.exists() else self._start
+        shards, names, state = pickle.loads(saved)
         if shards != self._division.shards:
             raise ConfigError(
                 f"{self._division.folder} holds the state of {shards} shards; go on with "

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from msgspec.structs import astuple
@@ -23,6 +24,7 @@ from waggle.core.protocols import Case, Law, Shock, World, Write
 from waggle.core.record import FieldMass
 from waggle.core.world import Divisible
 from waggle.runtime.transport import Message
+from waggle.shards.kept import KEY_BYTES
 from waggle.shards.partition import Partition, owners, parts
 
 
@@ -39,6 +41,8 @@ class Division:
     """The shard of every node."""
     folder: Path
     """Where shards keep their states and records; all machines see it."""
+    key: bytes
+    """Seals kept states."""
     curves: bool = False
     """Whether scores and counts are kept alone, without the local updates."""
 
@@ -49,9 +53,12 @@ class Division:
 
 def divide(
     world: World, law: Law, open: Callable[[Case], World], case: Case, *, shards: int,
-    folder: Path, curves: bool = False, partition: Partition = "grown", **settings: Any,
+    folder: Path, curves: bool = False, partition: Partition = "grown", key: bytes | None = None,
+    **settings: Any,
 ) -> Division:  # fmt: skip
     """Deal the nodes of a world to shards.
+
+    Without a key nobody can go on from kept states but who holds the division.
 
     Raises:
         ConfigError: for a world that cannot be divided, or a law that needs all of it.
@@ -64,7 +71,8 @@ def divide(
     if hasattr(law, "conduct"):
         raise ConfigError(f"{law.name!r} organises the whole swarm; play it on the engine 'sync'")
     owner = owners(world, shards, partition)
-    return Division(open, case, settings, shards, owner, folder, curves)
+    key = key or token_bytes(KEY_BYTES)
+    return Division(open, case, settings, shards, owner, folder, key, curves)
 
 
 class Minted(NamedTuple):

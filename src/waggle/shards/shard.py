@@ -20,9 +20,10 @@ import msgspec
 
 from waggle.core.protocols import Act, Decode, Law, Request
 from waggle.core.record import UpdateRecord
-from waggle.runtime.state import Shown
+from waggle.runtime.state import Node, Shown
 from waggle.runtime.sync import Done, Engine
 from waggle.runtime.transport import Message, Transport
+from waggle.shards import kept
 from waggle.shards.division import Closed, Division, Minted, Sent, pack, unpack
 
 CHUNK = 4_096
@@ -155,17 +156,18 @@ class Shard(Engine):
 
     def keep(self, path: Path) -> None:
         """Write the state of this shard to a file."""
-        partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
         nodes, self.swarm.nodes = self.swarm.nodes, {}
         try:
-            with open(partial, "wb") as file:
-                pickle.dump(self, file, 5)
-                left = iter(nodes.items())
-                while some := list(islice(left, SLICE)):
-                    pickle.dump(some, file, 5)
+            kept.write(path, self._division.key, self._pickled(nodes))
         finally:
             self.swarm.nodes = nodes
-        os.replace(partial, path)
+
+    def _pickled(self, nodes: Mapping[int, Node]) -> Iterator[bytes]:
+        """Yield this shard, which has no nodes meanwhile, and then some nodes at a time."""
+        yield pickle.dumps(self, 5)
+        left = iter(nodes.items())
+        while some := list(islice(left, SLICE)):
+            yield pickle.dumps(some, 5)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but the law and the division, which are given anew."""
@@ -177,11 +179,11 @@ def restored(path: Path | None, division: Division, index: int, law: Law) -> Sha
     if path is None:
         shard = Shard(division, index, law)
     else:
-        with open(path, "rb") as file:
-            shard = pickle.load(file)
-            shard.law, shard._division = law, division
-            while file.peek(1):
-                shard.swarm.nodes.update(pickle.load(file))
+        parts = kept.read(path, division.key)
+        shard = pickle.loads(next(parts))
+        shard.law, shard._division = law, division
+        for part in parts:
+            shard.swarm.nodes.update(pickle.loads(part))
     if not division.curves:
         record = record_of(division.folder, index)
         record.touch()

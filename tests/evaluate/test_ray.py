@@ -13,6 +13,7 @@ import ray
 from tests.evaluate.plans import numbers, plan
 from waggle import plugins
 from waggle.core.errors import ConfigError
+from waggle.evaluate.episodes import SHARDS
 from waggle.evaluate.executors import Executor, Inline, make
 from waggle.evaluate.rows import read_rows
 from waggle.evaluate.runner import run_plan
@@ -61,6 +62,19 @@ def test_a_method_in_shards_has_the_rows_and_ids_of_one_process(
     run_plan(plan(seeds=1), tmp_path / "here", Inline())
     there, here = read_rows(tmp_path / "there"), read_rows(tmp_path / "here")
     assert numbers(there) == numbers(here) and [r.key for r in there] == [r.key for r in here]
+
+
+def test_a_cell_in_shards_that_cannot_go_on_is_a_row_that_says_how(
+    executor: Executor, tmp_path: Path
+) -> None:
+    cell = msgspec.structs.replace(plan(seeds=1)[0], shards=2)
+    kept = tmp_path / SHARDS / f"m_{cell.id}" / "kept"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"what somebody has left")
+    assert run_plan([cell], tmp_path, Inline()) == (0, 0, 1)
+    assert f"remove {kept.parent} and play again" in read_rows(tmp_path)[0].error
+    kept.unlink()
+    assert run_plan([cell], tmp_path, Inline()) == (1, 0, 0) and not kept.parent.exists()
 
 
 def test_workers_of_a_running_cluster_know_plug_in_files(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import msgspec
@@ -36,6 +35,8 @@ from waggle.workers.hire import hire
 
 RECORDS = "records"
 """Folder of the record files of a run, where they are kept."""
+SHARDS = "shards"
+"""Folder of the kept states of cells that are dealt to shards and not finished."""
 MAX_REASON = 500
 """Characters that a row keeps of why its cell failed."""
 
@@ -122,18 +123,32 @@ def open_engine(
 
 
 def play_cell(job: tuple[Cell, RecordFolder | None]) -> Row:
-    """Play one cell with the law it names."""
+    """Play one cell in this process, with the law it names."""
     cell, records = job
     return play_alone(cell, law_of(cell.law, options_of(cell)), records)
 
 
-def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
-    """Play one cell and measure it; a bug gets a second try, then the failure is its row."""
+def play_in_shards(cell: Cell, records: RecordFolder | None, folder: Path) -> Row:
+    """Play one cell on Ray; a run that ends before it goes on from what `folder` keeps."""
+    law = law_of(cell.law, options_of(cell))
+    return play_alone(cell, law, records, folder / f"{cell.method}_{cell.id}")
+
+
+def play_alone(
+    cell: Cell, law: Law, records: RecordFolder | None, shards: Path | None = None
+) -> Row:
+    """Play one cell and measure it; a bug gets a second try, then the failure is its row.
+
+    It is dealt to shards where they have a folder for their states.
+    """
     reason = ""
     for _ in range(2):
         try:
             memory = Memory()
-            _play(cell, law, memory, records)
+            if shards is None:
+                open_engine(cell, law, memory, records).play()
+            else:
+                _play_on_ray(cell, law, memory, shards)
             return measured(cell, law, memory.record(), records)
         except WaggleError as error:
             return failed_row(cell, reason_of(error))
@@ -145,19 +160,16 @@ def play_alone(cell: Cell, law: Law, records: RecordFolder | None) -> Row:
     return failed_row(cell, reason)
 
 
-def _play(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None) -> None:
-    """Play a cell here or, where it is dealt to shards, on Ray."""
-    engine = open_engine(cell, law, memory, None if cell.shards else records)
-    if not cell.shards:
-        engine.play()
-        return
-    with TemporaryDirectory() as folder:
-        on_ray(
-            engine.world, law, partial(law_of, cell.law, options_of(cell)),
-            plugins.get_substrate(cell.case.substrate).open, cell.case, folder=Path(folder),
-            shards=cell.shards, order=engine.order, switches=engine.swarm.switches,
-            perturbation=engine.perturbation, defence=engine.defence,
-        ).play([memory])  # fmt: skip
+def _play_on_ray(cell: Cell, law: Law, memory: Memory, folder: Path) -> None:
+    engine = open_engine(cell, law, memory)
+    played = on_ray(
+        engine.world, law, partial(law_of, cell.law, options_of(cell)),
+        plugins.get_substrate(cell.case.substrate).open, cell.case, folder=folder,
+        shards=cell.shards, order=engine.order, switches=engine.swarm.switches,
+        perturbation=engine.perturbation, defence=engine.defence,
+    )  # fmt: skip
+    played.play([memory])
+    played.clear()
 
 
 def reason_of(error: BaseException) -> str:

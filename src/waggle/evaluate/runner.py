@@ -26,10 +26,12 @@ from waggle.evaluate.batched import (
 )
 from waggle.evaluate.episodes import (
     RECORDS,
+    SHARDS,
     RecordFolder,
     law_of,
     options_of,
     play_cell,
+    play_in_shards,
     record_path,
 )
 from waggle.evaluate.executors import Executor
@@ -71,6 +73,8 @@ class _How(NamedTuple):
     processes: int
     """Processes of batched laws; each has its own engine."""
     records: RecordFolder | None
+    folder: Path
+    """The run directory."""
 
 
 def refuse(methods: Sequence[str], reason: object) -> NoReturn:
@@ -138,7 +142,7 @@ def run_plan(
     records = None
     if keep:
         records = RecordFolder((folder / RECORDS).resolve(), keep == "measures", live)
-    how = _How(executor, width or WIDTH, processes, records)
+    how = _How(executor, width or WIDTH, processes, records, folder)
     rows, played, failed = RowFile(folder), 0, 0
     sweep(folder / RECORDS)
     try:
@@ -225,7 +229,8 @@ def _executor(law: LawCells, how: _How) -> str:
 def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[Row]:
     """Play batched laws in shared processes, or the one law of a group here."""
     for part in group:  # a cell in shards has the cluster to itself
-        yield from (play_cell((cell, how.records)) for cell in part.cells if cell.shards)
+        dealt = [cell for cell in part.cells if cell.shards]
+        yield from (play_in_shards(cell, how.records, how.folder / SHARDS) for cell in dealt)
     group = [part._replace(cells=[c for c in part.cells if not c.shards]) for part in group]
     group = [part for part in group if part.cells]
     if not group:

@@ -52,6 +52,13 @@ def test_what_determines_an_episode_is_in_its_id(tmp_path: Path) -> None:
         assert changed != base
 
 
+def test_patterns_stand_for_methods_in_the_order_of_the_recipe(tmp_path: Path) -> None:
+    asked = RECIPE.replace('["expert", "lossy"]', '["loss*", "*"]')
+    assert load(recipe(tmp_path, asked)).blocks[0].methods == ["lossy", "expert"]
+    with pytest.raises(ConfigError, match="no method of the recipe matches 'nano\\*'"):
+        load(recipe(tmp_path, asked.replace("loss*", "nano*")))
+
+
 def test_horizons_multiply(tmp_path: Path) -> None:
     plan = cells(load(recipe(tmp_path, RECIPE.replace("n = [4, 6]", "n = [4]\nrounds = [3, 6]"))))
     assert sorted({c.case.rounds for c in plan if c.case.rounds}) == [3, 6]

@@ -17,7 +17,8 @@ TABLES = sorted(p.stem for p in RECIPES.glob("tables/*.toml") if p.stem != "meth
 LATE = sorted(path.stem for path in RECIPES.glob("reorganization/*.toml"))
 RULES = {"expert", "heuristic", "private-only", "random-legal", "first-listed", "nocomm",
          "nativemsg", "fixedswarm", "relay"}  # fmt: skip
-SEEDS = {"anchors": Split.ANCHOR, "horizon": Split.HORIZON, "extension": Split.EXTENSION}
+SEEDS = {"anchors": Split.ANCHOR, "second_seeds": Split.ANCHOR, "horizon": Split.HORIZON,
+         "extension": Split.EXTENSION}  # fmt: skip
 
 
 @cache

@@ -113,7 +113,7 @@ class Block(BaseModel):
     model_config = _STRICT
 
     methods: Annotated[list[str], _SOME]
-    """Names of the recipe's methods."""
+    """Names of the recipe's methods; `expert*` takes all that begin so."""
     tasks: Annotated[list[str], _SOME]
     """Task names; `silo/*` takes all of them."""
     n: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], _SOME]
@@ -209,7 +209,12 @@ def load(path: Path) -> Recipe:
     for name in recipe.reference:
         _method(recipe, name)
     methods = {name: settled(spec) for name, spec in recipe.methods.items()}
-    return recipe.model_copy(update={"methods": methods, "source": recipe.source or str(path)})
+    blocks = [
+        block.model_copy(update={"methods": _named(block.methods, list(methods))})
+        for block in recipe.blocks
+    ]
+    own = {"methods": methods, "blocks": blocks, "source": recipe.source or str(path)}
+    return recipe.model_copy(update=own)
 
 
 def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
@@ -312,6 +317,17 @@ def _count(block: Block, tasks: Sequence[plugins.Task]) -> int:
     each = len(block.methods) * len(block.n) * max(1, len(block.rounds)) * seeds
     varied = (block.vary.get(task.substrate, {}).values() for task in tasks)
     return each * sum(prod(map(len, values)) for values in varied)
+
+
+def _named(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the methods that names and patterns stand for; a name that is unknown stays."""
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        matched = [name for name in known if fnmatchcase(name, pattern)]
+        if not matched and "*" in pattern:
+            raise ConfigError(f"no method of the recipe matches {pattern!r}")
+        chosen.update(dict.fromkeys(matched or [pattern]))
+    return list(chosen)
 
 
 def _method(recipe: Recipe, name: str) -> MethodSpec:

@@ -69,7 +69,7 @@ def play(
         shards: so many, where there is no crew.
         partition: how agents are dealt to shards.
         crew: plays and decides instead.
-        limit: seconds after which no further round is begun.
+        limit: seconds after which a crew begins no further round.
         agree: whether to stop as soon as consensus is reached.
     """
     scores: list[float] = []
@@ -79,7 +79,7 @@ def play(
     def watch(entry: RoundRecord, _: World) -> None:
         scores.append(entry.score["score"])
         times.append(time.perf_counter())
-        late = limit is not None and times[-1] - times[0] > limit
+        late = limit is not None and crew is not None and times[-1] - crew.began > limit
         if late or (agree and scores[-1] >= AGREED):
             raise _Enough
 

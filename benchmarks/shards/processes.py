@@ -10,8 +10,10 @@ the benchmark: bringing lost ones back is the business of Ray.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -51,15 +53,19 @@ class Processes:
         self.size = shards
         self.began = 0.0
         self._work = [context.Array("d", 3) for _ in range(pool)]
-        self._ready = context.Barrier(pool + 1)
+        loading = [context.Pipe(duplex=False) for _ in range(pool)]
+        self._laws = [here for here, _ in loading]
         asking = [context.Pipe() for _ in range(shards)]
         ways = [context.Pipe() for _ in range(shards)]
         self._shards: list[Any] = [here for here, _ in ways]
         self._batches: list[list[bytes]] = []
         started = [
-            context.Process(target=_law, args=(make, theirs, work, pool, self._ready), daemon=True)
-            for index, work in enumerate(self._work)
-            if (theirs := [there for _, there in asking[index::pool]])
+            context.Process(
+                target=_law,
+                args=(make, [there for _, there in asking[index::pool]], work, pool, ready),
+                daemon=True,
+            )
+            for index, (work, (_, ready)) in enumerate(zip(self._work, loading, strict=True))
         ]
         started += [
             context.Process(target=_shard, args=(law, there, here), daemon=True)
@@ -69,13 +75,14 @@ class Processes:
             process.start()
         self._started = started
         # The ends of the others are closed here, so that a process that dies is noticed.
-        for (_, there), pair in zip(ways, asking, strict=True):
-            for end in (there, *pair):
-                end.close()
+        theirs = [*(there for _, there in (*ways, *loading)), *chain(*asking)]
+        for end in theirs:
+            end.close()
 
     def loaded(self) -> None:
         """Wait until every copy of the law has its weights."""
-        self._ready.wait()
+        for law in self._laws:
+            law.recv()
 
     def work(self) -> list[Work]:
         """Return what every copy of the law has done so far."""
@@ -158,16 +165,17 @@ def _shard(name: str, way: Connection, asking: Connection) -> None:
 
 
 def _law(
-    make: Callable[[], Law], shards: Sequence[Connection], work: Any, pool: int, ready: Any
+    make: Callable[[], Law], shards: Sequence[Connection], work: Any, pool: int, ready: Connection
 ) -> None:
     """Decide for some shards."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would compete with the shards
     end_with_parent()
     law = make()
     load = getattr(law, "load", None)
     if load is not None:
         load()
     gpu_memory.keep_to(pool)
-    ready.wait()
+    ready.send(None)
     while True:
         waiting: list[Any] = wait(shards)
         asked = [way.recv() for way in waiting]

@@ -7,15 +7,18 @@ python -m benchmarks.shards consensus --law nano --shards 12 --pool 4 --sizes 10
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from functools import partial
+from math import log10
 
-from benchmarks.shards.episodes import AGREED, SEED, play
+from benchmarks.shards.episodes import AGREED, SEED, opened, play
 from benchmarks.shards.processes import Processes
 from waggle import plugins
 from waggle.cli import console
 from waggle.cli.options import LawOptions, make_law
 from waggle.core.protocols import Case, Law
+from waggle.shards.partition import crossing, owners
 
 GRAPHS = ("rings", "cubic", "small-world", "geometric")
 
@@ -36,6 +39,22 @@ def traffic(*, n: int = 10_000, rounds: int = 12, shards: Sequence[int] = (2, 4,
         "bytes per agent and round, grown", "dealt",
     )  # fmt: skip
     console.table(f"beacon, N = {n:,}, {rounds} rounds", columns, rows, right=1)
+
+
+def cuts(
+    *, sizes: Sequence[int] = (1_000, 10_000, 100_000), shards: Sequence[int] = (2, 16)
+) -> None:
+    """Print the share of contacts between shards against N; nothing is played.
+
+    Agents that are dealt in turn cut one less the inverse of the number of shards.
+    """
+    rows = []
+    for graph in GRAPHS:
+        for n in sizes:
+            world = opened(Case("beacon", "beacon", n, SEED, options={"graph": graph}))
+            found = [crossing(world, owners(world, count)) for count in shards]
+            rows.append((graph, f"{n:,}", *(f"{share:.1%}" for share in found)))
+    console.table("Contacts between shards", ("graph", "N", *map(str, shards)), rows, right=1)
 
 
 def consensus(
@@ -69,7 +88,7 @@ def _consensus(
     seeds: int, scouts: float,
 ) -> None:  # fmt: skip
     """Play, and print every episode when it is over, since large ones take long."""
-    rows = []
+    rows, seen = [], dict[str, list[tuple[float, int]]]()
     for n in sizes:
         row = [f"{n:,}"]
         for graph in graphs:
@@ -80,11 +99,22 @@ def _consensus(
                 played = play(case, law, crew=crew, agree=True)
                 last, needed = played.scores[-1], played.rounds
                 told.append(f"none ({last:.3f})" if needed is None else str(needed))
+                seen.setdefault(graph, []).extend([(log10(n), needed)] if needed else [])
                 console.say(
                     f"N = {n:,}, {graph}, seed {seed}: {told[-1]} rounds, "
                     f"{sum(played.seconds):.1f} s"
                 )
             row.append(", ".join(told))
         rows.append(row)
+    if len(sizes) > 1:
+        rows.append(["per tenfold N", *(_slope(seen[graph]) for graph in graphs)])
     title = f"{law.name}: rounds until {AGREED:.0%} agree, {scouts:.0%} scouts, a seed each"
     console.table(title, ("N", *graphs), rows, right=0)
+
+
+def _slope(points: Sequence[tuple[float, int]]) -> str:
+    """Return how many rounds more a tenfold swarm takes, by least squares."""
+    sizes, rounds = zip(*points, strict=True) if points else ((), ())
+    if len(set(sizes)) < 2:
+        return "unknown"
+    return f"{statistics.linear_regression(sizes, rounds).slope:+.1f}"

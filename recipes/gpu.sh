@@ -9,35 +9,55 @@
 #   recipes/gpu.sh smollm2            the adapter where the tables want it
 #   recipes/gpu.sh zero-shot [MODE]   the backbone as it is: constrained, free or (unset) both
 #   recipes/gpu.sh shuffled           nano in shuffled order, trained and diagnosed
-#   recipes/gpu.sh tune               rates of the factorials, chosen on decision-only loss
-#   recipes/gpu.sh factorial-smollm2  its arms, trained, diagnosed and played
-#   recipes/gpu.sh factorial-nano     the same of nano
+#   recipes/gpu.sh factorial-nano     four arms of nano, five seeds: rate, training, diagnosis, episodes
+#   recipes/gpu.sh factorial-smollm2  the same of SmolLM2-135M, three seeds
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
-# Not side by side: the two factorials (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2
-# 46), nor either of them with more than one other step.
-# WAGGLE is the command (waggle), LANES the processes of a law (4), WORKERS those of a harvest (14), DRY=1
-# prints what would be run. Rows and records lie in runs/; logs are what the commands print.
+# A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
+# The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
+#   recipes/gpu.sh service; LIMIT=560 LANES=12 WORKERS=15 recipes/gpu.sh factorial-nano
+# WAGGLE is the command (waggle), RECIPES the folder of recipes (recipes), LANES the processes of a law (4),
+# WORKERS those of a harvest (14), JOBS those that train arms (10), VIEWS those that an arm is diagnosed on
+# (800), LIMIT the seconds after which a call ends (none), DRY=1 prints what would be run. Rows and records lie
+# in runs/; logs are what the commands print. A command that fails does not keep the next from being run; the
+# call then ends with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 waggle=${WAGGLE:-waggle}
+recipes=${RECIPES:-recipes}
 lanes=${LANES:-4}
 workers=${WORKERS:-14}
+jobs=${JOBS:-10}
+failed=0
 
+# run COMMAND...: within the seconds that are left, and say how long it took
 run() {
   echo "+ $*"
-  [ -n "${DRY:-}" ] || "$@"
+  [ -z "${DRY:-}" ] || return 0
+  local began=$SECONDS left=$((${LIMIT:-86400} - SECONDS)) code=0
+  [ "$left" -gt 0 ] || { echo "$0: time is up" >&2; exit 124; }
+  timeout -k 5 "$left" "$@" || code=$?
+  echo "= $((SECONDS - began)) s, $SECONDS s in all, exit $code"
+  [ "$code" -ne 124 ] || { echo "$0: time is up" >&2; exit 124; }
+  [ "$code" -eq 0 ] || failed=1
 }
 
-# play RECIPE METHODS [OPTION...]: their episodes
+# play RECIPE METHODS [OPTION...]: their episodes; without METHODS those of all laws that are there
 play() {
   local recipe=$1 methods=$2
   shift 2
-  run $waggle eval "recipes/$recipe.toml" --methods "$methods" --processes "$lanes" --width 512 "$@"
+  run $waggle eval "$recipes/$recipe.toml" ${methods:+--methods "$methods"} --processes "$lanes" --width 512 "$@"
 }
 
-# searched NAME KIND: options that begin with what the search of a factorial has made, if it has
-searched() {
-  [ ! -e "runs/tune_$1/$2/seed-1000/warm-start/law" ] || echo "--start runs/tune_$1/$2/seed-1000/warm-start --corpus runs/tune_$1/corpus"
+# factorial BACKBONE RUN SEEDS JOBS RATES [OPTION...]: search the rate of stage two, train and diagnose arms
+factorial() {
+  local recipe=$recipes/factorial_$1.toml backbone=$1 name=$2 seeds=$3 jobs=$4 rates=$5
+  shift 5
+  run $waggle tune "$recipe" --rates "$rates" --jobs "$jobs" --workers "$workers" --out "runs/tune_$backbone" "$@"
+  run mkdir -p "runs/$name"
+  run cp "runs/tune_$backbone/tune.json" "runs/$name"
+  run $waggle train "$recipe" --arm all --seeds "$seeds" --jobs "$jobs" --workers "$workers" \
+    --start "runs/tune_$backbone" --views "${VIEWS:-800}" --native "${VIEWS:-200}" \
+    --out "runs/$name/train" --arms "runs/$name/arms"
 }
 
 # take RECIPE METHODS RUN...: cells that another table has in common with this one
@@ -45,7 +65,7 @@ take() {
   local recipe=$1 methods=$2 other
   shift 2
   for other in "$@"; do
-    [ ! -e "runs/$other/rows.jsonl" ] || run $waggle eval "recipes/$recipe.toml" --methods "$methods" --merge "runs/$other"
+    [ ! -e "runs/$other/rows.jsonl" ] || run $waggle eval "$recipes/$recipe.toml" --methods "$methods" --merge "runs/$other"
   done
 }
 
@@ -102,24 +122,19 @@ case $step in
     run $waggle train recipes/nano_shuffled.toml --out runs/nano_shuffled --workers "$workers" \
       --views 800 --native 800
     ;;
-  tune)
-    run $waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5,1e-4,2e-4,5e-4 --updates 324 --jobs 5 \
-      --workers "$workers" --out runs/tune_nano
-    run $waggle tune recipes/factorial_smollm2.toml --rates 1e-5,2e-5,5e-5,1e-4 --updates 162 --jobs 4 \
-      --workers "$workers" --out runs/tune_smollm2
+  factorial-nano)
+    factorial nano factorial 5 "$jobs" 3e-6,1e-5,3e-5,1e-4,3e-4,1e-3
+    # Half of the late counterevidence, then one seed of everything, then the rest: whole comparisons
+    # come first, whenever time is up.
+    play reorganization/factorial "" --tasks swarmbench/pursuit,silo/III-26 --seeds 5
+    play reorganization/factorial "" --seeds 1
+    play reorganization/factorial ""
+    take reorganization/decision_sources nano-decision factorial
     ;;
   factorial-smollm2)
-    run $waggle train recipes/factorial_smollm2.toml --arm all --seeds 2 --jobs 2 --workers "$workers" \
-      $(searched smollm2 dense) --views 400 --native 200 --out runs/factorial_smollm2/train \
-      --arms runs/factorial_smollm2/arms
-    play reorganization/factorial_smollm2 '*'
+    factorial smollm2 factorial_smollm2 3 2 2e-6,5e-6,1e-5,2e-5,5e-5 --updates 162
+    play reorganization/factorial_smollm2 ""
     take reorganization/decision_sources decision-only factorial_smollm2
-    ;;
-  factorial-nano)
-    run $waggle train recipes/factorial_nano.toml --arm all --seeds 5 --jobs 10 --workers "$workers" \
-      $(searched nano full) --views 400 --native 200 --out runs/factorial/train --arms runs/factorial/arms
-    play reorganization/factorial '*'
-    take reorganization/decision_sources nano-decision factorial
     ;;
   pack)
     for rows in runs/*/rows.jsonl; do
@@ -129,3 +144,4 @@ case $step in
     ;;
   *) echo "$0: no step $step; call it without one for the list" >&2; exit 2 ;;
 esac
+exit $failed

@@ -25,6 +25,7 @@ def test_factorial_tables(tmp_path: Path) -> None:
         for seed in (0, 1):
             text = f'{{"order": "shuffled", "nll": 0.02, "probe eventful": {1 + seed}, '
             text += f'"units": {{"summary": [{agreement}]}}, "unit names": {{"views": ["a"]}}, '
+            text += f'"synthetic mode_f1": {agreement}, "synthetic f1 Relay": 0.0, '
             text += f'"equivariance shuffled summary": {agreement}}}'
             (tmp_path / "arms" / f"{arm}-{seed}.json").write_text(text)
     names = {f"{a}-{s}": {"law": "expert"} for a in ("decision", "scd") for s in (0, 1)}
@@ -37,7 +38,9 @@ def test_factorial_tables(tmp_path: Path) -> None:
         else row(c, 1.0 if c.method.startswith("scd") else 0.5)
         for c in cells(made)
     ]
-    arms, effects, quality, by_cell = factorial.tables(tmp_path, rows, made)
+    arms, effects, modes, quality, by_cell = factorial.tables(tmp_path, rows, made)
+    relay = [dict(zip(modes.columns, line, strict=True))["Relay"] for line in modes.rows]
+    assert relay == ["0.0 ± 0.0"] * 2 and modes.rows[1][9] == "75.0 ± 0.0"
     lines = {line[0]: dict(zip(arms.columns, line, strict=True)) for line in arms.rows}
     assert lines["Decision only"]["summary agree. (%)"] == "50.0 ± 0.0"
     assert lines["Waggle (SCD)"]["probe, event (norm.)"] == "1.000 ± 0.000"

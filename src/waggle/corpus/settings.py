@@ -17,8 +17,8 @@ from waggle.core.errors import ConfigError
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(("close", "ports", "far", "near", "development"))
-"""Kinds of views that were added after the first corpora."""
+_LATER = frozenset(("close", "ports", "far", "near", "development", "as_seen"))
+"""Settings that were added after the first corpora."""
 
 
 class _Settings(BaseModel):
@@ -26,7 +26,7 @@ class _Settings(BaseModel):
 
     @model_serializer(mode="wrap")
     def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later kinds that are 0: a corpus without them keeps its identity."""
+        """Leave out later settings that are off: a corpus without them keeps its identity."""
         fields: dict[str, Any] = plain(self)
         return {name: value for name, value in fields.items() if value or name not in _LATER}
 
@@ -98,6 +98,9 @@ class HarvestSettings(_Settings):
     """Swarm sizes; each gets about the same number of views."""
     rounds: int | None = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
+    as_seen: bool = False
+    """In shuffled order: no orbit images. Of each orbit one view is kept, with the names and rows
+    it was first made or played with. Otherwise every other view has fresh ones."""
 
 
 class TransitionSettings(_Settings):

@@ -7,11 +7,12 @@
 and closed-loop rows whose method is the file's stem (`scd-3`). A file is what
 `waggle diagnose --out` writes, a flat object of named numbers, of which these are read: `nll`,
 `train head orbit_accuracy`, `train head field`, `train head field_eventful`,
-`equivariance ORDER summary | decoded | admitted`, `probe all`, `probe eventful`, and `order`. The
-training driver adds `nll` (held-out decision loss) and
+`equivariance ORDER summary | decoded | admitted` and the last two with `_strict`, `probe all`,
+`probe eventful`, `VIEWS f1 MODE` and other rates on held-out views, and `order`. The training
+driver adds `nll` (held-out decision loss) and
 
-    "units": {"summary": [1, 0, ...], "decoded": [...], "admitted": [...],
-              "probe all": [...], "probe eventful": [...]},
+    "units": {"summary": [1, 0, ...], "decoded": [...], "admitted": [...], "decoded_strict": [...],
+              "admitted_strict": [...], "probe all": [...], "probe eventful": [...]},
     "unit names": {"views": ["s6-unresolved", ...], "transitions": [...]}
 
 one value per held-out view or transition, and their ids; `trained by`, `warm start` and

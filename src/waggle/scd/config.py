@@ -166,7 +166,7 @@ class Recipe(_Settings):
     corpus: CorpusSettings = CorpusSettings()
     harvest: HarvestSettings = HarvestSettings()
     """A token corpus for stage one. In shuffled order every other view has fresh names and rows,
-    the rest those it was seen with."""
+    the rest those it was seen with; with `as_seen` each orbit is one view, as it was seen."""
     transitions: TransitionSettings = TransitionSettings()
     adaptation: Adaptation = Adaptation()
     stage_one: StageOne = StageOne()

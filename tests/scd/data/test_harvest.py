@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from waggle.core import orbit
+from waggle.core.schema import Contract, Decision, Port, Private, Proposal, View
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
 from waggle.models.nano import nano_tokenizer
@@ -52,6 +54,27 @@ def test_both_orders_show_the_views_of_one_harvest(tokens: Path, tmp_path: Path)
     for split, rows in read(tokens).items():
         assert len(made[split]) >= len(rows) > 0
         assert not same(made[split], rows)
+
+
+def test_without_orbit_images_views_are_shown_as_they_were_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = SETTINGS.model_copy(update={"synthetic": 0, "as_seen": True})
+    monkeypatch.setattr(orbit, "sample", lambda *_: pytest.fail("an image was made"))
+    made = harvest.token_corpus(tmp_path, played, nano_tokenizer(), "shuffled", longest=1024)
+    assert len(made["train"]) > 0
+
+
+def test_an_orbit_is_one_view() -> None:
+    view = View(
+        Contract("t", "pick one", ("PICK:@channel", "WAIT")),
+        Private({}, channels=(Port("h0", 1), Port("h1", 2))), Proposal("WAIT"), (), None, 3,
+    )  # fmt: skip
+    images = [orbit.sample(view, entropy).view(view) for entropy in range(3)]
+    pairs = [(each, Decision("WAIT", None, (), None)) for each in images]
+    encoder = ChatEncoder(nano_tokenizer())
+    assert len(harvest.tokenised(encoder, pairs, 1024).rows) == 3
+    assert len(harvest.tokenised(encoder, pairs, 1024, [b"one", b"one", b"other"]).rows) == 2
 
 
 def test_a_killed_harvest_goes_on_with_what_is_missing(

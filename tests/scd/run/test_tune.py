@@ -67,6 +67,21 @@ def test_a_choice_at_the_end_of_what_was_tried_is_told() -> None:
     assert not at_end([1e-5], found(1e-5, 0.1))
 
 
+def test_arms_take_rate_warm_start_and_corpus_of_their_search(tmp_path: Path) -> None:
+    recipe = Recipe(name="mine")
+    made = {"recipe": "mine", "seed": 1000, "chosen": found(3e-5, 0.1)}
+    taken, start, corpus = tune.taken(made, tmp_path, recipe, None)
+    assert taken.stage_two.rate == 3e-5 and recipe.stage_two.rate == 2e-6
+    assert taken.model_dump(exclude={"stage_two"}) == recipe.model_dump(exclude={"stage_two"})
+    (candidate,) = candidates(recipe, HERE, tmp_path, 1000, [3e-5])
+    assert (start, corpus) == (candidate.start, tmp_path / "corpus")
+    assert tune.taken(made, tmp_path, recipe, HERE)[2] == HERE
+    tune.settle(candidate, tmp_path / "elsewhere")
+    assert tune.taken(made, tmp_path, recipe, None)[2] == tmp_path / "elsewhere"
+    with pytest.raises(ConfigError, match="a search for recipe 'mine', not 'other'"):
+        tune.taken(made, tmp_path, Recipe(name="other"), None)
+
+
 def test_candidates_are_every_rate_once() -> None:
     made = candidates(Recipe(), HERE, HERE, 1000, [1e-4, 1e-5, 1e-4])
     assert [c.rate for c in made] == [1e-5, 1e-4]

@@ -11,6 +11,7 @@ from waggle.cli import console
 from waggle.cli.options import make_law
 from waggle.cli.training.common import Lost, Phases, updates_on
 from waggle.core.errors import ConfigError
+from waggle.evaluate.factorial import SEARCH
 
 if TYPE_CHECKING:
     from waggle.scd.config import Arm
@@ -52,26 +53,32 @@ def train(
             trains and diagnoses the four arms (OUT/factorial.json).
         seed: Training seed; arms of one seed share everything but the weights of the losses.
         seeds: With `--arm all`: paired seeds from one warm start.
-        jobs: With `--arm all`: processes that train and diagnose arms in parallel.
+        jobs: Processes that play transitions with the warm start and, with `--arm all`, train and
+            diagnose arms in parallel; on one GPU they share its memory.
         corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
         out: Folder of the run.
         workers: Processes that make and encode the corpus.
         views: Held-out synthetic views to diagnose the law on; with `--arm all` 200 if unset.
         native: Native views of development seeds to diagnose it on.
-        start: Folder of a warm start of this recipe, such as runs/tune/full/seed-1000/warm-start
-            of `waggle tune`; replaces stage one.
+        start: Folder of a warm start of this recipe, which replaces stage one; or of `waggle tune`
+            for it, whose warm start, corpus and chosen rate are taken.
         arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
     """
     from waggle.scd.config import read_recipe
+    from waggle.scd.files import read_json
     from waggle.scd.run import factorial
     from waggle.scd.run.data import StageTwoData
     from waggle.scd.run.stages import Stages, check_warm_start
+    from waggle.scd.run.tune import taken
     from waggle.scd.run.workers import started
 
     settings = read_recipe(recipe)
     if start is not None:  # before anything is made that takes long
         if arm == "warm-start":
             raise ConfigError("--start leaves stage one out: name another --arm")
+        if (search := read_json(start / SEARCH)) is not None:
+            settings, start, corpus = taken(search, start, settings, corpus)
+            console.note(f"rate of stage two, as the search chose it: {settings.stage_two.rate:g}")
         check_warm_start(start, settings)
     phases = Phases()
     folder = corpus or out / "corpus"
@@ -86,7 +93,7 @@ def train(
         with Progress() as tell:
             watch = updates_on(tell)
             stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, start=start)
-            law = _both_stages(stages, arm, data, phases, tell)
+            law = _both_stages(stages, arm, data, jobs, phases, tell)
         lost = 0
         if arm == "all":
             stages.release()
@@ -102,7 +109,7 @@ def train(
 
 
 def _both_stages(
-    stages: Stages, arm: str, data: StageTwoData, phases: Phases, tell: Progress
+    stages: Stages, arm: str, data: StageTwoData, jobs: int, phases: Phases, tell: Progress
 ) -> Path:
     """Train what comes before the arms of a factorial, or one arm; return its law."""
     from waggle.scd.run.data import play_transitions
@@ -110,12 +117,13 @@ def _both_stages(
     if stages.harvested and not stages.warm:
         with phases("tokens"):
             stages.tokens(tell)
-    with data.made_beside(stages.harvested, phases), phases("stage one"):
+    beside = stages.harvested and not stages.warm
+    with data.made_beside(beside, phases), phases("stage one"):
         law = stages.warm_start()
     if arm == "warm-start":
         return law
     with phases("transitions"):
-        play_transitions(stages.store, stages.recipe, str(law), progress=tell)
+        play_transitions(stages.store, stages.recipe, str(law), progress=tell, workers=jobs)
     with phases("preparation"):
         data.encode()
     if arm == "all":

@@ -7,9 +7,10 @@
 A sequence is the whole chat of one call and the answer to it; `prompts` says where the answer
 begins. Episodes are played in shuffled order, whichever order is written: the expert compares
 neither names nor places, so its record on a canonical view is its record on the shuffled one,
-renamed. A harvest that was killed goes on with the parts that are missing. A prompt counts once,
-and one of the training split is left out of validation. Invariant: the same settings give the same
-arrays, whatever the number of workers and however often the harvest was interrupted.
+renamed. A harvest that was killed goes on with the parts that are missing. A prompt counts once
+(with `as_seen` an orbit does), and one of the training split is left out of validation. Invariant:
+the same settings give the same arrays, whatever the number of workers and however often the harvest
+was interrupted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waggle.core import orbit
+from waggle.core.canon import encode_view
 from waggle.core.order import Order, canonical
 from waggle.core.seeds import mix
 from waggle.corpus import harvest
@@ -47,7 +49,7 @@ BUNDLE_VIEWS = 200
 
 
 class Part(NamedTuple):
-    """What some jobs give: sequences, and the hash of each prompt."""
+    """What some jobs give: sequences, and the hash of each prompt, or of its orbit."""
 
     rows: Rows
     hashes: NDArray[np.uint64]
@@ -156,8 +158,12 @@ def _make_part(jobs: Sequence[Job], path: Path) -> Path:
     wanted: _Harvest = _STATE["wanted"]
     parts = []
     for job in jobs:
-        pairs = _shown(harvest.gather(job, wanted.settings, "shuffled"), wanted.order, job.salt)
-        parts.append(tokenised(_STATE["encoder"], pairs, wanted.longest))
+        pairs, orbits = harvest.gather(job, wanted.settings, "shuffled"), None
+        if wanted.settings.as_seen and wanted.order == "shuffled":
+            orbits = [encode_view(canonical(view)[0]) for view, _ in pairs]
+        else:
+            pairs = _shown(pairs, wanted.order, job.salt)
+        parts.append(tokenised(_STATE["encoder"], pairs, wanted.longest, orbits))
     hashes = np.concatenate([part.hashes for part in parts])
     write_file(path, packed({**stack([part.rows for part in parts]).columns(), "hashes": hashes}))
     return path
@@ -181,11 +187,18 @@ def _shown(pairs: Sequence[Pair], order: Order, salt: int) -> list[Pair]:
     return shown
 
 
-def tokenised(encoder: ChatEncoder, pairs: Sequence[Pair], longest: int) -> Part:
-    """Tokenise pairs, each prompt once; sequences beyond `longest` are left out."""
+def tokenised(
+    encoder: ChatEncoder, pairs: Sequence[Pair], longest: int, orbits: Sequence[bytes] | None = None
+) -> Part:
+    """Tokenise pairs, each prompt once; sequences beyond `longest` are left out.
+
+    With `orbits`, a text that all views of an orbit share, each orbit once.
+    """
     unique: dict[int, tuple[list[int], Pair]] = {}
-    for prompt, pair in zip(encoder.prompts([view for view, _ in pairs]), pairs, strict=True):
-        hashed = hashlib.blake2b(np.array(prompt, np.uint32).tobytes(), digest_size=8).digest()
+    prompts = encoder.prompts([view for view, _ in pairs])
+    named = orbits or [np.array(prompt, np.uint32).tobytes() for prompt in prompts]
+    for name, prompt, pair in zip(named, prompts, pairs, strict=True):
+        hashed = hashlib.blake2b(name, digest_size=8).digest()
         unique.setdefault(int.from_bytes(hashed, "big"), (prompt, pair))
     answers = encoder.answers([decision for _, (_, decision) in unique.values()])
     kept = [

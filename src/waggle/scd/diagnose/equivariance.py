@@ -3,7 +3,9 @@
 "Deployed equivariance diagnostics": greedy decoding of a view and of a non-identity image, the
 image's record mapped back; summaries and decoded records are compared before admission, admitted
 records after it (a law that emits nothing readable agrees only there, on the fallback).
-Records are compared modulo the view's stabiliser; the share of views with ties stands beside it.
+Records are compared twice: strictly, the complete records, and modulo the view's stabiliser, which
+takes records that nothing in the view tells apart for one. The share of views with ties stands
+beside both.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ class Agreement(NamedTuple):
     summary: bool
     decoded: bool
     admitted: bool
+    decoded_strict: bool
+    admitted_strict: bool
 
 
 class Equivariance(NamedTuple):
@@ -42,7 +46,11 @@ class Equivariance(NamedTuple):
     """Share of views with a non-trivial stabiliser."""
     summary: float
     decoded: float
+    """Modulo ties, as `admitted`."""
     admitted: float
+    decoded_strict: float
+    """Complete records, as `admitted_strict`."""
+    admitted_strict: float
 
 
 class _Answer(NamedTuple):
@@ -70,14 +78,17 @@ def agreements(
 
 def _agreement(view: View, g: orbit.Orbit, one: _Answer, other: _Answer) -> Agreement:
     back = g.inverse().decision
-    summary = decoded = False
+    summary = decoded = strict = False
     if one.decoded is not None and other.decoded is not None:
         theirs = back(other.decoded)
         summary = rho(view, one.decoded) == rho(view, theirs)
         decoded = orbit.equal_modulo_stabiliser(view, one.decoded, theirs)
+        strict = one.decoded == theirs
+    admitted = back(other.admitted)
     return Agreement(
         not orbit.stabiliser_trivial(view), summary, decoded,
-        orbit.equal_modulo_stabiliser(view, one.admitted, back(other.admitted)),
+        orbit.equal_modulo_stabiliser(view, one.admitted, admitted),
+        strict, one.admitted == admitted,
     )  # fmt: skip
 
 

@@ -129,16 +129,16 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
     units: dict[str, list[float]] = {}
     agreed = {o: equivariance.agreements(asked, views, o, findings.seed) for o in ORDERS}
     found = held_out(asked, test, order)
-    result |= _named("synthetic", found.rates)
+    result |= found.named("synthetic")
     units["exact"] = [float(hit) for hit in found.exact]
     if findings.native:
-        result |= _named("native", held_out(asked, findings.natives(), order).rates)
+        result |= held_out(asked, findings.natives(), order).named("native")
     for kind in ("disguised", "far", "near", "development"):
         if records := findings.made_up(kind):
-            result |= _named(kind, held_out(asked, records, order).rates)
+            result |= held_out(asked, records, order).named(kind)
     for shown, each in agreed.items():
         result |= _named(f"equivariance {shown}", equivariance.rates(each))
-    for name in ("summary", "decoded", "admitted"):
+    for name in ("summary", "decoded", "admitted", "decoded_strict", "admitted_strict"):
         units[name] = [float(getattr(one, name)) for one in agreed[order]]
     if weights := digest_of(law):
         result[WEIGHTS] = weights
@@ -173,10 +173,16 @@ class HeldOut(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Rates over some views, and which of them were decided exactly as labelled."""
+    """Rates over some views, which were decided exactly as labelled, and the F1 of each mode."""
 
     rates: HeldOut
     exact: tuple[bool, ...]
+    f1: Mapping[Mode, float]
+
+    def named(self, views: str) -> dict[str, Any]:
+        """Return all rates under the name of the views."""
+        by_mode = {f"{views} f1 {label}": value for label, value in self.f1.items()}
+        return _named(views, self.rates) | by_mode
 
 
 def held_out(law: Law, records: Sequence[Labelled], order: Order) -> Quality:
@@ -198,11 +204,12 @@ def held_out(law: Law, records: Sequence[Labelled], order: Order) -> Quality:
             exact.append(found == wanted)
             decided = mode(view, found) if found is not None and legal else None
             modes.append((decided, mode(view, wanted)))
-    n = max(1, len(records))
+    n, f1 = max(1, len(records)), f1_by_mode(modes)
+    macro = sum(f1.values()) / max(1, len(f1))
     rates = HeldOut(
-        len(records), json_valid / n, schema / n, executable / n, macro_f1(modes), sum(exact) / n
-    )
-    return Quality(rates, tuple(exact))
+        len(records), json_valid / n, schema / n, executable / n, macro, sum(exact) / n
+    )  # fmt: skip
+    return Quality(rates, tuple(exact), f1)
 
 
 def _read(output: str | Decision) -> tuple[Decision | None, tuple[str, ...]]:
@@ -212,15 +219,15 @@ def _read(output: str | Decision) -> tuple[Decision | None, tuple[str, ...]]:
     return (None if read.normalized else read.decision), read.codes
 
 
-def macro_f1(pairs: Sequence[tuple[Mode | None, Mode]]) -> float:
-    """Return the mean F1 over the modes that occur as labels; no decision is no mode."""
-    scores = []
-    for label in {wanted for _, wanted in pairs}:
+def f1_by_mode(pairs: Sequence[tuple[Mode | None, Mode]]) -> dict[Mode, float]:
+    """Return the F1 of every mode that occurs as a label; no decision is no mode."""
+    scores = {}
+    for label in Mode:
         hits = sum(found == label == wanted for found, wanted in pairs)
         said = sum(found == label for found, _ in pairs)
-        there = sum(wanted == label for _, wanted in pairs)
-        scores.append(2 * hits / (said + there))
-    return sum(scores) / max(1, len(scores))
+        if there := sum(wanted == label for _, wanted in pairs):
+            scores[label] = 2 * hits / (said + there)
+    return scores
 
 
 def diagnose_folder(

@@ -21,6 +21,7 @@ from waggle.corpus.store import Store
 from waggle.corpus.teacher import label, make_teacher
 from waggle.corpus.transitions import write
 from waggle.crew import crew
+from waggle.engine import memory as gpu_memory
 from waggle.laws.shipped import is_folder, of_folder
 from waggle.scd.config import Recipe
 from waggle.scd.run import factorial
@@ -97,10 +98,20 @@ def play_transitions(
 ) -> None:
     """Collect transitions if the corpus has none; the player is a law's name or its folder."""
     if not _has(store, "transitions"):
-        again = partial(_law, player)
-        write(store, recipe.transitions, again(), order=recipe.order, progress=progress,
-              workers=workers, again=again)  # fmt: skip
+        law = _law(player)
+        law.name = recipe.transitions.law  # what the corpus and its tables call the player
+        write(store, recipe.transitions, law, order=recipe.order, progress=progress,
+              workers=workers, again=partial(_loaded, player, workers))  # fmt: skip
 
 
 def _law(player: str) -> Law:
     return of_folder(Path(player)) if is_folder(player) else plugins.get_law(player)
+
+
+def _loaded(player: str, processes: int) -> Law:
+    """Return the law of one of several processes, which share the memory of a GPU."""
+    law = _law(player)
+    if (load := getattr(law, "load", None)) is not None:
+        load()
+        gpu_memory.keep_to(processes)
+    return law

@@ -239,6 +239,32 @@ def advice(recipe: Recipe, file: Path, chosen: Result) -> str:
     )
 
 
+def taken(
+    found: Result, folder: Path, recipe: Recipe, corpus: Path | None
+) -> tuple[Recipe, Path, Path]:
+    """Return what arms take from a search: their recipe with its rate, warm start and corpus.
+
+    Args:
+        found: what the search found.
+        folder: its folder.
+        recipe: the recipe of the arms.
+        corpus: the corpus that was asked for, if any.
+
+    Raises:
+        ConfigError: if the search was for another recipe.
+    """
+    if found.get("recipe") != recipe.name:
+        raise ConfigError(
+            f"{folder} holds a search for recipe {found.get('recipe')!r}, not {recipe.name!r}; "
+            "search again with `waggle tune`"
+        )
+    stage = recipe.stage_two.model_copy(update={"rate": found["chosen"]["rate"]})
+    start = folder / recipe.adaptation.kind / f"seed-{found['seed']}" / WARM_START
+    asked = (read_json(folder / SETTINGS) or {}).get("corpus")
+    own = Path(asked) if asked else folder / "corpus"
+    return recipe.model_copy(update={"stage_two": stage}), start, corpus or own
+
+
 def at_end(tried: Sequence[float], chosen: Result) -> bool:
     """Whether the chosen rate is the least or greatest of several that were tried."""
     return len(set(tried)) > 1 and chosen["rate"] in (min(tried), max(tried))

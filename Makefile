@@ -10,6 +10,10 @@ WORKERS ?= 2
 # One thread per worker: workers that each take every core only wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# Without bytecode every worker rewrites the assertions of all tests, and every process of a test
+# compiles the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-all suite lint style types format docs bench audit sbom attacks clean
 
 help:

@@ -11,6 +11,7 @@
 #   recipes/gpu.sh shuffled           nano in shuffled order, trained and diagnosed
 #   recipes/gpu.sh factorial-nano     four arms of nano, five seeds: rate, training, diagnosis, episodes
 #   recipes/gpu.sh factorial-smollm2  the same of SmolLM2-135M, three seeds
+#   recipes/gpu.sh specialists        one law against specialists: base, five controllers, episodes
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
 # The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
@@ -135,6 +136,16 @@ case $step in
     factorial smollm2 factorial_smollm2 3 2 2e-6,5e-6,1e-5,2e-5,5e-5 --updates 162
     play reorganization/factorial_smollm2 ""
     take reorganization/decision_sources decision-only factorial_smollm2
+    ;;
+  specialists)
+    run $waggle train "$recipes/specialists/base.toml" --arm warm-start --out runs/specialists/base --workers "$workers"
+    for law in joint matched_swarmbench matched_silo oracle_swarmbench oracle_silo; do
+      run env WAGGLE_GPU_SHARE=0.15 $waggle train "$recipes/specialists/$law.toml" \
+        --out "runs/specialists/train/${law/_/-}" --workers 3 --jobs 2 &
+    done
+    wait
+    play specialists/specialists "" --seeds 4
+    play specialists/specialists ""
     ;;
   pack)
     for rows in runs/*/rows.jsonl; do

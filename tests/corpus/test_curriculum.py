@@ -61,6 +61,20 @@ def test_the_same_settings_give_the_same_corpus(built: Path) -> None:
     assert list(Store(built).examples("views", "train")) == again["train"]
 
 
+def test_kept_families_are_those_of_the_whole_corpus() -> None:
+    both = CorpusSettings(
+        tasks=("beacon", "swarmbench/pursuit"), bundles=2, validation=1, test=1, native=4, n=(6,),
+        rounds=2,
+    )  # fmt: skip
+    whole = Curriculum(both).examples()
+    kept = Curriculum(both.model_copy(update={"families": ("beacon",)})).examples()
+    for split, examples in whole.items():
+        assert kept[split] == [e for e in examples if e.family == "beacon"]
+    assert 0 < len(kept["train"]) < len(whole["train"])
+    with pytest.raises(ConfigError, match="'silo', of which `tasks` has none"):
+        Curriculum(both.model_copy(update={"families": ("silo",)}))
+
+
 @pytest.mark.parametrize("name", ["agentsnet", "swarmbench/flocking", "swarmbench"])
 def test_transfer_tasks_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="transfer task"):

@@ -84,17 +84,20 @@ class Curriculum:
         if not self._tasks:
             raise ConfigError("the corpus has no training task; name one in `tasks`")
         self.families = list(dict.fromkeys(task.substrate for task in self._tasks))
+        if unknown := set(settings.families) - set(self.families):
+            raise ConfigError(f"`families` has {sorted(unknown)[0]!r}, of which `tasks` has none")
         self._native: dict[tuple[str, str], list[View]] = {}
 
     def examples(self, workers: int = 1) -> dict[str, list[Example]]:
         """Return all splits, the same ones whatever the number of processes."""
         units = [unit for split in SPLITS for unit in self._units(split)]
         made: dict[str, list[Example]] = {split: [] for split in SPLITS}
+        kept = self.settings.families
         again = partial(Curriculum, self.settings)
         with mapped(workers, again if workers > 1 else lambda: self) as run:
             results = run(Curriculum.make, units)
             for number, (unit, some) in enumerate(zip(units, results, strict=True)):
-                made[unit.split] += some
+                made[unit.split] += [e for e in some if not kept or e.family in kept]
                 self._progress("corpus", number + 1, len(units))
         return made
 

@@ -17,7 +17,7 @@ from waggle.core.errors import ConfigError
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-_LATER = frozenset(("close", "ports", "far", "near", "development", "as_seen"))
+_LATER = frozenset(("close", "ports", "far", "near", "development", "as_seen", "families"))
 """Settings that were added after the first corpora."""
 
 
@@ -38,6 +38,8 @@ class CorpusSettings(_Settings):
     """Seed of every draw of the corpus."""
     tasks: tuple[str, ...] = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
+    families: tuple[str, ...] = ()
+    """Substrates whose views are kept of the corpus that `tasks` make; all if empty."""
     bundles: Count = 800
     """Bundles of eight synthetic views in the training split."""
     validation: Count = 100

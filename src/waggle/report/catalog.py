@@ -64,6 +64,9 @@ TABLES: Mapping[str, str] = {
     "byzantine-agentsnet": "byzantine:agentsnet",
     "worker-transfer": "workers:transfer",
     "worker-reuse": "workers:reuse",
+    "specialists": "specialists:main",
+    "specialists-effects": "specialists:effects",
+    "specialists-recovery": "specialists:recovery",
 }
 """Table name -> module:function of this folder."""
 

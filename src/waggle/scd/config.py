@@ -191,11 +191,21 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def read_recipe_of(path: Path, kind: type[R]) -> R:
-    """Read a recipe of a kind that says more.
+    """Read a recipe of a kind that says more; `extends` names one that it changes in part.
 
     Raises:
         ConfigError: one line that names the file, the key and what is wrong with it.
     """
+    data = _read(path)
+    if (base := data.pop("extends", None)) is not None:
+        data = _changed(_read(path.parent / str(base)), data)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise one_line(error, f"recipe {path}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -207,10 +217,17 @@ def read_recipe_of(path: Path, kind: type[R]) -> R:
         raise ConfigError(f"recipe {path} is not TOML ({error})") from None
     if not {"methods", "methods_from"}.isdisjoint(data):
         raise ConfigError(f"{path} is a recipe of evaluation; use `waggle eval {path}`")
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        raise one_line(error, f"recipe {path}") from None
+    return data
+
+
+def _changed(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of one recipe with those of another in their place, key by key."""
+    parts = {
+        key: base[key] | value
+        for key, value in own.items()
+        if isinstance(value, dict) and isinstance(base.get(key), dict)
+    }
+    return base | own | parts
 
 
 def recipe_of_law(data: dict[str, Any]) -> Recipe:

@@ -6,11 +6,13 @@ import json
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from waggle.cli.main import main
+from waggle.scd.config import Recipe, read_recipe
 
 ROOT = Path(__file__).parents[3]
 SMALL = """
@@ -92,17 +94,52 @@ def test_the_tiny_recipe_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["paper", "smollm2", "lineage/far_second", "tiny"])
-def test_recipes_can_be_read(name: str) -> None:
-    from waggle.scd.config import read_recipe
+def test_recipes_can_be_read() -> None:
+    files = [
+        path
+        for path in (ROOT / "recipes").rglob("*.toml")
+        if {"backbone", "extends"} & set(tomllib.loads(path.read_text(encoding="utf-8")))
+        and path.parent.name != "fit"
+    ]
+    found = {str(path.relative_to(ROOT / "recipes")): read_recipe(path) for path in files}
+    assert len({recipe.name for recipe in found.values()}) == len(found) >= 15
+    # The table of the paper is what an empty recipe means; only the machine's part differs.
+    paper = found["paper.toml"].model_dump(exclude={"run"})
+    assert paper == Recipe(name="paper").model_dump(exclude={"run"})
 
-    recipe = read_recipe(ROOT / "recipes" / f"{name}.toml")
-    assert recipe.name == name.replace("/", "-").replace("_", "-")
-    if name == "paper":
-        # The table of the paper is what an empty recipe means; only the machine's part differs.
-        assert recipe.model_dump(exclude={"run"}) == type(recipe)(name=name).model_dump(
-            exclude={"run"}
-        )
+
+def test_factorials_begin_without_orbit_images_and_play_their_own_transitions() -> None:
+    for name in ("nano", "smollm2"):
+        recipe = read_recipe(ROOT / "recipes" / f"factorial_{name}.toml")
+        assert recipe.harvest.as_seen and recipe.order == "shuffled"
+        assert recipe.transitions.law == "warm-start" and recipe.stage_two.updates == 648
+        assert recipe.corpus == Recipe().corpus
+
+
+def test_specialists_differ_from_the_joint_law_in_their_views_alone() -> None:
+    folder = ROOT / "recipes" / "specialists"
+    joint = read_recipe(folder / "joint.toml")
+    told = {"name": True, "corpus": {"tasks", "families"}, "transitions": {"tasks"}}
+    for pair in ("matched", "oracle"):
+        for substrate in ("swarmbench", "silo"):
+            own = read_recipe(folder / f"{pair}_{substrate}.toml")
+            assert own.model_dump(exclude=told) == joint.model_dump(exclude=told)
+            assert own.name == f"{pair}-{substrate}"
+            assert {task.partition("/")[0] for task in own.transitions.tasks} == {substrate}
+            assert bool(own.corpus.families) == (own.corpus.tasks == joint.corpus.tasks)
+
+
+def test_a_step_prints_what_it_would_run() -> None:
+    for step in ("factorial-nano", "factorial-smollm2", "specialists"):
+        told = subprocess.run(
+            ["bash", str(ROOT / "recipes/gpu.sh"), step], capture_output=True, text=True,
+            check=True, env={"PATH": "/usr/bin:/bin", "DRY": "1"},
+        )  # fmt: skip
+        for line in told.stdout.splitlines():
+            words = shlex.split(line)
+            named = [ROOT / word for word in words if word.endswith(".toml")]
+            assert all(path.is_file() for path in named), line
+            assert words[1] in ("waggle", "env", "mkdir", "cp"), line
 
 
 def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ class Processes:
         pool = min(pool, shards)
         self.size = shards
         self.began = 0.0
-        self._work = [context.Array("d", 3) for _ in range(pool)]
+        self._work = [context.RawArray("d", 3) for _ in range(pool)]
         loading = [context.Pipe(duplex=False) for _ in range(pool)]
         self._laws = [here for here, _ in loading]
         asking = [context.Pipe() for _ in range(shards)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ def test_a_lost_machine_comes_back_to_the_record_of_one_process(tmp_path: Path) 
         def lose(entry: RoundRecord, world: object) -> None:
             if entry.round == 6 and not rounds.count(6):
                 machines.remove_node(other, allow_graceful=False)
+                while sum(machine["Alive"] for machine in ray.nodes()) > 1:
+                    time.sleep(0.1)
             rounds.append(entry.round)
 
         played = on_ray(

@@ -26,7 +26,7 @@ from waggle.shards.kept import own_key
 from waggle.shards.law_pool import LawActor, PooledLaw
 from waggle.shards.shard import Shard, restored
 
-TRIES = 10
+TRIES = 40
 PAUSE_SECONDS = 3.0
 """How often, and after which pause, it is tried to have all actors at one time."""
 
@@ -39,6 +39,8 @@ def connect() -> Any:
     """
     # Batches of a shard that failed are not asked for; the loss is told once, by `_got`.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    # Actors are the command itself: by default Ray would let everything else go before them.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
     except ImportError:

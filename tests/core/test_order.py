@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.core.examples import SYMMETRIC, VIEW, symmetric
 from tests.core.strategies import ENTROPY, fresh_views, pairs, views
-from waggle.core import orbit
+from waggle.core import orbit, order
 from waggle.core.canon import check_view, encode_view
 from waggle.core.errors import ContractError
 from waggle.core.naming import Renaming, claims_of, handles_of
@@ -108,6 +108,12 @@ def _onto(one: View, other: View) -> bool:
 @given(small, small)
 def test_same_text_means_same_orbit(one: View, other: View) -> None:
     assert (_text(one) == _text(other)) == _onto(one, other)
+
+
+@given(st.one_of(small, fresh_views(handles=4, claims=1), fresh_views(handles=4, claims=3)))
+def test_ranks_without_a_search_are_those_of_the_search(view: View) -> None:
+    searched = order._searched(view, None, list(handles_of(view)), list(claims_of(view)))
+    assert order.relabel(view) == searched
 
 
 @given(fresh_views(handles=3, claims=3))

@@ -120,66 +120,79 @@ def _name(letter: str, rank: int) -> str:
 def relabel(view: View, decision: Decision | None = None) -> Marks:
     """Rank the references of a view, or of a (view, decision) pair taken together."""
     handles, claims = list(handles_of(view)), list(claims_of(view))
-    if decision is None and len(claims) < 2:
-        lots = {-port.lot: port.channel for port in view.private.channels}
-        if len(lots) == len(handles) == len(view.private.channels):
-            ranks = {lots[lot]: rank for rank, lot in enumerate(sorted(lots))}
-            return Marks(ranks, dict.fromkeys(claims, 0), False)
-    claim_keys = _claim_keys(view, claims)
     if decision is None:
-        marks = _ranked_by_ports(view, handles, claim_keys)
+        marks = _ranked(view, handles, claims)
         if marks is not None:
             return marks
-    handle_keys = _handle_keys(view, handles)
-    edges = [(t.channel, t.claim, (*numeric_key(t), t.direction or "")) for t in view.traces]
+    return _searched(view, decision, handles, claims)
+
+
+def _ranked(view: View, handles: Sequence[str], claims: Sequence[str]) -> Marks | None:
+    """Rank the references of a view that needs no search, or return None for others.
+
+    Almost no view needs one. Handles are told apart by their ports and the labels of their traces;
+    those that are not can be exchanged, unless they have traces on several claims. A claim is told
+    apart by its content, its labels and the handles these stand on, in the order in which `label`
+    would refine it, and claims alike in all of these can be exchanged.
+    """
+    ports = view.private.channels
+    tied = False
+    by_lot = {-port.lot: port.channel for port in ports}
+    if len(by_lot) == len(ports) == len(handles):  # a lot comes first in the content of a port
+        order = [by_lot[lot] for lot in sorted(by_lot)]
+    else:
+        labels = _sorted_by_name([(t.channel, _label(t)) for t in view.traces])
+        content = _handle_keys(view, handles)
+        keys = {h: (content[h], labels.get(h, ())) for h in handles}
+        order = sorted(handles, key=keys.__getitem__)
+        twins = [one for one, other in pairwise(order) if keys[one] == keys[other]]
+        if len(claims) > 1 and any(map(labels.get, twins)):
+            return None
+        tied = bool(twins)
+    ranks = {handle: rank for rank, handle in enumerate(order)}
+    if len(claims) < 2:
+        return Marks(ranks, dict.fromkeys(claims, 0), tied)
+    content = _claim_keys(view, claims)
+    if len(set(content.values())) < len(content):
+        edges = _sorted_by_name([(t.claim, (_label(t), ranks[t.channel])) for t in view.traces])
+        for claim in claims:
+            on = edges.get(claim, ())
+            content[claim] = (content[claim], tuple([label for label, _ in on]), on)
+        tied = tied or len(set(content.values())) < len(content)
+    order = sorted(claims, key=content.__getitem__)
+    return Marks(ranks, {claim: rank for rank, claim in enumerate(order)}, tied)
+
+
+def _label(trace: Trace) -> tuple[Any, ...]:
+    """Return what a trace says, without its references."""
+    return (-trace.novelty, -trace.support, -trace.conflict, -trace.ttl, trace.direction or "")
+
+
+def _sorted_by_name(labels: Sequence[tuple[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Return the sorted labels of every name that has some."""
+    found: dict[str, list[Any]] = {}
+    for name, each in labels:
+        found.setdefault(name, []).append(each)
+    return {name: tuple(sorted(every)) for name, every in found.items()}
+
+
+def _searched(
+    view: View, decision: Decision | None, handles: Sequence[str], claims: Sequence[str]
+) -> Marks:
+    """Rank the references of any view or pair, by refinement and search."""
+    handle_keys, claim_keys = _handle_keys(view, handles), _claim_keys(view, claims)
+    edges = [(t.channel, t.claim, _label(t)) for t in view.traces]
     extra: list[tuple[str, str, Any]] = []
     if decision is not None:
         extra = _pair_marks(decision, handle_keys, claim_keys)
-    for channel, claim, name in edges:
-        handle_keys[channel].append(name)
-        claim_keys[claim].append(name)
-    keys: list[Any] = [(0, *_flat(handle_keys[h])) for h in handles]
-    keys += [(1, *_flat(claim_keys[z])) for z in claims]
+    on_handle = _sorted_by_name([(channel, name) for channel, _, name in edges])
+    on_claim = _sorted_by_name([(claim, name) for _, claim, name in edges])
+    keys: list[Any] = [(0, handle_keys[h], on_handle.get(h, ())) for h in handles]
+    keys += [(1, claim_keys[z], on_claim.get(z, ())) for z in claims]
     place = {("h", h): i for i, h in enumerate(handles)}
     place |= {("z", z): i + len(handles) for i, z in enumerate(claims)}
     found = label(keys, [(place["h", h], place["z", z], e) for h, z, e in (*edges, *extra)])
     return _marks(found, handles, claims)
-
-
-def _ranked_by_ports(
-    view: View, handles: Sequence[str], claim_keys: Mapping[str, list[Any]]
-) -> Marks | None:
-    """Rank the references of a view whose ports differ in content, or return None for others.
-
-    Most views are like that, and then nothing has to be searched: a claim is told apart by its
-    content, the labels of its traces and the ports they stand on, in the order in which `label`
-    would refine it, and claims alike in all of these can be exchanged. Lots come first in the
-    content of a port, so ports of different lots need no look at their facts.
-    """
-    ports = view.private.channels
-    if len(ports) != len(handles):
-        return None
-    by_key: dict[Any, str] = {-port.lot: port.channel for port in ports}
-    if len(by_key) < len(ports):
-        by_key = {key[0]: handle for handle, key in _handle_keys(view, handles).items()}
-        if len(by_key) < len(ports):
-            return None
-    ranks = {by_key[key]: rank for rank, key in enumerate(sorted(by_key))}
-    if len({key[0] for key in claim_keys.values()}) == len(claim_keys):
-        order = sorted(claim_keys, key=lambda claim: claim_keys[claim][0])
-        return Marks(ranks, {claim: rank for rank, claim in enumerate(order)}, False)
-    edges: dict[str, list[tuple[Any, int]]] = {claim: [] for claim in claim_keys}
-    for t in view.traces:
-        edges[t.claim].append(((*numeric_key(t), t.direction or ""), ranks[t.channel]))
-    for standing in edges.values():
-        standing.sort()
-    full = {
-        claim: (key[0], [label for label, _ in edges[claim]], edges[claim])
-        for claim, key in claim_keys.items()
-    }
-    order = sorted(full, key=full.__getitem__)
-    symmetric = any(full[one] == full[other] for one, other in pairwise(order))
-    return Marks(ranks, {claim: rank for rank, claim in enumerate(order)}, symmetric)
 
 
 def _marks(found: Labelling, handles: Sequence[str], claims: Sequence[str]) -> Marks:
@@ -191,29 +204,25 @@ def _marks(found: Labelling, handles: Sequence[str], claims: Sequence[str]) -> M
     )
 
 
-def _flat(key: list[Any]) -> tuple[Any, ...]:
-    """Keep the content of a key and sort the labels of traces behind it."""
-    return (key[0], tuple(sorted(key[1:])))
-
-
 def _facts_key(facts: Mapping[str, Fact]) -> tuple[tuple[str, int, Any], ...]:
     """Sort facts by key; of one key the larger number comes first, text after numbers."""
-    if not facts:
-        return ()
-    return tuple(
-        sorted([(k, 1, v) if isinstance(v, str) else (k, 0, -v) for k, v in facts.items()])
-    )
+    return _sorted_facts(tuple(facts.items())) if facts else ()
+
+
+@lru_cache(maxsize=8192)
+def _sorted_facts(facts: tuple[tuple[str, Fact], ...]) -> tuple[tuple[str, int, Any], ...]:
+    return tuple(sorted([(k, 1, v) if isinstance(v, str) else (k, 0, -v) for k, v in facts]))
 
 
 def _port_key(port: Port) -> tuple[Any, ...]:
     return (-port.lot, _facts_key(port.facts))
 
 
-def _handle_keys(view: View, handles: Sequence[str]) -> dict[str, list[Any]]:
+def _handle_keys(view: View, handles: Sequence[str]) -> dict[str, Any]:
     _, target = action_argument(view.proposal.action)
-    keys: dict[str, list[Any]] = {h: [((1,), 1)] for h in handles}
+    keys: dict[str, Any] = dict.fromkeys(handles, ((1,), 1))
     for port in view.private.channels:
-        keys[port.channel] = [(_port_key(port), int(port.channel != target))]
+        keys[port.channel] = (_port_key(port), int(port.channel != target))
     return keys
 
 
@@ -221,7 +230,7 @@ def _evidence_key(row: Evidence) -> tuple[int, int, int, str]:
     return (-row.novelty, -row.support, -row.conflict, row.direction or "")
 
 
-def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
+def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, Any]:
     p = view.private
     facts = {row.claim: _facts_key(row.facts) for row in p.claims}
     evidence: dict[str, tuple[tuple[int, int, int, str], ...]] = {}
@@ -230,16 +239,14 @@ def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, list[Any]]:
     held = None if view.commitment is None else view.commitment.claim
     proposed = view.proposal.claim
     return {
-        z: [
-            (
-                z != held,
-                z != proposed,
-                z not in p.ready,
-                evidence.get(z, ()),
-                z not in facts,
-                facts.get(z, ()),
-            )
-        ]
+        z: (
+            z != held,
+            z != proposed,
+            z not in p.ready,
+            evidence.get(z, ()),
+            z not in facts,
+            facts.get(z, ()),
+        )
         for z in claims
     }
 
@@ -259,11 +266,8 @@ def _arranged(
     traces: Sequence[Trace] = view.traces
     if len(traces) > 1:
         traces = sorted(
-            traces,
-            key=lambda t: (
-                *numeric_key(t), t.direction or "", port_rank[t.channel], claim_rank[t.claim],
-            ),
-        )  # fmt: skip
+            traces, key=lambda t: (_label(t), port_rank[t.channel], claim_rank[t.claim])
+        )
     ready = sorted(p.ready, key=claim_rank.__getitem__) if len(p.ready) > 1 else p.ready
     ports = sorted(p.channels, key=lambda port: port_rank[port.channel])
     action = w.action if ":" not in w.action else Renaming(handles, claims).action(w.action)
@@ -294,7 +298,7 @@ def _arranged(
 
 
 def _pair_marks(
-    decision: Decision, handles: dict[str, list[Any]], claims: dict[str, list[Any]]
+    decision: Decision, handles: dict[str, Any], claims: dict[str, Any]
 ) -> list[tuple[str, str, Any]]:
     """Mark the references of a decision; return its deposits between known ones as edges.
 
@@ -308,7 +312,7 @@ def _pair_marks(
     if decision.commit is not None and decision.commit.claim in claims:
         marks.setdefault((1, decision.commit.claim), []).append(("commit",))
     for d in decision.deposits:
-        name = (*numeric_key(d), d.direction or "", "deposit")
+        name = (*_label(d), "deposit")
         if d.channel in handles and d.claim in claims:
             edges.append((d.channel, d.claim, name))
         elif d.channel in handles:
@@ -316,7 +320,7 @@ def _pair_marks(
         elif d.claim in claims:
             marks.setdefault((1, d.claim), []).append(("deposit", d.channel, str(name)))
     for key in handles:
-        handles[key][0] = (handles[key][0], tuple(sorted(marks.get((0, key), ()))))
+        handles[key] = (handles[key], tuple(sorted(marks.get((0, key), ()))))
     for key in claims:
-        claims[key][0] = (claims[key][0], tuple(sorted(marks.get((1, key), ()))))
+        claims[key] = (claims[key], tuple(sorted(marks.get((1, key), ()))))
     return edges

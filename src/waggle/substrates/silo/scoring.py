@@ -15,6 +15,7 @@ from waggle.substrates.silo.task import Level
 
 MAX_ANSWER_CHARS = 1_000_000
 _TOLERANCE = 0.01
+_NUMBERS = frozenset((int, float))
 
 
 class Credit(NamedTuple):
@@ -66,6 +67,8 @@ def normalise(answer: Any) -> Any:
     if isinstance(answer, str):
         return _parse(answer)
     if isinstance(answer, (list, tuple)):
+        if _NUMBERS.issuperset(map(type, answer)):  # long answers are made of such lists
+            return list(answer)
         return [normalise(item) for item in answer]
     return answer
 

@@ -216,13 +216,14 @@ def train(
     tokens_per_pass: int | None = None,
     first: Flag = False,
     capture: bool | None = None,
+    law: Path | None = None,
     json: AsJson = False,
 ) -> None:
     """Seconds and tokens per second of a training update.
 
-    Runs the real updates of stage two (or one) on a real corpus. `--backbone qwen3-4b-shape` and
-    `smollm2-135m-shape` have random weights of that shape, for machines without the weights. Needs
-    the extra `llm`. Example:
+    Runs the real updates of stage two (or one) on a real corpus. `--backbone qwen3-4b-shape`,
+    `llama-3.1-8b-shape` and `smollm2-135m-shape` have random weights of that shape, for machines
+    without the weights. Needs the extra `llm`. Example:
 
     `waggle bench train recipes/lineage/far.toml --corpus runs/lineage/far/corpus`
 
@@ -234,6 +235,7 @@ def train(
         tokens_per_pass: Tokens that are run together.
         first: Measure stage one, on the decision records of the corpus.
         capture: Replay updates as CUDA graphs or not, whatever the recipe says.
+        law: Export what the updates made as a law into this folder, to rehearse a training.
     """
     from benchmarks.train import bench_train
     from waggle.scd.config import Recipe, read_recipe
@@ -244,7 +246,7 @@ def train(
     run = {"tokens_per_pass": tokens_per_pass, "capture": capture}
     data["run"] |= {name: value for name, value in run.items() if value is not None}
     chosen = Recipe.model_validate(data)
-    found = bench_train(chosen, corpus, updates, stage=1 if first else 2)
+    found = bench_train(chosen, corpus, updates, stage=1 if first else 2, law=law)
     if json:
         console.dump(found._asdict())
         return

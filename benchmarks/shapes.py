@@ -20,6 +20,10 @@ SHAPES: dict[str, tuple[str, dict[str, int]]] = {
         "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
         "head_dim": 128,
     }),
+    "llama-3.1-8b-shape": ("Llama", {
+        "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    }),
 }  # fmt: skip
 
 

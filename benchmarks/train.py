@@ -26,6 +26,7 @@ from waggle.scd.data.batches import none_of, scd_batches, token_batches
 from waggle.scd.data.encode import EncodedCorpus
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
+from waggle.scd.ship.export import export
 from waggle.scd.train.objective import Objective
 from waggle.scd.train.trainer import Plan, Trainer
 
@@ -65,8 +66,11 @@ class Speed(NamedTuple):
     """Peak GPU memory in GiB; 0 on a CPU."""
 
 
-def bench_train(recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1, 2] = 2) -> Speed:
-    """Measure so many updates of a stage under a recipe."""
+def bench_train(
+    recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1, 2] = 2,
+    law: Path | None = None,
+) -> Speed:  # fmt: skip
+    """Measure so many updates of a stage under a recipe; export what they made as a law."""
     run, name = recipe.run, recipe.backbone
     run = run.model_copy(update={"log_every": min(READ, run.log_every)})
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +79,10 @@ def bench_train(recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1,
             recipe = recipe.model_copy(update={"backbone": made})
         student = Student(recipe, 0)
         trainer = _trainer(student, recipe, run, corpus, stage, Path(folder))
-        return _measured(recipe, trainer, updates)._replace(backbone=name)
+        speed = _measured(recipe, trainer, updates)._replace(backbone=name)
+        if law is not None:
+            export(student, law, {"objective": "rehearsal", "updates": WARM + updates})
+        return speed
 
 
 def _trainer(

@@ -11,6 +11,8 @@
 #   recipes/gpu.sh shuffled           nano in shuffled order, trained and diagnosed
 #   recipes/gpu.sh factorial-nano     four arms of nano, five seeds: rate, training, diagnosis, episodes
 #   recipes/gpu.sh factorial-smollm2  the same of SmolLM2-135M, three seeds
+#   recipes/gpu.sh factorial-gemma    the same of gemma-3-270m, two seeds
+#   recipes/gpu.sh near               the second arm of the clean lineage: 9 and 8 minutes, then AgentsNet
 #   recipes/gpu.sh specialists        one law against specialists: base, five controllers, episodes
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
@@ -136,6 +138,17 @@ case $step in
     factorial smollm2 factorial_smollm2 3 2 2e-6,5e-6,1e-5,2e-5,5e-5 --updates 162
     play reorganization/factorial_smollm2 ""
     take reorganization/decision_sources decision-only factorial_smollm2
+    ;;
+  factorial-gemma)
+    factorial gemma factorial_gemma 2 2 2e-6,5e-6,1e-5,2e-5,5e-5 --updates 162
+    play reorganization/factorial_gemma ""
+    ;;
+  near)
+    for part in near near_second; do
+      run $waggle train "$recipes/lineage/$part.toml" --out "runs/lineage/$part" --workers "$workers" \
+        --views 800 --native 800
+    done
+    play lineage/transfer lineage-near
     ;;
   specialists)
     run $waggle train "$recipes/specialists/base.toml" --arm warm-start --out runs/specialists/base --workers "$workers"

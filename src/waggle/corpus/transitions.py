@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
@@ -94,7 +95,11 @@ def collect(
     splits = [_Split(settings, name, size, order) for name, size in sizes.items() if size]
     make = again or partial(plugins.get_law, law.name)
     with mapped(workers, make if workers > 1 else lambda: law) as run:
-        return {split.name: split.fill(run, progress) for split in splits}
+        begun = [split.begin(run) for split in splits]  # side by side where there are processes
+        return {
+            split.name: split.fill(first, run, progress)
+            for split, first in zip(splits, begun, strict=True)
+        }
 
 
 class _Split:
@@ -108,13 +113,23 @@ class _Split:
         self._by_family = {f: [t for t in tasks if t.substrate == f] for f in families}
         eventful = round(size * settings.eventful)
         self._room = {True: eventful, False: size - eventful}
-
-    def fill(self, run: Run, progress: Progress) -> list[Transition]:
-        """Play waves of episodes until both strata are full."""
-        found: _Strata = {True: [], False: []}
-        wave, episodes = self._settings.together, self._settings.episodes
+        wave, episodes = settings.together, settings.episodes
         waves = [range(i, min(i + wave, episodes)) for i in range(0, episodes, wave)]
-        for played in run(self.play, waves):
+        least = -(-settings.spread // wave)
+        # As many at a time as are needed at least: more would be played in vain.
+        self._parts = [waves[i : i + least] for i in range(0, len(waves), least)]
+
+    def begin(self, run: Run) -> Iterator[list[_Strata]]:
+        """Begin the waves of episodes that are needed whatever they give; return what they do."""
+        return run(self.play, self._parts[0])
+
+    def fill(
+        self, first: Iterator[list[_Strata]], run: Run, progress: Progress
+    ) -> list[Transition]:
+        """Play waves after the first ones until both strata are full."""
+        found: _Strata = {True: [], False: []}
+        later = chain.from_iterable(run(self.play, part) for part in self._parts[1:])
+        for played in chain(first, later):
             for kept in played:
                 for stratum, some in kept.items():
                     found[stratum] += some

@@ -130,7 +130,7 @@ def test_specialists_differ_from_the_joint_law_in_their_views_alone() -> None:
 
 
 def test_a_step_prints_what_it_would_run() -> None:
-    for step in ("factorial-nano", "factorial-smollm2", "specialists"):
+    for step in ("factorial-nano", "factorial-smollm2", "factorial-gemma", "near", "specialists"):
         told = subprocess.run(
             ["bash", str(ROOT / "recipes/gpu.sh"), step], capture_output=True, text=True,
             check=True, env={"PATH": "/usr/bin:/bin", "DRY": "1"},

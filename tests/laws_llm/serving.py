@@ -30,7 +30,7 @@ def serving(law: str, *options: str) -> Iterator[str]:
 
 
 def wait_for(url: str) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 180
     while True:
         try:
             with urllib.request.urlopen(url, timeout=5):

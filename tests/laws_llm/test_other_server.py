@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,21 +18,29 @@ pytest.importorskip("httpx2", reason="needs the chat extra")
 pytest.importorskip("fastapi", reason="transformers serve needs FastAPI")
 
 from tests.laws_llm.serving import wait_for
+from waggle import plugins
 from waggle.cli.main import main
 from waggle.core.errors import WaggleError
+from waggle.core.protocols import Request
+from waggle.laws.chat import ChatLaw
 from waggle.models.fetch import path as model_path
+from waggle.models.load import load
 
 pytestmark = pytest.mark.slow
+BACKBONE = "smollm2-135m-instruct"
 WORDS = ["run", "beacon", "-n", "2", "--rounds", "1", "--law", "chat", "--law.max-tokens", "16"]
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, str]]:
-    """Start the server; yield its address and the name of its model."""
+def backbone() -> Path:
     try:
-        model = str(model_path("smollm2-135m-instruct"))
+        return model_path(BACKBONE)
     except WaggleError as error:
         pytest.skip(str(error))
+
+
+@contextmanager
+def transformers_serve(model: str) -> Iterator[str]:
+    """Start the server of a model; yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -44,9 +54,17 @@ def served() -> Iterator[tuple[str, str]]:
     ) as server:
         try:
             wait_for(f"http://localhost:{port}/health")
-            yield f"http://localhost:{port}/v1", model
+            yield f"http://localhost:{port}/v1"
         finally:
             server.kill()
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, str]]:
+    """Start the server; yield its address and the name of its model."""
+    model = str(backbone())
+    with transformers_serve(model) as url:
+        yield url, model
 
 
 def test_an_episode_is_played_and_its_tokens_are_counted(
@@ -81,3 +99,46 @@ def test_a_refusal_is_told_in_its_own_words(
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def exported(folder: Path) -> Path:
+    """Export an adapter that changes what its backbone says."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("peft")
+    from waggle.scd.config import Adaptation, Recipe, Run
+    from waggle.scd.model import Student
+    from waggle.scd.ship.export import export
+
+    run = Run(device="cpu", dtype="float32")
+    recipe = Recipe(name="served", backbone=BACKBONE, adaptation=Adaptation(rank=8), run=run)
+    student = Student(recipe, 0)
+    with torch.no_grad():
+        for name, weight in student.trainable().items():
+            if "lora_B" in name:
+                weight.normal_(std=0.01, generator=torch.Generator().manual_seed(len(name)))
+    return export(student, folder, {})
+
+
+def test_an_exported_adapter_is_served_as_it_is_decided_with_here(
+    tmp_path: Path, beacon_views: Any
+) -> None:
+    """Another server's chat template and weights are those that the law decides with here."""
+    backbone()
+    law = exported(tmp_path / "law")
+    asked = [Request(view) for view in beacon_views[:3]]
+    alone, adapted = (
+        plugins.get_law(
+            "local", model=BACKBONE, adapter=adapter, max_new_tokens=12, dtype="float32"
+        )
+        for adapter in (None, str(law))
+    )
+    want = [decode.output for decode in adapted.decide(asked)]
+    assert want != [decode.output for decode in alone.decide(asked)], "the adapter matters"
+
+    merged, tokenizer = load(BACKBONE, "cpu", "float32", str(law))  # this server takes no adapters
+    merged.save_pretrained(tmp_path / "merged")
+    tokenizer.save_pretrained(tmp_path / "merged")
+    with transformers_serve(str(tmp_path / "merged")) as url:
+        model = str(tmp_path / "merged")
+        chat = ChatLaw(url, model, max_tokens=12, response_format="off", concurrency=1, timeout=600)
+        assert [decode.output for decode in chat.decide(asked)] == want

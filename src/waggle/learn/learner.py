@@ -8,7 +8,8 @@
     OUT/law/            the law, if it is better than the start; OUT/learn.json says by how much
 
 Every draw of batch b is named by (seed, b): cases, luck, rehearsed records. Weights are selected by
-a trial on development seeds, and exported only if they gain on other development seeds.
+a trial on development seeds, and exported only if they gain on other development seeds. Several
+processes (see `scd/train/distributed`) play a share of all episodes each, and learn from all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from waggle.learn.trial import Compared, Trial, means, plain
 from waggle.scd.config import Stage
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.batches import groups
-from waggle.scd.files import TrainError, write_json, write_tensors
+from waggle.scd.files import LAW, TrainError, write_json, write_tensors
 from waggle.scd.forward.prefix_tree import sorted_by_tokens
 from waggle.scd.forward.ragged import Ragged, lay_out
 from waggle.scd.forward.run import final_states, output_of, run
@@ -72,6 +73,10 @@ class Learner:
     def __init__(
         self, settings: Settings, seed: int, out: Path, watch: Watch = lambda _batch, _values: None
     ) -> None:
+        kept = settings.model_dump(mode="json", exclude={"fidelity"})  # measured after the run
+        self._checkpoints = Checkpoints(out, {"seed": seed, **kept})
+        self.processes = Processes()
+        settings = _on(settings, self.processes.device)
         self.settings, self.seed, self.out, self._watch = settings, seed, out, watch
         self.start: Start = find_start(settings)
         self.student: Student = open_student(self.start, settings, seed)
@@ -84,8 +89,6 @@ class Learner:
         self._optimizer = Optimizer(
             self._trained, None, stage, Scalars(self.student.device, replayed=False)
         )
-        kept = settings.model_dump(mode="json", exclude={"fidelity"})  # measured after the run
-        self._checkpoints = Checkpoints(out, {"seed": seed, **kept})
         self.progress = Progress(0, -1, float("inf"))
         self._dead_run = 0
         self._rehearsal: Rows | None = None
@@ -95,7 +98,7 @@ class Learner:
         cases = self._cases(self.settings.trial_cases, final=False)
         others = self._cases(self.settings.final_cases, final=True)
         self._prepare()
-        with rollouts(self.start, self.settings) as players:
+        with rollouts(self.start, self.settings, self.processes) as players:
             first = self._publish(1)
             self._rehearsal = self._rehearsed(players, first)
             trial = Trial(players, cases, first)
@@ -136,8 +139,9 @@ class Learner:
             optimizer.set_rates(update, 0.0)
             optimizer.clear()
             self._imitate(imitation.draw_rows(rows, imitation.BATCH, self.seed, update), 1.0)
-            optimizer.step(Processes())
-        checkpoint.save_best(kept, self._trained, None)
+            optimizer.step(self.processes)
+        if self.processes.main:
+            checkpoint.save_best(kept, self._trained, None)
 
     def _rehearsed(self, players: Rollouts, first: Weights) -> Rows | None:
         """Return decisions of the starting law on the tasks that are to be kept."""
@@ -149,11 +153,13 @@ class Learner:
     def _publish(self, version: int) -> Weights:
         """Write the present weights for the players; those before are not needed any more."""
         folder = self.out / "weights"
-        folder.mkdir(parents=True, exist_ok=True)
         weights = Weights(version, folder / f"{version}.safetensors")
-        write_tensors(weights.path, plain_weights(self.student))
-        if version > 2:  # the start's stay
-            (folder / f"{version - 1}.safetensors").unlink(missing_ok=True)
+        with self.processes.first():
+            if self.processes.main:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_tensors(weights.path, plain_weights(self.student))
+                if version > 2:  # the start's stay
+                    (folder / f"{version - 1}.safetensors").unlink(missing_ok=True)
         return weights
 
     def _resume(self) -> None:
@@ -171,9 +177,9 @@ class Learner:
         settings = self.settings
         played = self.progress.update
         # Batches count from one in the metrics, and their line 0 is the start.
-        sinks = trackers.make(
+        sinks = [] if not self.processes.main else trackers.make(
             settings.machine.tracker, self.out, settings.name, played + 1 if played else 0
-        )
+        )  # fmt: skip
         weights = self._publish(self.progress.update + 2)
         if self.progress.update == 0:
             self._log(sinks, 0, {"trial.score": _mean(trial.start), "trial.gain": 0.0})
@@ -184,19 +190,22 @@ class Learner:
                 values = self._batch(players, weights, batch)
                 weights = self._publish(batch + 3)
                 spent = self.progress.seconds + time.perf_counter() - began
+                spent = self.processes.agree(spent)  # all end by one clock
                 self.progress = self.progress._replace(update=batch + 1, seconds=spent)
                 values["minutes"] = spent / 60
                 last = self._late or batch + 1 == settings.batches
                 if last or (batch + 1) % settings.trial_every == 0:
                     values |= self._tried(trial, weights)
                 if last or (batch + 1) % settings.machine.save_every == 0:
-                    self._checkpoints.save(
-                        self.progress, self._trained, {}, self._optimizer.state()
-                    )
+                    self._save()
                 self._log(sinks, batch + 1, values)
         finally:
             for sink in sinks:
                 sink.close()
+
+    def _save(self) -> None:
+        if self.processes.main:
+            self._checkpoints.save(self.progress, self._trained, {}, self._optimizer.state())
 
     @property
     def _late(self) -> bool:
@@ -214,7 +223,8 @@ class Learner:
             self.progress = self.progress._replace(
                 best_update=self.progress.update, best_loss=-found.gain.mean
             )
-            checkpoint.save_best(self.out, self._trained, None)
+            if self.processes.main:
+                checkpoint.save_best(self.out, self._trained, None)
         return {
             "trial.gain": found.gain.mean, "trial.low": found.gain.low,
             "trial.high": found.gain.high, "trial.executable": found.executable,
@@ -268,9 +278,10 @@ class Learner:
             if len(part):
                 update = number * self.settings.updates + place
                 self._update(decisions.take(part), worth[part], update, sums)
-        choices = max(1.0, sums.pop("choices", 0.0))
         count = max(1.0, sums.pop("trained", 0.0))
         norm = sums.pop("norm", 0.0) / self.settings.updates
+        sums = self.processes.add(sums)
+        choices = max(1.0, sums.pop("choices", 0.0))
         return {
             "gradient": norm, "trained": count,
             **{f"choice.{name}": value / choices for name, value in sums.items()},
@@ -279,25 +290,26 @@ class Learner:
     def _update(
         self, found: Decisions, worth: NDArray[np.float64], update: int, sums: dict[str, float]
     ) -> None:
-        """Take one update."""
-        settings = self.settings
+        """Take one update, on this process's share of the decisions."""
+        settings, count = self.settings, len(found)
         self._optimizer.set_rates(update, 0.0)
         self._optimizer.clear()
         # Prompts of one task side by side: what they begin with is computed once.
         near = sorted_by_tokens(found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts)
-        found, worth = found.take(near), worth[near]
+        mine = np.array_split(near, self.processes.count)[self.processes.rank]
+        found, worth = found.take(mine), worth[mine]
         for part in groups(found.lengths, settings.machine.tokens_per_pass):
-            self._pass(found.take(part), worth[part], len(found), sums)
+            self._pass(found.take(part), worth[part], count, sums)
         if self._rehearsal is not None and settings.rehearsed:
-            count = max(1, round(len(found) * settings.rehearsed / (1 - settings.rehearsed)))
-            rows = imitation.draw_rows(self._rehearsal, count, self.seed, update)
+            others = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
+            rows = imitation.draw_rows(self._rehearsal, others, self.seed, update)
             self._imitate(rows, settings.rehearsed)
-        norms = self._optimizer.step(Processes())
+        norms = self._optimizer.step(self.processes)
         norm = float(norms["gradient.backbone"])
         if not np.isfinite(norm):
             raise TrainError("the loss is not finite; lower the rate of the recipe")
         sums["norm"] = sums.get("norm", 0.0) + norm
-        sums["trained"] = sums.get("trained", 0.0) + len(found)
+        sums["trained"] = sums.get("trained", 0.0) + count
 
     def _pass(
         self, found: Decisions, worth: NDArray[np.float64], count: int, sums: dict[str, float]
@@ -327,8 +339,9 @@ class Learner:
         sums["choices"] = sums.get("choices", 0.0) + len(shown.row)
 
     def _imitate(self, rows: Rows, weight: float) -> None:
-        """Add the gradient of imitating some records, the mean over their tokens."""
+        """Add the gradient of imitating a share of some records, the mean over all tokens."""
         tokens = int((rows.lengths - rows.prompts).sum())
+        rows = rows.take(np.arange(self.processes.rank, len(rows), self.processes.count))
         for part in groups(rows.inputs, self.settings.machine.tokens_per_pass):
             some = rows.take(part)
             ragged = lay_out(some.ids, some.lengths, some.prompts, device=self.student.device)
@@ -340,6 +353,7 @@ class Learner:
 
     def _finish(self, players: Rollouts, first: Weights, cases: list[Any]) -> Result:
         """Compare the selected weights on other cases, with the controls; export if better."""
+        self.processes.wait()  # for the first, which keeps what was selected
         if self.progress.best_update > 0:
             checkpoint.restore_best(self._trained, self.out)
         selected = self._publish(self.progress.update + 4)
@@ -362,12 +376,16 @@ class Learner:
             )
             kept = Trial(players, cases, first)
             summary["kept"] = {"start": means(kept.start), "law": plain(kept.compare(selected))}
-        write_json(self.out / "learn.json", summary)
-        shutil.rmtree(self.out / "weights", ignore_errors=True)
-        law = self._export(found, summary) if found.gain.above_zero else None
-        return Result(law, found, summary)
+        better = found.gain.above_zero
+        if self.processes.main:
+            write_json(self.out / "learn.json", summary)
+            shutil.rmtree(self.out / "weights", ignore_errors=True)
+            if better:
+                self._export(found, summary)
+        self.processes.wait()
+        return Result(self.out / LAW if better else None, found, summary)
 
-    def _export(self, found: Compared, summary: Mapping[str, Any]) -> Path:
+    def _export(self, found: Compared, summary: Mapping[str, Any]) -> None:
         gain = found.gain
         card = {
             "teacher": self.start.teacher, "learned from": "outcomes",
@@ -377,7 +395,15 @@ class Learner:
                 f"{gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}], {gain.units} cases",
             "executable as decoded": f"{found.executable:.4f}",
         }  # fmt: skip
-        return export(self.student, self.out / "law", card, training="outcomes")
+        export(self.student, self.out / LAW, card, training="outcomes")
+
+
+def _on(settings: Settings, device: str | None) -> Settings:
+    """Return settings that use the device of this process of a group."""
+    if device is None:
+        return settings
+    machine = settings.machine.model_copy(update={"device": device})
+    return settings.model_copy(update={"machine": machine})
 
 
 def _mean(ended: Sequence[Ended]) -> float:

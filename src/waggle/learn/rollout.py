@@ -35,6 +35,7 @@ from waggle.runtime.sync import Engine, Episode, play_together
 from waggle.scd.data.arrays import Encoded, Rows, from_encoded
 from waggle.scd.data.tokenize import end_of_turn
 from waggle.scd.files import read_tensors
+from waggle.scd.train.distributed import Processes
 
 if TYPE_CHECKING:
     from waggle.learn.replays import Tried
@@ -309,8 +310,8 @@ def shares(world: World) -> NDArray[np.float64] | None:
 class Rollouts:
     """Players in one or several processes."""
 
-    def __init__(self, run: Run, settings: Settings) -> None:
-        self._run, self._parts = run, settings.machine.processes
+    def __init__(self, run: Run, parts: int) -> None:
+        self._run, self._parts = run, parts
 
     def sample(
         self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
@@ -336,8 +337,7 @@ class Rollouts:
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> list[Rows]:
         """Return the law's most likely decisions in some cases, as records to imitate."""
-        parts = _cut(cases, self._parts)
-        return list(self._run(_records, [(weights, part) for part in parts]))
+        return list(self._run(_records, [(weights, [case]) for case in cases]))
 
 
 def _cut(items: Sequence[Any], parts: int) -> list[list[Any]]:
@@ -370,10 +370,11 @@ def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list
 
 
 @contextmanager
-def rollouts(start: Start, settings: Settings) -> Iterator[Rollouts]:
-    """Open the players of a run."""
-    with mapped(settings.machine.processes, partial(Player, start, settings)) as run:
-        yield Rollouts(run, settings)
+def rollouts(start: Start, settings: Settings, group: Processes) -> Iterator[Rollouts]:
+    """Open the players of a run; every process of a group of learners has its own."""
+    players = settings.machine.processes
+    with mapped(players, partial(Player, start, settings)) as run:
+        yield Rollouts(group.shared(run), group.count * players)
 
 
 def jobs_of(cases: Sequence[Case], replays: int, seed: int, batch: int) -> list[Job]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from waggle.models.load import load
 from waggle.scd.config import Recipe
 from waggle.scd.data.records import labelled
 from waggle.scd.diagnose.law import law_of, load_student
+from waggle.scd.files import read_tensors
 from waggle.scd.forward.ragged import lay_out
 from waggle.scd.forward.run import final_states, output_of
 from waggle.scd.model import Student
@@ -34,7 +36,8 @@ def decodes(law: Path, corpus: Path) -> bool:
 def test_trained_matrices_ship_as_an_adapter(recipe: Recipe, corpus: Path, tmp_path: Path) -> None:
     small = changed(recipe, adaptation={"kind": "dense", "rank": 32}, stage_one={"updates": 2})
     law = Stages(small, corpus, tmp_path, 0).warm_start()
-    assert (law / "adapter_model.safetensors").exists() and decodes(law, corpus)
+    _check_that_vllm_reads(law)
+    assert decodes(law, corpus)
 
 
 def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
@@ -53,6 +56,22 @@ def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
     assert sum(float((before[name] - after[name]).norm()) for name in before) > 0
 
 
+def _check_that_vllm_reads(law: Path) -> None:
+    """Check what `vllm serve --enable-lora --lora-modules law=FOLDER` asks of a folder."""
+    said = json.loads((law / "adapter_config.json").read_text())
+    assert isinstance(said["r"], int) and isinstance(said["lora_alpha"], int)
+    assert said["target_modules"] and said["bias"] == "none"
+    for unread in ("modules_to_save", "use_dora", "rank_pattern", "alpha_pattern"):
+        assert not said.get(unread), unread
+    tensors = read_tensors(law / "adapter_model.safetensors")  # one file, not shards
+    place = re.compile(
+        r"base_model\.model\.model\.layers\.\d+\.\w+\.([qkvo]|gate|up|down)_proj\.lora_[AB]\.weight"
+    )
+    assert tensors and all(place.fullmatch(name) for name in tensors)
+    ranks = {weight.shape[1 if "lora_B" in name else 0] for name, weight in tensors.items()}
+    assert ranks == {said["r"]}
+
+
 def test_equal_weights_ship_as_one_law(recipe: Recipe, tmp_path: Path) -> None:
     """PEFT keeps its targets in a set, whose order differs from process to process."""
     student = Student(recipe, 0)
@@ -63,6 +82,7 @@ def test_equal_weights_ship_as_one_law(recipe: Recipe, tmp_path: Path) -> None:
         told.target_modules = order
         law = export(student, tmp_path / name, {})
         digests.add(digest(look(recipe.backbone, str(law))))
+        _check_that_vllm_reads(law)
     assert len(forward) > 1 and len(digests) == 1 and "" not in digests
 
 

@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
 from tests.scd.runs import changed, last_weights
 from waggle.scd.config import Recipe
+from waggle.scd.heads import Heads
+from waggle.scd.run import stages as stages_module
 from waggle.scd.run.stages import Stages
+from waggle.scd.train.distributed import Processes
+
+STILL = partial(Heads, dropout=0.0)
+"""Heads that draw nothing: each process would draw for its own share of the transitions."""
 
 
 def member(group: dict[str, str], recipe: Recipe, corpus: Path, out: Path) -> None:
     """Train as one process of a group."""
     os.environ.update(group)
     torch.set_num_threads(1)
+    stages_module.Heads = STILL  # type: ignore[misc]
     stages = Stages(recipe, corpus, out, 0)
     stages.warm_start()
     stages.arm("scd", until=1)
 
 
 def test_two_processes_are_one(
-    recipe: Recipe, corpus: Path, tmp_path: Path, workers: ForkServerContext
+    recipe: Recipe,
+    corpus: Path,
+    tmp_path: Path,
+    workers: ForkServerContext,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The field head draws dropout for its own share of the transitions, so its loss is left out.
+    monkeypatch.setattr(stages_module, "Heads", STILL)
+    # The time budget is never spent, but all processes have to agree on the time.
     still = changed(
-        recipe, adaptation={"dropout": 0.0}, stage_one={"updates": 2},
-        stage_two={"lambda_field": 0.0},
-    )  # fmt: skip
+        recipe, adaptation={"dropout": 0.0}, stage_one={"updates": 2, "seconds": 86_400}
+    )
     alone = Stages(still, corpus, tmp_path / "alone", 0)
     alone.warm_start()
     alone.arm("scd", until=1)
@@ -38,7 +52,7 @@ def test_two_processes_are_one(
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-             "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}  # fmt: skip
+             "OMP_NUM_THREADS": "1"}  # fmt: skip
     both = []
     for rank in ("0", "1"):
         own = {**group, "RANK": rank, "LOCAL_RANK": rank}
@@ -52,3 +66,20 @@ def test_two_processes_are_one(
         one, other = (last_weights(tmp_path / run / "seed-0" / stage) for run in ("alone", "two"))
         assert all(torch.allclose(one[k], other[k], atol=1e-6) for k in one), stage
     assert (tmp_path / "two/seed-0/warm-start/law/adapter_config.json").exists()
+
+
+def test_items_are_shared_out_and_all_results_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Processes(alone=True)
+    group.count, group.rank = 3, 1
+    asked: list[int] = []
+
+    def run(function: Any, items: Any) -> Any:
+        asked.extend(items)
+        return (function(None, item) for item in items)
+
+    def gather(own: list[int]) -> list[list[int]]:
+        return [[0, 9], own, [4]]  # as the others would
+
+    monkeypatch.setattr(group, "gather", gather)
+    assert list(group.shared(run)(lambda _, item: item**2, range(4))) == [0, 1, 4, 9]
+    assert asked == [1]

@@ -1,11 +1,12 @@
-"""What `waggle train` and `waggle tune` share: progress of the updates, and time per phase."""
+"""What the commands of training share: progress of updates, time per phase, who speaks."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,16 @@ class Phases:
         rows = [*self._seconds.items(), ("all", round(sum(self._seconds.values()), 1))]
         console.table("Seconds per phase", ("phase", "seconds"), rows, right=1)
         (out / "phases.json").write_text(json.dumps(self._seconds, indent=1), encoding="utf-8")
+
+
+@contextmanager
+def one_speaks() -> Iterator[None]:
+    """Of several training processes, let the first alone speak; errors of all are told."""
+    if os.environ.get("RANK", "0") == "0":
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
 
 
 class Lost(dict[str, str]):

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import words
+from waggle.cli.training.common import one_speaks
 
 if TYPE_CHECKING:
     from waggle.learn.config import Settings
@@ -48,7 +49,8 @@ def learn(
     become more likely. A world may say more: `share(node)`, parts that average to its score. The
     law is exported only if it gains over the start on development cases it was not selected on.
     Training seeds are 0 to 9,999; evaluation seeds are never played. The same command resumes an
-    interrupted run. Example, of a few minutes on two cores:
+    interrupted run. For several GPUs: `accelerate launch --multi_gpu -m waggle learn ...`. Example,
+    of a few minutes on two cores:
 
     `waggle learn agentsnet/consensus -n 8 --minutes 5 --out runs/consensus`
 
@@ -79,8 +81,11 @@ def learn(
     if processes is not None:
         machine = settings.machine.model_copy(update={"processes": processes})
         settings = settings.model_copy(update={"machine": machine})
-    with Progress() as tell:
-        result = Learner(settings, seed, out, _watching(settings, tell)).learn()
+    with one_speaks(), Progress() as tell:
+        learner = Learner(settings, seed, out, _watching(settings, tell))
+        result = learner.learn()
+    if not learner.processes.main:
+        return 0
     _show(result.summary)
     gain = result.found.gain
     told = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import make_law
-from waggle.cli.training.common import Lost, Phases, updates_on
+from waggle.cli.training.common import Lost, Phases, one_speaks, updates_on
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 
@@ -43,7 +45,7 @@ def train(
     arms; stage two follows. A recipe with [harvest] first makes its token corpus; the data of stage
     two is then made during stage one. The same command resumes an interrupted run from its newest
     checkpoint, to the same trajectory; a finished run keeps laws and selected weights alone. For
-    several GPUs: `accelerate launch --no-python waggle train ...`. Example, of a minute or two:
+    several GPUs: `accelerate launch --multi_gpu -m waggle train ...`. Example, of a minute or two:
 
     `waggle train recipes/tiny.toml --out runs/tiny`
 
@@ -73,6 +75,8 @@ def train(
     from waggle.scd.run.workers import started
 
     settings = read_recipe(recipe)
+    if arm == "all" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("--arm all trains arms side by side by --jobs; start it as one process")
     if start is not None:  # before anything is made that takes long
         if arm == "warm-start":
             raise ConfigError("--start leaves stage one out: name another --arm")
@@ -89,7 +93,7 @@ def train(
     if arm == "warm-start":
         planned = []
     data = StageTwoData(settings, folder, planned, workers, arm == "all")
-    with started(planned if arm == "all" else [], jobs) as processes:
+    with one_speaks(), started(planned if arm == "all" else [], jobs) as processes:
         with Progress() as tell:
             watch = updates_on(tell)
             stages = Stages(settings, folder, out, seed, watch=watch, workers=workers, start=start)
@@ -99,6 +103,8 @@ def train(
             stages.release()
             with phases("factorial"):
                 lost = _factorial(planned, jobs, arms or out / "arms", processes)
+    if not stages.processes.main:
+        return 0
     if arm != "all" and (views or native):
         with phases("diagnosis"):
             _diagnosed(law, stages, views, native)
@@ -117,15 +123,18 @@ def _both_stages(
     if stages.harvested and not stages.warm:
         with phases("tokens"):
             stages.tokens(tell)
+    main = stages.processes.main  # makes the data; the others find it when they are waited for
     beside = stages.harvested and not stages.warm
-    with data.made_beside(beside, phases), phases("stage one"):
+    making = data.made_beside(beside, phases) if main else nullcontext()
+    with making, phases("stage one"):
         law = stages.warm_start()
     if arm == "warm-start":
         return law
-    with phases("transitions"):
+    with phases("transitions"), stages.processes.first():
         play_transitions(stages.store, stages.recipe, str(law), progress=tell, workers=jobs)
     with phases("preparation"):
-        data.encode()
+        if main:
+            data.encode()
     if arm == "all":
         return law
     with phases("stage two"):

@@ -22,6 +22,7 @@ from waggle.scd.model import Student, free_memory, tokenizer_of
 from waggle.scd.run.stages import BEGAN_WITH, WARM_START, Stages, warm_start_digest
 from waggle.scd.run.workers import student_of
 from waggle.scd.train import checkpoint
+from waggle.scd.train.distributed import Processes
 
 NUMBERS = "diagnosis.json"
 """The numbers of an arm, beside its law."""
@@ -79,10 +80,11 @@ class Cell(NamedTuple):
         checkpoint.discard(self.result.parent, checkpoint.FOLDER)
 
     def stages(self, student: Student | None = None) -> Stages:
-        """Return the stages of this cell's seed."""
+        """Return the stages of this cell's seed, for this process alone."""
         return Stages(
-            self.recipe, self.corpus, self.out, self.seed, start=self.start, student=student
-        )
+            self.recipe, self.corpus, self.out, self.seed, start=self.start, student=student,
+            processes=Processes(alone=True),
+        )  # fmt: skip
 
     def findings(self, workers: int = 1) -> diagnosis.Findings:
         """Return what is measured of this cell; all cells share views and encoded records."""

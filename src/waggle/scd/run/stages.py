@@ -11,8 +11,8 @@ tells which one it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Stages:
     def __init__(
         self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = unwatched,
         workers: int = 1, start: Path | None = None, student: Student | None = None,
+        processes: Processes | None = None,
     ) -> None:  # fmt: skip
         """Name a run.
 
@@ -64,6 +65,7 @@ class Stages:
             workers: processes that encode and harvest.
             start: folder of the warm start that the arms begin with, if it is not their own.
             student: one of this recipe to train arms with; its weights are replaced.
+            processes: the group of training processes; by default that of this process.
         """
         self.workers, self._student = workers, student
         self._tokens: dict[str, Rows] | None = None
@@ -71,7 +73,7 @@ class Stages:
         self.folder = out / f"seed-{seed}"
         self._given, self._start = start, start or self.folder / WARM_START
         self._watch = watch
-        self._processes = Processes()
+        self.processes = processes or Processes()
 
     def warm_start(self, until: int | None = None) -> Path:
         """Train stage one, or return its law if it is complete.
@@ -95,7 +97,7 @@ class Stages:
                 lambda corpus: decision_batches(corpus, recipe.stage_one, seed)
             )
         # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
-        student = Student(recipe, derive(self.seed, "adapter"), self._processes.device)
+        student = Student(recipe, derive(self.seed, "adapter"), self.processes.device)
         plan = Plan(
             recipe.stage_one, recipe.run, seed, self._identity("one", None),
             f"{recipe.name}-{WARM_START}-{self.seed}",
@@ -114,7 +116,7 @@ class Stages:
         recipe = self.recipe
         # A student of an earlier stage is compiled already; its trained weights are replaced.
         student = self._student or Student(
-            recipe, derive(self.seed, "adapter"), self._processes.device
+            recipe, derive(self.seed, "adapter"), self.processes.device
         )
         checkpoint.restore_best(student.trainable(), self._start)
         batches, validation = self.stage_two_data()
@@ -136,7 +138,7 @@ class Stages:
 
     def tidy(self, law: Path) -> None:
         """Remove the checkpoints of a law's stage and of this run's own warm start."""
-        if self._processes.main:
+        if self.processes.main:
             for stage in (law.parent, self.folder / WARM_START):
                 checkpoint.discard(stage, checkpoint.FOLDER)
 
@@ -157,10 +159,12 @@ class Stages:
         """
         if self._tokens is None:
             recipe = self.recipe
-            self._tokens = harvest.token_corpus(
-                self.folder.parent / "tokens", recipe.harvest, tokenizer_of(recipe), recipe.order,
-                longest=recipe.max_context, workers=self.workers, progress=progress,
-            )  # fmt: skip
+            with self.processes.first():
+                self._tokens = harvest.token_corpus(
+                    self.folder.parent / "tokens", recipe.harvest, tokenizer_of(recipe),
+                    recipe.order, longest=recipe.max_context, workers=self.workers,
+                    progress=progress,
+                )  # fmt: skip
         return self._tokens
 
     def encoded(self) -> EncodedCorpus:
@@ -180,18 +184,9 @@ class Stages:
         self, make: Callable[[EncodedCorpus], Batches], corpus: EncodedCorpus | None = None
     ) -> tuple[Batches, Rows]:
         """Return batches and validation records; the first process encodes, the others wait."""
-        with self._first_process(), nullcontext(corpus) if corpus else self.encoded() as records:
+        with self.processes.first(), nullcontext(corpus) if corpus else self.encoded() as records:
             count = self.recipe.run.validation_records
             return make(records), records.decisions("validation", count)
-
-    @contextmanager
-    def _first_process(self) -> Iterator[None]:
-        """Let one process of a group do something first, and the others find it done."""
-        if not self._processes.main:
-            self._processes.wait()
-        yield
-        if self._processes.main:
-            self._processes.wait()
 
     def _finished(self, law: Path) -> bool:
         """Whether a stage is complete; the law of another recipe is not taken for its own."""
@@ -225,7 +220,7 @@ class Stages:
     ) -> Trainer:  # fmt: skip
         return Trainer(
             student, objective, batches, validation, plan, folder, watch=self._watch,
-            processes=self._processes,
+            processes=self.processes,
         )  # fmt: skip
 
     def _finish(self, trainer: Trainer, arm: Arm | None, until: int | None) -> Path:
@@ -233,11 +228,12 @@ class Stages:
         progress, folder = trainer.train(until), trainer.folder
         if not trainer.finished:
             return folder
-        self._processes.wait()
+        self.processes.wait()
         checkpoint.restore_best(trainer.student.trainable(), folder)
         self._student = trainer.student
-        if self._processes.main:
+        if self.processes.main:
             export.export(trainer.student, folder / LAW, self._card(progress, arm))
+        self.processes.wait()
         return folder / LAW
 
     def _card(self, progress: checkpoint.Progress, arm: Arm | None) -> Mapping[str, Any]:

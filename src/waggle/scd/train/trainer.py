@@ -151,6 +151,8 @@ class Trainer:
         spent = 0.0 if self._last is None else now - self._last
         self._last = now
         seconds = self.progress.seconds + spent
+        if self.plan.stage.seconds is not None:  # rates and the end follow one clock
+            seconds = self._processes.agree(seconds)
         self.progress = self.progress._replace(update=done, seconds=seconds)
 
     def _sinks(self) -> list[trackers.Tracker]:

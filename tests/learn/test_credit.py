@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.learn.credit import Batch, advantages, group, share, tried
+from waggle.learn.credit import Batch, advantages, drawn, group, progress, share, tried
 from waggle.learn.decisions import Choice, Decided, Decisions, pack, stack
 
 
@@ -53,3 +53,38 @@ def test_what_was_not_executable_is_charged() -> None:
     decisions = stack([episode(1), episode(1, legal=False)])
     found = advantages(Batch(decisions, np.array([0.0, 1.0]), [None] * 2, 2), "group", 3.0)
     assert found.tolist() == [-1.0, -2.0]  # the better episode, by an illegal decision
+
+
+def test_progress_credits_by_round_and_node_from_the_fork_on() -> None:
+    before = [float("nan")] * 2  # the replays of the case begin alike: nothing to compare
+    ways = [np.array([before, [1.0, 0.0]]), np.array([before, [0.0, 0.0]])]
+    decided = [
+        Decided((1,), (2,), (Choice(0, (2, 3), -0.5),), node, round, legal=True)
+        for round in (0, 1)
+        for node in (0, 1)
+    ]
+    decisions = stack([pack(decided, [float("nan")] * 4) for _ in ways])
+    found = progress(Batch(decisions, np.zeros(2), [None] * 2, 2, ways))
+    worth = 0.5 / np.sqrt(0.125)
+    assert found == pytest.approx([0, 0, worth, 0, 0, 0, -worth, 0])
+
+
+def test_an_episode_that_ended_early_stays_as_it_ended() -> None:
+    ways = [np.array([[1.0]]), np.array([[0.0], [1.0]])]
+    decided = Decided((1,), (2,), (Choice(0, (2, 3), -0.5),), 0, 1, legal=True)
+    decisions = stack([pack([], []), pack([decided], [float("nan")])])
+    assert progress(Batch(decisions, np.zeros(2), [None] * 2, 2, ways)).tolist() == [0.0]
+
+
+def test_decisions_are_drawn_by_their_credit_and_weigh_alike_on_average() -> None:
+    worth = np.array([0.0, 4.0, -2.0, 1.0, 1.0])
+    sums, counts = np.zeros(5), []
+    for k in range(2_000):
+        order, evened = drawn(worth, 2, np.random.default_rng(k))
+        sums[order] += evened[order] / max(1, len(order))
+        counts.append(len(order))
+    assert sums[0] == 0, "what got no credit is never drawn"
+    assert np.mean(counts) == pytest.approx(2, abs=0.1)
+    assert sums / 2_000 == pytest.approx(worth / 4, abs=0.06)
+    order, evened = drawn(worth, 9, np.random.default_rng(0))
+    assert sorted(order) == [1, 2, 3, 4] and evened.tolist() == worth.tolist()

@@ -9,7 +9,8 @@ from tests.backbones import save_backbone
 from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.decisions import Decided, pack
 from waggle.learn.fidelity import correlation, measure
-from waggle.learn.rollout import Job, Outcome, Player, jobs_of
+from waggle.learn.luck import Job, jobs_of
+from waggle.learn.rollout import Outcome, Player
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
 

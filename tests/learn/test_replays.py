@@ -6,8 +6,9 @@ import pytest
 from tests.backbones import save_backbone
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
+from waggle.learn.luck import Job, Sampler, jobs_of, open_sampled
 from waggle.learn.replays import Again, Replays
-from waggle.learn.rollout import Job, Player, Sampler, jobs_of, open_sampled
+from waggle.learn.rollout import Player, discounted
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
 from waggle.runtime.recorder import Memory
@@ -83,3 +84,37 @@ def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     footer = engine.play()
     assert footer.scores == record.footer.scores
     assert not asked.samples  # no view was another one: nobody decided again
+
+
+def test_replays_with_a_trunk_share_their_first_rounds_and_fork(
+    settings: Settings, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = settings.model_copy(update={"credit": "progress", "discount": 0.5})
+    monkeypatch.setattr(player, "_settings", asked)
+    cases = training_cases(settings, 0, 0)
+    for batch in range(9):  # until one forks in the middle
+        drawn = jobs_of(cases, 2, 0, batch, trunk=True)
+        if drawn[0].fork(3) == 1:
+            break
+    records = []
+    for job in drawn:
+        memory = Memory()
+        open_sampled(job, Sampler(player._law), memory).play()
+        records.append(memory.record())
+    said = [[u.raw for e in record.rounds for u in e.updates] for record in records]
+    assert said[0][:4] == said[1][:4], "the round before the fork is the same"
+    views = [[bytes(u.view) for u in record.rounds[1].updates] for record in records]
+    assert views[0] == views[1], "where they fork all see the same"
+    assert said[0][4:8] != said[1][4:8]
+
+    one, other = player.sample(None, drawn)
+    assert one.decisions.round.min() == 1 and len(one.decisions) == 4 * 2
+    assert one.progress is not None and np.isnan(one.progress[0]).all()
+    assert one.progress[2].mean() == pytest.approx(one.scores["soft"]), "shares average to it"
+    assert other.progress is not None
+
+
+def test_later_rounds_weigh_less() -> None:
+    assert discounted(np.array([[1.0], [0.0], [4.0]]), 0.5).ravel() == pytest.approx(
+        [(1 + 4 / 4) / 1.75, (4 / 2) / 1.5, 4]
+    )

@@ -16,7 +16,7 @@ from waggle.corpus.settings import one_line
 
 SCRATCH = "scratch"
 """The start that has no weights of its own: an untrained backbone."""
-Credit = Literal["auto", "group", "share", "frozen", "branch"]
+Credit = Literal["auto", "group", "share", "progress", "frozen", "branch"]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Part = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1_000)]
@@ -79,6 +79,8 @@ class Settings(_Settings):
     """Weights of the scores of a world; their sum is what is learned from."""
     credit: Credit = "auto"
     """How an outcome is shared out among decisions; `auto` takes `share` where the world has it."""
+    discount: Part = 0.7
+    """With `progress`: what a round counts less than the one before it."""
     cases: Count = 8
     """Cases of a batch."""
     replays: Annotated[int, Field(ge=2, le=1024)] = 8
@@ -94,7 +96,7 @@ class Settings(_Settings):
     """Time budget of the loop; whichever of it and `batches` is reached first ends the run."""
     batches: Count = 100_000
     trained: Count = 4_096
-    """Most decisions of a batch that are trained on, drawn from those that got credit."""
+    """About how many decisions of a batch are trained on, drawn in proportion to their credit."""
     updates: Count = 2
     """Optimizer updates of each batch."""
     rate: Annotated[float, Field(gt=0, le=1)] = 2e-5

@@ -17,7 +17,8 @@ import numpy as np
 from waggle.learn.config import Settings, training_cases
 from waggle.learn.credit import Batch, advantages
 from waggle.learn.decisions import stack
-from waggle.learn.rollout import Rollouts, Weights, jobs_of, reward
+from waggle.learn.luck import jobs_of
+from waggle.learn.rollout import Rollouts, Weights, reward
 
 
 def measure(
@@ -32,7 +33,10 @@ def measure(
     outcomes = rollouts.sample(weights, jobs, branches)
     rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
     decisions = stack([outcome.decisions for outcome in outcomes])
-    batch = Batch(decisions, rewards, [o.near for o in outcomes], settings.replays)
+    batch = Batch(
+        decisions, rewards, [o.near for o in outcomes], settings.replays,
+        [o.progress for o in outcomes],
+    )  # fmt: skip
     credit = advantages(batch, settings.credit, settings.charge)
     branched = np.concatenate([o.branched for o in outcomes if o.branched is not None])
     known = np.isfinite(branched)

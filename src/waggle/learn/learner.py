@@ -25,16 +25,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from waggle.core.protocols import Case
 from waggle.core.seeds import generator
 from waggle.learn import fidelity, imitation
 from waggle.learn.config import SCRATCH, Settings, development_cases, training_cases
 from waggle.learn.controls import CONTROLS
-from waggle.learn.credit import Batch, advantages
+from waggle.learn.credit import Batch, advantages, drawn
 from waggle.learn.decisions import Decisions, stack
 from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
-from waggle.learn.rollout import Ended, Rollouts, Weights, jobs_of, reward, rollouts
+from waggle.learn.luck import jobs_of
+from waggle.learn.rollout import Ended, Rollouts, Weights, reward, rollouts
 from waggle.learn.start import Start, find_start, open_student, plain_weights
-from waggle.learn.trial import Compared, Trial, means, plain
+from waggle.learn.trial import Compared, Trial, means, plain, stratum
 from waggle.scd.config import Stage
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.batches import groups
@@ -235,10 +237,15 @@ class Learner:
         """Sample a batch and learn from it."""
         settings, began = self.settings, time.perf_counter()
         cases = training_cases(settings, self.seed, number)
-        outcomes = players.sample(weights, jobs_of(cases, settings.replays, self.seed, number))
+        trunk = settings.credit == "progress"
+        jobs = jobs_of(cases, settings.replays, self.seed, number, trunk=trunk)
+        outcomes = players.sample(weights, jobs)
         rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
         decisions = stack([outcome.decisions for outcome in outcomes])
-        batch = Batch(decisions, rewards, [o.near for o in outcomes], settings.replays)
+        batch = Batch(
+            decisions, rewards, [o.near for o in outcomes], settings.replays,
+            [o.progress for o in outcomes],
+        )  # fmt: skip
         sampled = time.perf_counter()
         self._alive(batch)
         worth = advantages(batch, settings.credit, settings.charge)
@@ -247,7 +254,7 @@ class Learner:
         values = self._learn(decisions, worth, number)
         ended = time.perf_counter()
         return {
-            "reward": float(rewards.mean()), "dead": batch.dead,
+            "reward": float(rewards.mean()), **_by_task(cases, rewards), "dead": batch.dead,
             "executable": float(decisions.legal.mean()), "decisions": float(len(decisions)),
             "decisions_per_second": len(decisions) / (sampled - began),
             "seconds.sampling": sampled - began, "seconds.learning": ended - sampled, **values,
@@ -268,10 +275,8 @@ class Learner:
         self, decisions: Decisions, worth: NDArray[np.float64], number: int
     ) -> dict[str, float]:
         """Take the updates of a batch, each on its share of the decisions that got credit."""
-        credited = np.flatnonzero(worth)
-        order = generator(self.seed, "updates", number).permutation(credited)[
-            : self.settings.trained
-        ]
+        draws = generator(self.seed, "updates", number)
+        order, worth = drawn(worth, self.settings.trained, draws)
         sums: dict[str, float] = {}
         self.student.model.train()
         for place, part in enumerate(np.array_split(order, self.settings.updates)):
@@ -408,6 +413,14 @@ def _on(settings: Settings, device: str | None) -> Settings:
 
 def _mean(ended: Sequence[Ended]) -> float:
     return float(np.mean(list(means(ended).values())))
+
+
+def _by_task(cases: Sequence[Case], rewards: NDArray[np.float64]) -> dict[str, float]:
+    """Return the mean reward of every task and size of a batch."""
+    table: dict[str, list[float]] = {}
+    for case, some in zip(cases, rewards.reshape(len(cases), -1), strict=True):
+        table.setdefault(f"reward {stratum(case)}", []).append(float(some.mean()))
+    return {name: float(np.mean(values)) for name, values in table.items()}
 
 
 def _logits(student: Student, ragged: Ragged) -> torch.Tensor:

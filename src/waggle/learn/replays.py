@@ -17,7 +17,8 @@ from waggle.core.record import EpisodeRecord, Footer
 from waggle.core.seeds import derive, generator, mix
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings
-from waggle.learn.rollout import WIDTH, Job, Sampler, lucky, reward
+from waggle.learn.luck import Job, Sampler, lucky
+from waggle.learn.rollout import WIDTH, reward
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine, Episode, play_together
 

@@ -1,9 +1,7 @@
 """Episodes that a law plays by sampling, in this process or in several.
 
-The same case with other luck: the world and its draws hang on the seed of the case, the law's
-choices on the draw of a node mixed with the luck of the episode. A player keeps its own copy of the
-weights and takes new ones when a job names them. Invariant: what an episode decides depends on
-weights, case and luck alone, never on what shares its batch or which process plays it.
+A player keeps its own copy of the weights and takes new ones when a job names them. Invariant: what
+an episode decides never depends on what shares its batch or which process plays it.
 """
 
 from __future__ import annotations
@@ -12,26 +10,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from waggle import plugins
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Case, Decode, Request, World
-from waggle.core.record import EpisodeRecord, Footer
+from waggle.core.protocols import Case, World
+from waggle.core.record import EpisodeRecord, RoundRecord
 from waggle.core.seeds import derive, mix
 from waggle.crew import Run, mapped
 from waggle.engine import memory as gpu_memory
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings
 from waggle.learn.decisions import Choice, Decided, Decisions, pack
+from waggle.learn.luck import Job, Sampled, Sampler, open_sampled
 from waggle.learn.start import Start, open_model, put_weights
-from waggle.runtime.recorder import Memory, Sink
-from waggle.runtime.sync import Engine, Episode, play_together
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine, play_together
 from waggle.scd.data.arrays import Encoded, Rows, from_encoded
 from waggle.scd.data.tokenize import end_of_turn
 from waggle.scd.files import read_tensors
@@ -46,13 +45,6 @@ LEGAL = ("first", "normalized")
 """Stages of admission at which a decision was executable as decoded."""
 
 
-class Job(NamedTuple):
-    """One episode to sample."""
-
-    case: Case
-    luck: int
-
-
 class Outcome(NamedTuple):
     """How an episode ended, and the decisions in it."""
 
@@ -62,6 +54,9 @@ class Outcome(NamedTuple):
     decisions: Decisions
     branched: NDArray[np.float64] | None = None
     """What closed-loop branches found each decision worth, where they were asked for."""
+    progress: NDArray[np.float64] | None = None
+    """By round and node: the discounted mean of what was shared out to the node and its contacts
+    after this round and later; not a number before the fork. Only where credit needs it."""
 
 
 class Ended(NamedTuple):
@@ -77,45 +72,6 @@ class Weights(NamedTuple):
 
     version: int
     path: Path
-
-
-class Sampled(Engine):
-    """An episode whose law draws with luck of its own."""
-
-    luck = 0
-
-    def episode(self) -> Episode:
-        """Play as a generator of requests whose entropy is mixed with the luck."""
-        inner = super().episode()
-        try:
-            requests = next(inner)
-            while True:
-                requests = inner.send((yield [lucky(r, self.luck) for r in requests]))
-        except StopIteration as end:
-            footer: Footer = end.value
-            return footer
-
-
-def lucky(request: Request, luck: int) -> Request:
-    """Return a request whose draw is that of an episode with this luck."""
-    return msgspec.structs.replace(request, entropy=mix(request.entropy, luck))
-
-
-class Sampler:
-    """A law that samples, and remembers the first decode of every request by its entropy."""
-
-    def __init__(self, law: LocalLaw) -> None:
-        self.name, self.order = law.name, law.order
-        self.samples: dict[int, Sample] = {}
-        self._law = law
-
-    def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Sample a decision for every request."""
-        found = self._law.sample(requests)
-        for request, sample in zip(requests, found, strict=True):
-            if not request.feedback:
-                self.samples[request.entropy] = sample
-        return [sample.decode for sample in found]
 
 
 class Player:
@@ -145,12 +101,16 @@ class Player:
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         sampler = Sampler(self._law)
         opened: dict[int, tuple[int, Memory]] = {}
+        standing: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
         ended: dict[int, tuple[World, EpisodeRecord]] = {}
 
         def engines() -> Iterator[Sampled]:
             for place, job in enumerate(jobs):
                 memory = Memory()
-                engine = open_sampled(job, sampler, memory)
+                watch = None
+                if self._settings.credit == "progress":
+                    watch = partial(self._note, standing[place])
+                engine = open_sampled(job, sampler, memory, watch=watch)
                 opened[id(engine)] = place, memory
                 yield engine
 
@@ -162,7 +122,7 @@ class Player:
         if self._settings.credit in ("frozen", "branch"):
             tried = Replays(self._law, self._settings).tried(played, sampler.samples)
         found = [
-            self._outcome(job, *ended[place], sampler.samples, tried[place])
+            self._outcome(job, *ended[place], sampler.samples, tried[place], standing[place])
             for place, job in enumerate(jobs)
         ]
         if not branches:
@@ -176,7 +136,7 @@ class Player:
 
     def _outcome(
         self, job: Job, world: World, record: EpisodeRecord, samples: dict[int, Sample],
-        tried: Sequence[Tried],
+        tried: Sequence[Tried], standing: Sequence[NDArray[np.float64]],
     ) -> Outcome:  # fmt: skip
         """Put an episode together: its decisions, and those that were tried in their place."""
         decided = list(self._decided(job, record, samples))
@@ -187,13 +147,25 @@ class Player:
                 before = decided[one.place]
                 decided.append(self._of_sample(one.other, before.node, before.round, True))
                 worth.append(-one.worth)
-        return Outcome(record.footer.scores, shares(world), pack(decided, worth))
+        progress = None
+        if standing:
+            progress = discounted(np.stack(standing), self._settings.discount)
+            progress[: job.fork(world.rounds)] = np.nan
+        return Outcome(record.footer.scores, shares(world), pack(decided, worth), progress=progress)
+
+    def _note(self, standing: list[NDArray[np.float64]], _entry: RoundRecord, world: World) -> None:
+        """Note after a round what stands to each node's credit."""
+        near = shares(world, own=0.5)
+        if near is None:
+            near = np.full(world.n, reward(self._settings, world.score()))
+        standing.append(near)
 
     def _decided(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
     ) -> Iterator[Decided]:
         """Pair what was sampled with where it was decided."""
-        for entry in record.rounds:
+        rounds = record.header.rounds
+        for entry in record.rounds[job.fork(rounds) :]:  # what all replays share gets no credit
             for update in entry.updates:
                 sample = samples[mix(update.entropy, job.luck)]
                 legal = update.stage in LEGAL
@@ -274,12 +246,13 @@ def _spread(tried: Sequence[Tried], count: int) -> NDArray[np.float64]:
     return worth
 
 
-def open_sampled(job: Job, law: Any, *sinks: Sink) -> Sampled:
-    """Return the engine of an episode, ready to play."""
-    world = plugins.get_substrate(job.case.substrate).open(job.case)
-    engine = Sampled(world, law, job.case, order=law.order, sinks=sinks)
-    engine.luck = job.luck
-    return engine
+def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+    """Return for every round the mean of the values from it on, later ones weighing less."""
+    found, weight = values.astype(np.float64), 1.0
+    for k in range(len(found) - 2, -1, -1):
+        found[k] = (values[k] + discount * weight * found[k + 1]) / (1 + discount * weight)
+        weight = 1 + discount * weight
+    return found
 
 
 def reward(settings: Settings, scores: Mapping[str, float]) -> float:
@@ -297,29 +270,37 @@ def reward(settings: Settings, scores: Mapping[str, float]) -> float:
     return sum(weight * scores[name] for name, weight in settings.reward.items())
 
 
-def shares(world: World) -> NDArray[np.float64] | None:
-    """Return what a world shares out to each node and its contacts, or None if it does not."""
+def shares(world: World, own: float = 0.0) -> NDArray[np.float64] | None:
+    """Return what a world shares out to each node and its contacts, or None if it does not.
+
+    So much of it is the node's own share; the rest is the mean over the node and its contacts.
+    """
     share = getattr(world, "share", None)
-    own = None if share is None else [share(node) for node in range(world.n)]
-    if own is None or any(part is None for part in own):
+    parts = None if share is None else [share(node) for node in range(world.n)]
+    if parts is None or any(part is None for part in parts):
         return None
-    near = [[own[node], *(own[j] for j in world.neighbours(node))] for node in range(world.n)]
-    return np.array([float(np.mean(parts)) for parts in near])
+    near = [[parts[k], *(parts[j] for j in world.neighbours(k))] for k in range(world.n)]
+    return own * np.array(parts) + (1 - own) * np.array([float(np.mean(some)) for some in near])
 
 
 class Rollouts:
     """Players in one or several processes."""
 
-    def __init__(self, run: Run, parts: int) -> None:
-        self._run, self._parts = run, parts
+    def __init__(self, run: Run, parts: int, block: int) -> None:
+        """Deal episodes to so many parts, so many of one case side by side."""
+        self._run, self._parts, self._block = run, parts, block
 
     def sample(
         self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
     ) -> list[Outcome]:
         """Sample episodes; outcomes come in the order of the jobs."""
-        parts = _cut(jobs, 2 * self._parts if self._parts > 1 else 1)
-        found = self._run(_sample, [(weights, part, branches) for part in parts])
-        return _joined(jobs, parts, list(found))
+        size = self._block
+        blocks = [list(jobs[k : k + size]) for k in range(0, len(jobs), size)]
+        parts = _cut(blocks, 2 * self._parts if self._parts > 1 else 1)
+        asked = [(weights, list(chain.from_iterable(part)), branches) for part in parts]
+        found = self._run(_sample, asked)
+        some = [[part[k : k + size] for k in range(0, len(part), size)] for part in found]
+        return [outcome for block in _joined(blocks, parts, some) for outcome in block]
 
     def greedy(
         self, weights: Weights | None, cases: Sequence[Case], control: str = ""
@@ -373,17 +354,10 @@ def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list
 def rollouts(start: Start, settings: Settings, group: Processes) -> Iterator[Rollouts]:
     """Open the players of a run; every process of a group of learners has its own."""
     players = settings.machine.processes
+    # Replays with a common beginning are played side by side: it is decided once.
+    block = settings.replays if settings.credit == "progress" else 1
     with mapped(players, partial(Player, start, settings)) as run:
-        yield Rollouts(group.shared(run), group.count * players)
-
-
-def jobs_of(cases: Sequence[Case], replays: int, seed: int, batch: int) -> list[Job]:
-    """Return the episodes of a batch: each case with so many lots, case by case."""
-    return [
-        Job(case, derive(seed, "luck", batch, place, replay))
-        for place, case in enumerate(cases)
-        for replay in range(replays)
-    ]
+        yield Rollouts(group.shared(run), group.count * players, block)
 
 
 def executable(ended: Sequence[Ended]) -> float:

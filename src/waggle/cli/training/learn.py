@@ -35,7 +35,7 @@ def learn(
     n: Annotated[tuple[int, ...] | None, Parameter(name=("-n", "--n"))] = None,
     rounds: int | None = None,
     start: str | None = None,
-    credit: Literal["auto", "group", "share", "frozen", "branch"] | None = None,
+    credit: Literal["auto", "group", "share", "progress", "frozen", "branch"] | None = None,
     minutes: float | None = None,
     batches: int | None = None,
     seed: int = 0,
@@ -61,8 +61,8 @@ def learn(
         n: Swarm sizes.
         rounds: Local updates of an episode; the task's own horizon if unset.
         start: The law it begins with: a law that ships, a law's folder, or `scratch`.
-        credit: How an outcome is shared out among decisions: `group`, `share`, `frozen`, `branch`,
-            or `auto`, which takes `share` where the world has it.
+        credit: How an outcome is shared out among decisions: `group`, `share`, `progress`,
+            `frozen`, `branch`, or `auto`, which takes `share` where the world has it.
         minutes: Time budget.
         batches: Most batches of episodes.
         seed: Training seed.

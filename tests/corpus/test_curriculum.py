@@ -178,14 +178,14 @@ def test_everything_is_the_same_with_several_processes(built: Path) -> None:
         return [e for split in ("train", "test") for e in store.examples("decisions", split)]
 
     settings = TransitionSettings(
-        tasks=("beacon",), law="expert", train=120, validation=40, probe=0, test=0, n=(6,),
+        tasks=("beacon",), law="expert", train=40, validation=16, probe=0, test=0, n=(6,),
         rounds=8, together=2, spread=6,
     )  # fmt: skip
     expert = plugins.get_law("expert")
     assert labelled(1) == labelled(2)
     alone = transitions.collect(settings, expert)
     assert alone == transitions.collect(settings, expert, workers=2)
-    assert {split: len(some) for split, some in alone.items()} == {"train": 120, "validation": 40}
+    assert {split: len(some) for split, some in alone.items()} == {"train": 40, "validation": 16}
 
 
 def test_the_corpus_holds_made_up_tasks_after_everything_else() -> None:

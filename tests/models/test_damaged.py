@@ -45,7 +45,9 @@ def test_configurations_that_are_none(folder: Path, text: str) -> None:
 
 
 def test_weights_of_another_kind_of_model(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type":"bert"}')
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "vocab_size": 9, "num_hidden_layers": 1}
+    sizes |= {"num_attention_heads": 1}
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", **sizes}))
     assert "lacks weights" in refusal(folder)
 
 

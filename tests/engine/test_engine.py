@@ -34,7 +34,7 @@ def expected(tiny: tuple[Any, Any]) -> list[tuple[int, ...]]:
     return [reference(model, tokenizer, prompt) for prompt in prompts(tokenizer, 48)]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 8, 16, 33, 48])
+@pytest.mark.parametrize("size", [1, 3, 16, 48])
 def test_batch_size_does_not_show(tiny: Any, expected: Any, size: int) -> None:
     engine = Engine(*tiny, max_rows=size)
     number = min(48, 12 * size)
@@ -202,7 +202,7 @@ def test_what_follows_a_failure_is_right(
     )
     # One more than there are rows.
     short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
-    batches = [longer, short, long_prompts(tiny[1], 1, 200), longer]
+    batches = [longer, short, long_prompts(tiny[1], 1, 100), longer]
     wanted = [[reference(*tiny, prompt) for prompt in batch] for batch in batches]
 
     def found(some: list[Prompt]) -> list[tuple[int, ...]]:

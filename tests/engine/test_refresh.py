@@ -31,8 +31,10 @@ def asked(engine: Engine, grammar: Grammar) -> list[Prompt]:
     ]
 
 
-@pytest.mark.parametrize("kind", ["cpu", "int8", "rows", "multi-step"])
-@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [("cpu", "llama"), ("int8", "llama"), ("rows", "qwen3"), ("multi-step", "qwen3")],
+)
 def test_a_refreshed_engine_answers_as_a_fresh_one(
     tiny: Any, record_grammar: Grammar, kind: str, family: str
 ) -> None:

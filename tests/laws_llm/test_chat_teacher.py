@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,21 @@ from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.store import Store
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def views(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = CorpusSettings(
         tasks=("beacon",), bundles=1, validation=1, test=1, native=3, n=(4,), rounds=3
     )
-    store = Store(tmp_path / "corpus")
+    folder = tmp_path_factory.mktemp("views")
+    store = Store(folder)
     store.write("views", Curriculum(settings).examples(), settings.model_dump(mode="json"))
-    return tmp_path / "corpus"
+    return folder
+
+
+@pytest.fixture
+def corpus(views: Path, tmp_path: Path) -> Path:
+    """A corpus of its own that nobody has labelled."""
+    return shutil.copytree(views, tmp_path / "corpus")
 
 
 def size(corpus: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command, refused
+from waggle.cli.main import main
 from waggle.evaluate import executors, plan
 
 RECIPE = """
@@ -43,14 +45,19 @@ def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(executors, "make", inline)
 
 
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("played")
+    (folder / "laws.toml").write_text(RECIPE, encoding="utf-8")
+    words = ["eval", str(folder / "laws.toml"), "--out", str(folder / "run"), "--methods", RULES]
+    assert main([*words, "--executor", "inline"]) == 0
+    return folder
+
+
 @pytest.fixture
-def run(waggle: Command, tmp_path: Path) -> Path:
-    (tmp_path / "laws.toml").write_text(RECIPE, encoding="utf-8")
-    out = tmp_path / "run"
-    said = waggle("eval", tmp_path / "laws.toml", "--out", out, "--methods", RULES,
-                  "--executor", "inline")  # fmt: skip
-    assert said.code == 0, said.err
-    return out
+def run(played: Path, tmp_path: Path) -> Path:
+    """A run of its own, beside its recipe."""
+    return shutil.copytree(played, tmp_path, dirs_exist_ok=True) / "run"
 
 
 def change(run: Path, method: str, how: Callable[[dict[str, Any]], object]) -> None:

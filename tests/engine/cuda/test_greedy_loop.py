@@ -94,7 +94,7 @@ def test_rows_that_try_what_they_recall_are_greedy(tiny: Any, rows: int) -> None
     """Several prefixes, answers of every length, some forced; slots are reused."""
     engine = stepped(tiny, rows)
     heads = [ids(tiny[1], text) for text in (PREFIX, "Short. ", "")]
-    lengths = [1, 2, loop.DRAFT_STEPS, 17, 40, 70] * {1: 1, 3: 2, 24: 4}[rows]
+    lengths = [1, 2, loop.DRAFT_STEPS, 17, 40, 70] * {1: 1, 3: 1, 24: 4}[rows]
     batch = [
         Prompt(p.tail, heads[i % 3], max_new_tokens=length, ignore_end=i % 4 == 3)
         for i, (p, length) in enumerate(zip(prompts(tiny[1], len(lengths)), lengths, strict=True))

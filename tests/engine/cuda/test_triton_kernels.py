@@ -83,7 +83,7 @@ def test_steps_however_their_keys_are_split(
         torch.testing.assert_close(held, kept, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("length", "room"), [(40, 1), (40, 1500), (1024, 700), (1500, 1)])
+@pytest.mark.parametrize(("length", "room"), [(40, 1), (1024, 1500), (1500, 1)])
 def test_one_launch_proposes_what_torch_does(length: int, room: int) -> None:
     random = torch.Generator().manual_seed(length + room)
     for letters, count in ((2, 3), (7, 15)):
@@ -99,9 +99,8 @@ def test_one_launch_proposes_what_torch_does(length: int, room: int) -> None:
 @pytest.mark.parametrize(
     ("heads", "kv", "width", "normed", "dtype"),
     [
-        (9, 3, 64, False, torch.float16),
-        (4, 2, 16, True, torch.float32),
-        (4, 4, 32, True, torch.float16),
+        (9, 3, 32, True, torch.float16),
+        (4, 2, 16, False, torch.float32),
     ],
 )
 def test_the_kernels_pass_the_check_of_a_gpu(

@@ -24,6 +24,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
 TRAIN = ("train", "OUT/recipe.toml", "--out", "OUT")
@@ -112,10 +113,10 @@ def member(arguments: Sequence[str]) -> int:
     from waggle.scd.heads import Heads
     from waggle.scd.run import stages
 
-    # Checkpoints of the end are what is compared.
-    stages.Stages.tidy = lambda *_: None  # type: ignore[assignment]
-    stages.Heads = partial(Heads, dropout=0.0)  # type: ignore[misc, assignment]
-    return waggle(list(arguments))
+    still = patch.object(stages, "Heads", partial(Heads, dropout=0.0))
+    kept = patch.object(stages.Stages, "tidy")  # the last checkpoints are what is compared
+    with still, kept:
+        return waggle(list(arguments))
 
 
 def prepare(kind: str, out: Path) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -49,6 +50,8 @@ class Load:
     per_second: float
     p50_ms: float
     p99_ms: float
+    cpu_ms: float
+    """Processor time of the server and its replicas for one answer."""
     peak_mb: float
     log_bytes: int
 
@@ -82,8 +85,11 @@ def measure(law: str, clients: int, dripping: int, seconds: float, replicas: int
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
         try:
             _wait(port)
+            tree = (server.pid, *_children(server.pid))
+            before = sum(map(_processor, tree))
             times, errors = asyncio.run(_load(port, clients, dripping, seconds))
-            peak = sum(map(_peak, (server.pid, *_children(server.pid))))
+            spent = sum(map(_processor, tree)) - before
+            peak = sum(map(_peak, tree))
         finally:
             server.terminate()
             assert server.stderr is not None
@@ -91,7 +97,8 @@ def measure(law: str, clients: int, dripping: int, seconds: float, replicas: int
     ranked = sorted(times) or [0.0]
     return Load(
         law, replicas, clients, dripping, seconds, len(times), errors, len(times) / seconds,
-        1e3 * ranked[len(ranked) // 2], 1e3 * ranked[int(0.99 * (len(ranked) - 1))], peak, len(log),
+        1e3 * ranked[len(ranked) // 2], 1e3 * ranked[int(0.99 * (len(ranked) - 1))],
+        1e3 * spent / max(1, len(times)), peak, len(log),
     )  # fmt: skip
 
 
@@ -113,6 +120,14 @@ def _peak(process: int) -> float:
         for line in Path(f"/proc/{process}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) / 1e3
+    return 0.0
+
+
+def _processor(process: int) -> float:
+    """Return the seconds that a process has computed; 0 where the system does not say."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 

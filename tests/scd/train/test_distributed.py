@@ -8,6 +8,7 @@ from functools import partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -27,10 +28,10 @@ def member(group: dict[str, str], recipe: Recipe, corpus: Path, out: Path) -> No
     """Train as one process of a group."""
     os.environ.update(group)
     torch.set_num_threads(1)
-    stages_module.Heads = STILL  # type: ignore[misc]
-    stages = Stages(recipe, corpus, out, 0)
-    stages.warm_start()
-    stages.arm("scd", until=1)
+    with patch.object(stages_module, "Heads", STILL):
+        stages = Stages(recipe, corpus, out, 0)
+        stages.warm_start()
+        stages.arm("scd", until=1)
 
 
 def test_two_processes_are_one(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import ExitStack
 from functools import partial
 from typing import Literal
@@ -79,6 +80,8 @@ def serve(
         else:
             make = partial(options.make_law, law, law_options)
             copies = stack.enter_context(opened(law, make, replicas, replicas_on))
+            # A server that is asked to stop ends its replicas first, as by Ctrl-C.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
         if token and not given:
             console.note(f"clients send this token as their API key: {token}")

@@ -24,6 +24,11 @@ SHAPES: dict[str, tuple[str, dict[str, int]]] = {
         "vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336,
         "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
     }),
+    "gemma-3-270m-shape": ("Gemma3", {
+        "vocab_size": 262_144, "hidden_size": 640, "intermediate_size": 2048,
+        "num_hidden_layers": 18, "num_attention_heads": 4, "num_key_value_heads": 1,
+        "head_dim": 256, "sliding_window": 512,
+    }),
 }  # fmt: skip
 
 
@@ -32,7 +37,8 @@ def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) ->
     family, sizes = SHAPES[name]
     torch: Any = import_module("torch")
     library: Any = import_module("transformers")
-    config = getattr(library, f"{family}Config")(
+    text = f"{family}TextConfig"  # of families that have pictures, too
+    config = getattr(library, text if hasattr(library, text) else f"{family}Config")(
         **sizes,
         tie_word_embeddings=True,
         max_position_embeddings=8192,

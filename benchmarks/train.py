@@ -72,7 +72,7 @@ def bench_train(
 ) -> Speed:  # fmt: skip
     """Measure so many updates of a stage under a recipe; export what they made as a law."""
     run, name = recipe.run, recipe.backbone
-    run = run.model_copy(update={"log_every": min(READ, run.log_every)})
+    run = run.model_copy(update={"log_every": min(READ, run.log_every, updates)})
     with tempfile.TemporaryDirectory() as folder:
         if name in SHAPES:
             made = str(save_shape(name, Path(folder) / "backbone"))

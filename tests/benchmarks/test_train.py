@@ -11,7 +11,8 @@ import pytest
 from benchmarks import shapes, train
 from waggle.cli.main import main
 from waggle.models.nano import nano_tokenizer
-from waggle.scd.config import Recipe
+from waggle.scd.config import Recipe, read_recipe
+from waggle.scd.files import read_tensors
 
 
 @pytest.mark.parametrize("stage", [1, 2])
@@ -39,6 +40,39 @@ def test_a_known_shape_is_trained_with_random_weights(
     chosen = recipe.model_copy(update={"backbone": "small-shape"})
     speed = train.bench_train(chosen, corpus, 1, stage=1)
     assert speed.backbone == "small-shape" and speed.tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("paper", "Qwen3"),
+        pytest.param("factorial_gemma", "Gemma3", marks=pytest.mark.slow),
+        pytest.param("llama", "Llama", marks=pytest.mark.slow),
+    ],
+)
+def test_recipes_of_large_backbones_are_rehearsed_with_random_weights(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, family: str
+) -> None:
+    _, sizes = next(shape for shape in shapes.SHAPES.values() if shape[0] == family)
+    small = sizes | {
+        "vocab_size": len(nano_tokenizer()), "hidden_size": 32, "intermediate_size": 48,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    }  # fmt: skip
+    if "head_dim" in sizes:
+        small["head_dim"] = 8
+    monkeypatch.setitem(shapes.SHAPES, "small-shape", (family, small))
+    monkeypatch.setattr(shapes, "load_tokenizer", lambda _: nano_tokenizer())
+    monkeypatch.setattr(train, "WARM", 1)
+    own = read_recipe(Path(__file__).parents[2] / "recipes" / f"{name}.toml")
+    run = own.run.model_copy(update={"device": "cpu", "dtype": "float32", "compile": False})
+    two = own.stage_two.model_copy(update={"updates": 2, "batch": 2, "transition_batch": 2})
+    rank = own.adaptation.model_copy(update={"rank": 4})
+    changed = {"backbone": "small-shape", "run": run, "stage_two": two, "adaptation": rank}
+    law = tmp_path / "law"
+    train.bench_train(own.model_copy(update=changed), corpus, 1, law=law)
+    weights = read_tensors(law / "adapter_model.safetensors")
+    assert weights and all("lora_" in key for key in weights)
+    assert f'"name": "{own.name}"' in (law / "waggle.json").read_text(encoding="utf-8")
 
 
 def test_the_command_prints_json(

@@ -35,8 +35,8 @@ MAX_LINE = 4 << 20
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One finished episode."""
+class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One finished episode; reports keep beside it what they ask of it again and again."""
 
     cell: str
     method: str

@@ -235,7 +235,8 @@ def mixed_weights(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
 
 def weights_of_shipped_laws(rows: Iterable[Row], recipe: Recipe) -> dict[str, dict[str, int]]:
     """Count the rows of every method of a law that ships by the weights that played them."""
-    ours = {name for name, spec in recipe.methods.items() if spec.law in shipped.names()}
+    ships = shipped.names()
+    ours = {name for name, spec in recipe.methods.items() if spec.law in ships}
     return {name: dict(counts) for name, counts in _digests(rows).items() if name in ours}
 
 

@@ -19,7 +19,8 @@ def trained(model: Any, seed: int = 1) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
-            weight += 0.2 * weight.std() * torch.randn(weight.shape, generator=generator).to(weight)
+            scale = 0.2 * (weight.std() or 1.0)  # norms are all ones before they are trained
+            weight += scale * torch.randn(weight.shape, generator=generator).to(weight)
 
 
 def asked(engine: Engine, grammar: Grammar) -> list[Prompt]:

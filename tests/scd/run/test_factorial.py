@@ -34,8 +34,8 @@ def test_four_arms_share_a_warm_start_and_are_measured(
         run=Run(device="cpu", dtype="float32", evaluate_every=2, save_every=2,
                 validation_records=2),
     )  # fmt: skip
-    monkeypatch.setattr(probe, "UPDATES", 30)
-    monkeypatch.setattr(diagnosis, "law_of", partial(diagnosis.law_of, max_new_tokens=16))
+    monkeypatch.setattr(probe, "UPDATES", 10)
+    monkeypatch.setattr(diagnosis, "law_of", partial(diagnosis.law_of, max_new_tokens=8))
     Stages(recipe, corpus, tmp_path, 4).warm_start()
     planned = factorial.cells(recipe, corpus, tmp_path, [4], views=2, native=0, transitions=8)
     factorial.prepare(planned)
@@ -82,8 +82,8 @@ def test_arms_begin_with_the_warm_start_they_are_given(
         Stages(recipe, corpus, out, 0, start=tmp_path / "none").warm_start()
     given = Stages(recipe, corpus, out, 3, start=start)
     assert given.warm and given.warm_start() == start / "law" and not out.exists()
-    monkeypatch.setattr(probe, "UPDATES", 30)
-    monkeypatch.setattr(diagnosis, "law_of", partial(diagnosis.law_of, max_new_tokens=16))
+    monkeypatch.setattr(probe, "UPDATES", 10)
+    monkeypatch.setattr(diagnosis, "law_of", partial(diagnosis.law_of, max_new_tokens=8))
     (cell,) = factorial.cells(
         recipe, corpus, out, [3], views=1, native=0, transitions=8, start=start
     )[:1]

@@ -13,6 +13,7 @@ import pytest
 
 from waggle.cli.main import main
 from waggle.scd.config import Recipe, read_recipe
+from waggle.scd.diagnose import probe
 
 ROOT = Path(__file__).parents[3]
 SMALL = """
@@ -68,7 +69,10 @@ def run(script: Path, recipe: Path, folder: Path, **env: str) -> subprocess.Comp
     )  # fmt: skip
 
 
-def test_the_script_leads_from_corpus_to_diagnosed_law(tmp_path: Path, backbone: Path) -> None:
+def test_the_script_leads_from_corpus_to_diagnosed_law(
+    tmp_path: Path, backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "UPDATES", 10)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(SMALL.format(backbone=backbone), encoding="utf-8")
     # The commands of the script, here: five processes would mostly import.
@@ -78,7 +82,7 @@ def test_the_script_leads_from_corpus_to_diagnosed_law(tmp_path: Path, backbone:
     assert [words[0] for words in commands] == ["corpus"] * 3 + ["train", "diagnose"]
     for words in commands:
         # Laws as young as this one never end a record.
-        shorter = ["--law.max_new_tokens", "16"] if words[0] == "diagnose" else []
+        shorter = ["--law.max_new_tokens", "8"] if words[0] == "diagnose" else []
         assert main([*words, *shorter]) == 0, words
     law = tmp_path / "out/seed-0/scd/law"
     assert (law / "adapter_config.json").exists() and (law / "README.md").exists()

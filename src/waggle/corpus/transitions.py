@@ -180,9 +180,13 @@ class _Split:
 def write(
     store: Store, settings: TransitionSettings, law: Law, *, order: str = "shuffled",
     progress: Progress = quiet, workers: int = 1, again: Callable[[], Law] | None = None,
+    player: str = "",
 ) -> Mapping[str, int]:  # fmt: skip
-    """Collect transitions and write them into a corpus; return the sizes of the splits."""
+    """Collect transitions and write them into a corpus; return the sizes of the splits.
+
+    Arguments are those of `collect`; `player` is what the corpus calls the law, if not its name.
+    """
     rows = collect(settings, law, order=order, progress=progress, workers=workers, again=again)
-    used = {**settings.model_dump(mode="json"), "law": law.name, "order": order}
+    used = {**settings.model_dump(mode="json"), "law": player or law.name, "order": order}
     store.write("transitions", rows, used)
     return {split: len(some) for split, some in rows.items()}

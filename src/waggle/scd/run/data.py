@@ -98,10 +98,9 @@ def play_transitions(
 ) -> None:
     """Collect transitions if the corpus has none; the player is a law's name or its folder."""
     if not _has(store, "transitions"):
-        law = _law(player)
-        law.name = recipe.transitions.law  # what the corpus and its tables call the player
-        write(store, recipe.transitions, law, order=recipe.order, progress=progress,
-              workers=workers, again=partial(_loaded, player, workers))  # fmt: skip
+        write(store, recipe.transitions, _law(player), order=recipe.order, progress=progress,
+              workers=workers, again=partial(_loaded, player, workers),
+              player=recipe.transitions.law)  # fmt: skip
 
 
 def _law(player: str) -> Law:

@@ -31,10 +31,10 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def small(backbone: Path, **changed: Any) -> Settings:
-    """Two batches of four short episodes by a law that was never taught anything."""
+    """Two batches of eight short episodes by a law that was never taught anything."""
     given: dict[str, Any] = {
         "tasks": ("median",), "n": (3,), "rounds": 2, "start": "scratch", "rate": 1e-3,
-        "backbone": str(backbone), "grammar_updates": 2, "cases": 2, "replays": 2, "batches": 2,
+        "backbone": str(backbone), "grammar_updates": 2, "cases": 2, "replays": 4, "batches": 2,
         "trial_cases": 2, "trial_every": 1, "trial_mode": "constrained", "final_cases": 4,
         "machine": {"device": "cpu", "save_every": 1},
     }  # fmt: skip
@@ -66,7 +66,7 @@ def test_a_run_measures_selects_and_resumes_to_the_same_weights(
     rows = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
     assert [row["update"] for row in rows] == [0, 1, 2]
     assert rows[0]["trial.gain"] == 0 and rows[2]["trial.low"] <= rows[2]["trial.high"]
-    assert rows[1]["decisions"] == 4 * 3 * 2 and rows[1]["executable"] == 1
+    assert rows[1]["decisions"] == 8 * 3 * 2 and rows[1]["executable"] == 1
     said = json.loads((whole / "learn.json").read_text())
     assert said["batches"] == 2 and said["seed"] == 5 and said["law"]["cases"] == 4
     assert said["controls"].keys() == {"silent", "constant"}

@@ -5,7 +5,7 @@ shortest paths bound what agents bring home in Foraging, a shared clock bounds S
 Ceilings depend on cases alone. Those of the archives in `results/` take minutes to compute and are
 frozen in a file beside this one; all others are computed when they are asked for. It is written by
 
-    python -m waggle.report.ceilings results/*/
+    python -m waggle.report.ceilings $(dirname results/*/recipe.json)
 """
 
 from __future__ import annotations

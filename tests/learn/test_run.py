@@ -12,7 +12,7 @@ from waggle import plugins
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError
 from waggle.learn import learner
-from waggle.learn.config import Settings, training_cases
+from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.learner import Learner
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.files import TrainError, read_tensors
@@ -145,3 +145,18 @@ def test_an_outcome_that_never_varies_ends_the_run(
         Learner(small(backbone, credit="group", **flat), 0, tmp_path / "group").learn()
     result = Learner(small(backbone, credit="share", **flat), 0, tmp_path / "share").learn()
     assert result.summary["batches"] == 3, "the shares of nodes vary, so there is credit"
+
+
+def test_cases_in_a_row_go_through_all_varied_options() -> None:
+    """A law that is trained and tried on one graph of AgentsNet says nothing about graphs."""
+    settings = Settings(
+        tasks=("agentsnet/coloring",), n=(8,), options={"priority": False},
+        vary={"family": ("ws", "ba", "dt"), "index": (0, 1, 2)},
+    )  # fmt: skip
+    tried = development_cases(settings, settings.tasks, 9, final=False)
+    graphs = [(case.options["family"], case.options["index"]) for case in tried]
+    assert len(set(graphs)) == 9
+    assert {family for family, _ in graphs[:3]} == {"ws", "ba", "dt"}
+    assert {case.options["priority"] for case in tried} == {False}
+    drawn = [case.options["family"] for case in training_cases(settings, seed=0, batch=0)]
+    assert len(set(drawn)) > 1

@@ -67,6 +67,8 @@ class Settings(_Settings):
     """Whether late counterevidence is injected."""
     options: dict[str, Any] = {}
     """Options of the substrate."""
+    vary: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    """Values of options that differ from case to case, by its seed: graphs, for instance."""
     start: str = "nano"
     """The law it begins with: a shipped law, a law's folder, or `scratch`."""
     backbone: str = "nano"
@@ -198,6 +200,16 @@ def development_cases(
 
 
 def _case(settings: Settings, task: plugins.Task, n: int, seed: int) -> Case:
-    options = settings.options if task in tasks_of(settings.tasks) else {}
-    rounds = settings.rounds if task in tasks_of(settings.tasks) else None
+    options: dict[str, Any] = {}
+    rounds = None
+    if task in tasks_of(settings.tasks):
+        options, rounds = settings.options | _varied(settings, seed), settings.rounds
     return Case(task.substrate, task.task, n, seed, rounds, settings.shock, options)
+
+
+def _varied(settings: Settings, seed: int) -> dict[str, Any]:
+    """Return the varied options of a seed; seeds in a row go through all, the first one fastest."""
+    varied = {}
+    for name, values in settings.vary.items():
+        varied[name], seed = values[seed % len(values)], seed // len(values)
+    return varied

@@ -86,7 +86,7 @@ def test_branches_draw_other_alternatives_than_the_credit(settings: Settings) ->
 
 def test_a_law_is_also_played_as_it_is_sampled(settings: Settings) -> None:
     player = Player(find_start(settings), settings)
-    cases = development_cases(settings, settings.tasks, 2, final=True)
+    cases = development_cases(settings, 2, final=True)
     ended = player.sampled(None, cases)
     assert [one.case for one in ended] == cases
     assert [one.scores for one in player.sampled(None, cases)] == [one.scores for one in ended]

@@ -11,7 +11,7 @@ from tests.backbones import save_backbone
 from waggle import plugins
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError
-from waggle.learn import learner
+from waggle.learn import imitation, learner
 from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.learner import Learner
 from waggle.models.nano import nano_tokenizer
@@ -153,10 +153,34 @@ def test_cases_in_a_row_go_through_all_varied_options() -> None:
         tasks=("agentsnet/coloring",), n=(8,), options={"priority": False},
         vary={"family": ("ws", "ba", "dt"), "index": (0, 1, 2)},
     )  # fmt: skip
-    tried = development_cases(settings, settings.tasks, 9, final=False)
+    tried = development_cases(settings, 9, final=False)
     graphs = [(case.options["family"], case.options["index"]) for case in tried]
     assert len(set(graphs)) == 9
     assert {family for family, _ in graphs[:3]} == {"ws", "ba", "dt"}
     assert {case.options["priority"] for case in tried} == {False}
     drawn = [case.options["family"] for case in training_cases(settings, seed=0, batch=0)]
     assert len(set(drawn)) > 1
+
+
+def test_what_is_rehearsed_is_drawn_alike_from_all_names_and_sizes_and_measured(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imitation, "RECORDS", 16)
+    settings = small(
+        backbone, batches=1, cases=1, final_cases=2, grammar_updates=0, kept_cases=1,
+        rehearse=("median",), rehearse_n=(3, 4), rehearsed=0.5,
+    )  # fmt: skip
+    groups = imitation.rehearsal_cases(settings, 0)
+    assert [{case.n for case in cases} for cases in groups] == [{3}, {4}]
+    assert [len(cases) for cases in groups] == [2, 2], "each has more decisions than are kept"
+    run, drawn = Learner(settings, 0, tmp_path), []
+    imitate = run._imitate
+    monkeypatch.setattr(
+        run, "_imitate", lambda rows, w: (drawn.append((len(rows), w)), imitate(rows, w))
+    )
+    said = run.learn().summary["kept"]
+    assert said["start"].keys() == {"median/median n=3", "median/median n=4"}
+    assert said["law"]["cases"] == 2
+    assert run._rehearsal is not None and len(run._rehearsal) == 16
+    assert sum(count for count, _ in drawn) == 4 * 3 * 2, "as many as decisions are trained on"
+    assert all(count * weight == pytest.approx(0.5) for count, weight in drawn)

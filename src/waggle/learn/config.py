@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -114,6 +116,10 @@ class Settings(_Settings):
     """Weight of spelling admissible records without being constrained to them."""
     rehearse: tuple[str, ...] = ()
     """Tasks whose decisions of the starting law are rehearsed, against forgetting."""
+    rehearse_n: tuple[Count, ...] = ()
+    """Swarm sizes of rehearsed tasks; `n` if empty."""
+    kept_cases: Count = 4
+    """Development cases of each rehearsed name and size on which it is measured what was kept."""
     rehearsed: Part = 0.25
     """Share of rehearsed decisions in an update."""
     trial_cases: Count = 24
@@ -183,20 +189,32 @@ def training_cases(settings: Settings, seed: int, batch: int) -> list[Case]:
     ]
 
 
-def development_cases(
-    settings: Settings, names: tuple[str, ...], count: int, *, final: bool
-) -> list[Case]:
+def development_cases(settings: Settings, count: int, *, final: bool) -> list[Case]:
     """Return cases of the development split, those of the last comparison apart from the others."""
-    ranges = Split.DEVELOPMENT.value
-    seeds = ranges[1 if final else 0]
-    if count > len(seeds):
-        raise ConfigError(f"there are {len(seeds)} development seeds; compare on fewer cases")
     return [
         _case(settings, task, n, seed)
-        for task in dict.fromkeys(tasks_of(names))
+        for task in dict.fromkeys(tasks_of(settings.tasks))
         for n in settings.n
-        for seed in seeds[:count]
+        for seed in _development_seeds(count, final=final)
     ]
+
+
+def kept_cases(settings: Settings) -> list[Case]:
+    """Return development cases of what is rehearsed; those of a name go through its tasks."""
+    seeds = _development_seeds(settings.kept_cases, final=True)
+    return [
+        _case(settings, task, n, seed)
+        for name in settings.rehearse
+        for n in settings.rehearse_n or settings.n
+        for task, seed in zip(cycle(tasks_of((name,))), seeds, strict=False)
+    ]
+
+
+def _development_seeds(count: int, *, final: bool) -> Sequence[int]:
+    seeds = Split.DEVELOPMENT.value[1 if final else 0]
+    if count > len(seeds):
+        raise ConfigError(f"there are {len(seeds)} development seeds; compare on fewer cases")
+    return seeds[:count]
 
 
 def _case(settings: Settings, task: plugins.Task, n: int, seed: int) -> Case:

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 
 from waggle import plugins
+from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.seeds import Split, generator
 from waggle.learn.config import Settings, tasks_of, training_cases
 from waggle.runtime.recorder import Memory
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import play
-from waggle.scd.data.arrays import Rows, from_encoded
+from waggle.scd.data.arrays import Rows, from_encoded, stack
 from waggle.scd.data.tokenize import ChatEncoder
 
-RECORDS = 4_096
-"""Most records of each kind that are kept."""
+RECORDS = 8_192
+"""Most records that are kept."""
 BATCH = 16
 """Records of an update that teaches the format."""
 
@@ -54,14 +55,31 @@ def _endless(settings: Settings, seed: int) -> Iterator[Case]:
         batch += 1
 
 
-def rehearsal_cases(settings: Settings, seed: int) -> list[Case]:
-    """Return cases of the rehearsed tasks, on training seeds, enough for `RECORDS` or nearly so."""
-    tasks = tasks_of(settings.rehearse)
-    draws = generator(seed, "rehearsal").integers(Split.DEVELOPMENT.start, size=4 * len(tasks))
-    return [
-        Case(task.substrate, task.task, settings.n[place % len(settings.n)], int(draw))
-        for place, (task, draw) in enumerate(zip([*tasks] * 4, draws, strict=True))
-    ]
+def rehearsal_cases(settings: Settings, seed: int) -> list[list[Case]]:
+    """Return cases of what is rehearsed, on training seeds, for every name and size.
+
+    Those of a name go through its tasks. There are two at least, and twice as many decisions in
+    them as will be kept.
+    """
+    found = []
+    for name in settings.rehearse:
+        tasks = tasks_of((name,))
+        for n in settings.rehearse_n or settings.n:
+            draws = generator(seed, "rehearsal", name, n)
+            cases: list[Case] = []
+            decisions = 0
+            while len(cases) < 2 or decisions < 2 * _part(settings):
+                task = tasks[int(draws.integers(len(tasks)))]
+                drawn = int(draws.integers(Split.DEVELOPMENT.start))
+                cases.append(Case(task.substrate, task.task, n, drawn))
+                decisions += n * plugins.get_substrate(task.substrate).open(cases[-1]).rounds
+            found.append(cases)
+    return found
+
+
+def _part(settings: Settings) -> int:
+    """Return how many records of each rehearsed name and size are kept."""
+    return RECORDS // (len(settings.rehearse) * len(settings.rehearse_n or settings.n))
 
 
 def draw_rows(rows: Rows, count: int, seed: int, update: int) -> Rows:
@@ -70,10 +88,18 @@ def draw_rows(rows: Rows, count: int, seed: int, update: int) -> Rows:
     return rows.take(np.asarray(picked, np.int64))
 
 
-def kept(rows: Sequence[Rows], seed: int) -> Rows:
-    """Put records together, and keep `RECORDS` of them drawn at random."""
-    from waggle.scd.data.arrays import stack
+def kept(rows: Sequence[Rows], settings: Settings, seed: int) -> Rows:
+    """Keep as many records of every name and size, drawn at random.
 
-    whole = stack(list(rows))
-    order = generator(seed, "kept").permutation(len(whole))[:RECORDS]
-    return whole.take(np.sort(order).astype(np.int64))
+    Raises:
+        ConfigError: where the starting law has no records to rehearse.
+    """
+    if not all(map(len, rows)):
+        raise ConfigError(
+            "the start decides nothing readable in a task of `rehearse`; leave that task out"
+        )
+    some = []
+    for place, part in enumerate(rows):
+        order = generator(seed, "kept", place).permutation(len(part))[: _part(settings)]
+        some.append(part.take(np.sort(order).astype(np.int64)))
+    return stack(some)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from waggle.core.protocols import Case
 from waggle.core.seeds import generator
 from waggle.learn import fidelity, imitation
-from waggle.learn.config import SCRATCH, Settings, development_cases, training_cases
+from waggle.learn.config import SCRATCH, Settings, development_cases, kept_cases, training_cases
 from waggle.learn.controls import CONTROLS
 from waggle.learn.credit import Batch, advantages, drawn
 from waggle.learn.decisions import Decisions, stack
@@ -109,7 +109,7 @@ class Learner:
             return self._finish(players, first, others)
 
     def _cases(self, count: int, *, final: bool) -> list[Any]:
-        return development_cases(self.settings, self.settings.tasks, count, final=final)
+        return development_cases(self.settings, count, final=final)
 
     # Before the loop.
 
@@ -140,7 +140,8 @@ class Learner:
         for update in range(stage.updates):
             optimizer.set_rates(update, 0.0)
             optimizer.clear()
-            self._imitate(imitation.draw_rows(rows, imitation.BATCH, self.seed, update), 1.0)
+            some = imitation.draw_rows(rows, imitation.BATCH, self.seed, update)
+            self._imitate(some, 1 / int((some.lengths - some.prompts).sum()))
             optimizer.step(self.processes)
         if self.processes.main:
             checkpoint.save_best(kept, self._trained, None)
@@ -150,7 +151,7 @@ class Learner:
         if not self.settings.rehearse:
             return None
         cases = imitation.rehearsal_cases(self.settings, self.seed)
-        return imitation.kept(players.records(first, cases), self.seed)
+        return imitation.kept(players.records(first, cases), self.settings, self.seed)
 
     def _publish(self, version: int) -> Weights:
         """Write the present weights for the players; those before are not needed any more."""
@@ -308,7 +309,7 @@ class Learner:
         if self._rehearsal is not None and settings.rehearsed:
             others = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
             rows = imitation.draw_rows(self._rehearsal, others, self.seed, update)
-            self._imitate(rows, settings.rehearsed)
+            self._imitate(rows, settings.rehearsed / others)  # a record counts as a decision does
         norms = self._optimizer.step(self.processes)
         norm = float(norms["gradient.backbone"])
         if not np.isfinite(norm):
@@ -344,15 +345,14 @@ class Learner:
         sums["choices"] = sums.get("choices", 0.0) + len(shown.row)
 
     def _imitate(self, rows: Rows, weight: float) -> None:
-        """Add the gradient of imitating a share of some records, the mean over all tokens."""
-        tokens = int((rows.lengths - rows.prompts).sum())
+        """Add the gradient of imitating this process's share of some records."""
         rows = rows.take(np.arange(self.processes.rank, len(rows), self.processes.count))
         for part in groups(rows.inputs, self.settings.machine.tokens_per_pass):
             some = rows.take(part)
             ragged = lay_out(some.ids, some.lengths, some.prompts, device=self.student.device)
             with self.student.arithmetic():
                 nll = run(self.student.model, ragged).nll.sum()
-            torch.autograd.backward(weight * nll / tokens)
+            torch.autograd.backward(weight * nll)
 
     # After the loop.
 
@@ -376,10 +376,7 @@ class Learner:
         if self.settings.fidelity:
             summary["fidelity"] = fidelity.measure(players, selected, self.settings, self.seed)
         if self.settings.rehearse:
-            cases = development_cases(
-                self.settings, self.settings.rehearse, self.settings.trial_cases, final=True
-            )
-            kept = Trial(players, cases, first)
+            kept = Trial(players, kept_cases(self.settings), first)
             summary["kept"] = {"start": means(kept.start), "law": plain(kept.compare(selected))}
         better = found.gain.above_zero
         if self.processes.main:

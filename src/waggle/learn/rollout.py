@@ -31,7 +31,7 @@ from waggle.learn.luck import Job, Sampled, Sampler, open_sampled
 from waggle.learn.start import Start, open_model, put_weights
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
-from waggle.scd.data.arrays import Encoded, Rows, from_encoded
+from waggle.scd.data.arrays import Encoded, Rows, from_encoded, stack
 from waggle.scd.data.tokenize import end_of_turn
 from waggle.scd.files import read_tensors
 from waggle.scd.train.distributed import Processes
@@ -205,7 +205,7 @@ class Player:
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
         """Return the law's most likely decisions in some cases, as records to imitate."""
         self._take(weights)
-        self._law.mode, self._law.temperature = "free", 0.0
+        self._law.mode, self._law.temperature = self._settings.trial_mode, 0.0
         sampler = Sampler(self._law)
         for case in cases:
             world = plugins.get_substrate(case.substrate).open(case)
@@ -316,9 +316,11 @@ class Rollouts:
         found = self._run(_sampled, [(weights, part) for part in parts])
         return _joined(cases, parts, list(found))
 
-    def records(self, weights: Weights | None, cases: Sequence[Case]) -> list[Rows]:
-        """Return the law's most likely decisions in some cases, as records to imitate."""
-        return list(self._run(_records, [(weights, [case]) for case in cases]))
+    def records(self, weights: Weights | None, groups: Sequence[Sequence[Case]]) -> list[Rows]:
+        """Return the law's most likely decisions in groups of cases, as records to imitate."""
+        # Whole episodes of a hundred rounds take longest, so every one is a job of its own.
+        found = self._run(_records, [(weights, [case]) for cases in groups for case in cases])
+        return [stack([next(found) for _ in cases]) for cases in groups]
 
 
 def _cut(items: Sequence[Any], parts: int) -> list[list[Any]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -62,6 +64,19 @@ def pytest_unconfigure() -> None:
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let commands keep the key of their user elsewhere than with the user who runs the tests."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_ray() -> Iterator[None]:
+    """Let Ray look for a running cluster among those of this process alone.
+
+    The cluster that one worker starts and ends would otherwise be joined by another worker, or that
+    of the user by both. A folder of pytest is too long a name for Ray's sockets.
+    """
+    os.environ.pop("RAY_ADDRESS", None)
+    os.environ["RAY_TMPDIR"] = folder = tempfile.mkdtemp(prefix="ray-")
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

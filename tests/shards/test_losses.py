@@ -13,6 +13,7 @@ from tests.shards.episodes import coordinator
 from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Law
+from waggle.core.record import RoundRecord
 from waggle.runtime.recorder import Memory
 from waggle.shards.coordinator import LostShard
 from waggle.shards.division import Closed, Division, Sent
@@ -88,3 +89,22 @@ def test_a_second_loss_in_a_row_is_one_line_and_the_same_command_goes_on(tmp_pat
     resumed.play([memory])
     assert rounds == list(range(3, 16)), "it goes on from the kept round"
     assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))
+
+
+def test_a_second_run_of_the_same_episode_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    setting, memory, refused = settings(BEACON, LAW), Memory(), list[int]()
+    first = coordinator(BEACON, LAW, setting, tmp_path / "s")
+
+    def start_another(entry: RoundRecord, world: object) -> None:
+        another = coordinator(BEACON, LAW, setting, tmp_path / "s")
+        with pytest.raises(ConfigError, match="another run of the same episode is writing to"):
+            another.play()
+        another.clear()
+        refused.append(entry.round)
+
+    first.watch = start_another
+    first.play([memory])
+    assert refused == list(range(16)) and (tmp_path / "s").exists()
+    assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))
+    first.clear()
+    assert not (tmp_path / "s").exists()

@@ -17,15 +17,15 @@ from typing import IO, Annotated, Any, SupportsFloat, TypeAlias
 import msgspec
 
 from waggle import plugin_files, plugins
-from waggle.core.errors import ConfigError, ContractError, RecordError, WaggleError
+from waggle.core.errors import ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.reorganization import Course, course, sound
+from waggle.leftovers import locked
 from waggle.runtime.records import memory_of
 
 FILE = "rows.jsonl"
-LOCK = ".lock"
-"""Held by the process that writes rows."""
+_WRITER = "another `waggle eval`"
 PACKED, SUFFIX = "rows", ".jsonl.xz"
 """Folder and ending of the compressed rows of an archive."""
 MAX_PACKED = 640 << 20
@@ -144,8 +144,7 @@ class RowFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(folder)
+        self._lock = locked(folder, _WRITER)
         _mend_last_line(self.path)
         self._file = self.path.open("ab")
 
@@ -166,30 +165,7 @@ class RowFile:
 def require_idle(folder: Path) -> None:
     """Refuse a run directory that another process is writing rows to."""
     if has_rows(folder):
-        _locked(folder).close()
-
-
-def _locked(folder: Path) -> IO[bytes]:
-    """Return a file that holds the lock of a run directory; it ends with its process, too.
-
-    Raises:
-        ConfigError: if another process has it.
-    """
-    lock = (folder / LOCK).open("ab")
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        return lock
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise ConfigError(
-            f"another `waggle eval` is writing to {folder}; wait for it, or choose another --out"
-        ) from None
-    except OSError:  # a file system without such locks
-        pass
-    return lock
+        locked(folder, _WRITER).close()
 
 
 def _mend_last_line(path: Path) -> None:

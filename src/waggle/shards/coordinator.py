@@ -19,6 +19,7 @@ import pickle
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from heapq import merge
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -28,6 +29,7 @@ from msgspec.structs import replace
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Law, Request, World
 from waggle.core.record import Footer, RoundRecord, UpdateRecord
+from waggle.leftovers import locked
 from waggle.runtime.names import Aliases
 from waggle.runtime.recorder import Sink
 from waggle.runtime.sync import Engine, Watcher
@@ -38,6 +40,7 @@ from waggle.shards.shard import updates_of
 KEEP_EVERY = 5
 """Rounds between two kept states."""
 _KEPT = "kept"
+_WRITER = "another run of the same episode"
 
 
 class LostShard(Exception):
@@ -135,7 +138,6 @@ class Coordinator:
         self._now: _Progress
         self.losses: list[str] = []
         """Who was lost, in order."""
-        division.folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def traffic(self) -> Traffic:
@@ -153,12 +155,18 @@ class Coordinator:
         """Play to the end, from the last kept round where there is one, and write the record.
 
         Raises:
-            ConfigError: after two losses in a row; the same command goes on.
+            ConfigError: after two losses in a row, and the same command goes on; or while another
+                process plays in the same folder.
         """
-        try:
-            self._play()
-        finally:
-            self.crew.close()
+        with locked(self._division.folder, _WRITER):
+            try:
+                self._play()
+            finally:
+                self.crew.close()
+            return self._joined(sinks)
+
+    def _joined(self, sinks: Sequence[Sink]) -> Footer:
+        """Write the record of which every shard has written its part."""
         engine = self._now.engine
         engine.recorder.counters.update(self._now.counters)
         header = replace(engine.header(), curves=self._division.curves)
@@ -174,7 +182,9 @@ class Coordinator:
 
     def clear(self) -> None:
         """Remove what the shards kept, once the record is safe."""
-        shutil.rmtree(self._division.folder, ignore_errors=True)
+        with suppress(ConfigError):  # the same command, given again, goes on in it
+            locked(self._division.folder, _WRITER).close()
+            shutil.rmtree(self._division.folder, ignore_errors=True)
 
     def _play(self) -> None:
         lost_after = -1

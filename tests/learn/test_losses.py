@@ -17,12 +17,15 @@ def sampled(logprob: float) -> Decisions:
     return pack([one, two], [0.0, 0.0])
 
 
-def terms(logits: torch.Tensor, logprob: float, worth: list[float], start: bool = False) -> Terms:
+def terms(
+    logits: torch.Tensor, logprob: float, worth: list[float], start: bool = False,
+    most: float = 9.0,
+) -> Terms:  # fmt: skip
     found = sampled(logprob)
     shown = lay_out_choices(found, np.array(worth), "cpu")
     targets = torch.tensor([3, 4, 5, 6])
     before = log_policy(torch.zeros_like(logits), shown, 2.0) if start else None
-    return policy_terms(logits, targets, shown, before, temperature=2.0, clip=0.2)
+    return policy_terms(logits, targets, shown, before, temperature=2.0, clip=0.2, most=most)
 
 
 def gradient(term: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
@@ -51,7 +54,7 @@ def test_a_better_decision_becomes_more_likely_by_a_step_against_the_gradient() 
     found.logprobs[:] = taken.numpy()
     shown = lay_out_choices(found, np.array([1.0, -1.0]), "cpu")
     targets = torch.tensor([3, 4, 5, 6])
-    there = policy_terms(logits, targets, shown, None, temperature=2.0, clip=0.2)
+    there = policy_terms(logits, targets, shown, None, temperature=2.0, clip=0.2, most=9.0)
     slope = gradient(there.policy, logits)
     moved = log_policy(logits.detach() - 0.5 * slope, shown, 2.0)
     assert moved[0, 1] > before[0, 1]
@@ -81,9 +84,23 @@ def test_divergence_from_the_start_is_zero_at_the_start_and_positive_elsewhere()
     shown = lay_out_choices(one, np.ones(1), "cpu")
     logits = drawn()[:3]
     start = log_policy(torch.zeros_like(logits), shown, 2.0)
-    there = policy_terms(logits, torch.tensor([3, 4, 5]), shown, start, temperature=2.0, clip=0.2)
+    targets = torch.tensor([3, 4, 5])
+    there = policy_terms(logits, targets, shown, start, temperature=2.0, clip=0.2, most=9.0)
     likely = torch.softmax(logits[1, [7, 4, 9]].float() / 2, 0)
     assert there.divergence == pytest.approx(float((likely * (likely * 3).log()).sum()), abs=1e-5)
+
+
+def test_entropy_counts_up_to_a_ceiling() -> None:
+    logits = drawn().requires_grad_()
+    likely = torch.softmax(logits.detach()[1, [7, 4, 9]].float() / 2, 0)
+    whole = float(-(likely * likely.log()).sum())
+    alone = logits.detach()[3].float() / 2
+    free = -float((alone[6] - alone.logsumexp(0)).exp() * (alone[6] - alone.logsumexp(0)))
+    found = terms(logits, -1.0, [1.0, 1.0]).entropy.item()
+    assert found == pytest.approx(whole + free, abs=1e-5)
+    capped = terms(logits, -1.0, [1.0, 1.0], most=whole / 2).entropy
+    assert capped.item() == pytest.approx(whole / 2 + min(free, whole / 2), abs=1e-5)
+    assert not gradient(capped, logits)[1].any(), "more of it is not rewarded"
 
 
 def test_legality_counts_forced_tokens_and_the_mass_outside_of_what_was_allowed() -> None:

@@ -1,6 +1,7 @@
 """A run of learning as a whole: what it writes, how it resumes, and what it refuses."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from waggle.core.errors import ConfigError
 from waggle.learn import imitation, learner
 from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.learner import Learner
+from waggle.learn.rollout import Rollouts
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.files import TrainError, read_tensors
 
@@ -90,6 +92,24 @@ def test_a_run_measures_selects_and_resumes_to_the_same_weights(
 
     with pytest.raises(TrainError, match="other settings; choose another --out"):
         Learner(small(backbone, rate=1e-4), 5, whole).learn()
+
+
+def test_a_batch_is_sampled_ahead_but_not_over_a_checkpoint(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played, begin = [], Rollouts.begin
+
+    def noted(self: Rollouts, weights: Any, jobs: Any) -> Any:
+        played.append(weights.version)
+        return begin(self, weights, jobs)
+
+    monkeypatch.setattr(Rollouts, "begin", noted)
+    settings = small(
+        backbone, grammar_updates=0, ahead=True, batches=4, cases=1, trial_every=4, trial_cases=1,
+        final_cases=1, machine={"device": "cpu", "save_every": 2},
+    )  # fmt: skip
+    assert Learner(settings, 5, tmp_path).learn().summary["batches"] == 4
+    assert played == [2, 2, 4, 4], "by weights of the batch before, or of the checkpoint"
 
 
 def test_a_law_that_is_not_better_is_not_exported(
@@ -184,3 +204,15 @@ def test_what_is_rehearsed_is_drawn_alike_from_all_names_and_sizes_and_measured(
     assert run._rehearsal is not None and len(run._rehearsal) == 16
     assert sum(count for count, _ in drawn) == 4 * 3 * 2, "as many as decisions are trained on"
     assert all(count * weight == pytest.approx(0.5) for count, weight in drawn)
+
+
+def test_a_task_gets_more_cases_where_the_recipe_says_so(backbone: Path) -> None:
+    settings = small(backbone, tasks=("agentsnet",), n=(8, 16), often={"agentsnet/coloring": 3})
+    cells = {"cases": 14}
+    found = training_cases(settings.model_copy(update=cells), 0, 0)
+    counted = Counter((case.task, case.n) for case in found)
+    assert counted == {
+        (task, n): 3 if task == "coloring" else 1
+        for task in plugins.get_substrate("agentsnet").tasks
+        for n in (8, 16)
+    }

@@ -59,8 +59,9 @@ class Settings(_Settings):
 
     name: str = "learn"
     tasks: tuple[str, ...] = ()
-    """Names of `waggle list tasks`, or of a substrate for all of its tasks. One that is named twice
-    gets twice as many cases."""
+    """Names of `waggle list tasks`, or of a substrate for all of its tasks."""
+    often: dict[str, Count] = {}
+    """Tasks that get more cases than others, and how many times as many."""
     n: tuple[Count, ...] = (8,)
     """Swarm sizes; cases go round through them."""
     rounds: Count | None = None
@@ -99,6 +100,9 @@ class Settings(_Settings):
     minutes: Annotated[float, Field(gt=0, le=1_440)] = 10.0
     """Time budget of the loop; whichever of it and `batches` is reached first ends the run."""
     batches: Count = 100_000
+    ahead: bool = False
+    """Whether a batch is sampled while the one before it is learned from, by weights that are one
+    batch older; it takes `machine.processes`. The batch after a checkpoint is not."""
     trained: Count = 4_096
     """About how many decisions of a batch are trained on, drawn in proportion to their credit."""
     updates: Count = 2
@@ -112,6 +116,8 @@ class Settings(_Settings):
     """Weight of the divergence from the starting law."""
     entropy: Weight = 0.0
     """Weight of the entropy of choices."""
+    entropy_most: Weight = 10.0
+    """Entropy of a choice beyond which more of it counts no more."""
     legality: Weight = 0.1
     """Weight of spelling admissible records without being constrained to them."""
     rehearse: tuple[str, ...] = ()
@@ -182,7 +188,8 @@ def training_cases(settings: Settings, seed: int, batch: int) -> list[Case]:
         Split.DEVELOPMENT.start, size=settings.cases
     )
     first = batch * settings.cases
-    cells = [(task, n) for n in settings.n for task in tasks]
+    often = {plugins.find_task(name): times for name, times in settings.often.items()}
+    cells = [(task, n) for n in settings.n for task in tasks for _ in range(often.get(task, 1))]
     return [
         _case(settings, *cells[(first + place) % len(cells)], int(drawn))
         for place, drawn in enumerate(seeds)

@@ -34,7 +34,7 @@ from waggle.learn.credit import Batch, advantages, drawn
 from waggle.learn.decisions import Decisions, stack
 from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
 from waggle.learn.luck import jobs_of
-from waggle.learn.rollout import Ended, Rollouts, Weights, reward, rollouts
+from waggle.learn.rollout import Ended, Outcome, Rollouts, Weights, reward, rollouts
 from waggle.learn.start import Start, find_start, open_student, plain_weights
 from waggle.learn.trial import Compared, Trial, means, plain, stratum
 from waggle.scd.config import Stage
@@ -69,6 +69,14 @@ class Result(NamedTuple):
     summary: dict[str, Any]
 
 
+class _Asked(NamedTuple):
+    """Episodes of a batch that are being sampled."""
+
+    cases: list[Case]
+    outcomes: Callable[[], list[Outcome]]
+    """Waits for them."""
+
+
 class Learner:
     """Learns a law from outcomes."""
 
@@ -93,6 +101,7 @@ class Learner:
         )
         self.progress = Progress(0, -1, float("inf"))
         self._dead_run = 0
+        self._next: _Asked | None = None
         self._rehearsal: Rows | None = None
 
     def learn(self) -> Result:
@@ -154,15 +163,15 @@ class Learner:
         return imitation.kept(players.records(first, cases), self.settings, self.seed)
 
     def _publish(self, version: int) -> Weights:
-        """Write the present weights for the players; those before are not needed any more."""
+        """Write the present weights for the players, who may still need those just before."""
         folder = self.out / "weights"
         weights = Weights(version, folder / f"{version}.safetensors")
         with self.processes.first():
             if self.processes.main:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_tensors(weights.path, plain_weights(self.student))
-                if version > 2:  # the start's stay
-                    (folder / f"{version - 1}.safetensors").unlink(missing_ok=True)
+                if version > 3:  # the start's stay
+                    (folder / f"{version - 2}.safetensors").unlink(missing_ok=True)
         return weights
 
     def _resume(self) -> None:
@@ -237,10 +246,12 @@ class Learner:
     def _batch(self, players: Rollouts, weights: Weights, number: int) -> dict[str, float]:
         """Sample a batch and learn from it."""
         settings, began = self.settings, time.perf_counter()
-        cases = training_cases(settings, self.seed, number)
-        trunk = settings.credit == "progress"
-        jobs = jobs_of(cases, settings.replays, self.seed, number, trunk=trunk)
-        outcomes = players.sample(weights, jobs)
+        ahead = self._next is not None
+        cases, wait = self._next or self._ask(players, weights, number)
+        outcomes, self._next = wait(), None
+        # Whoever resumes has no older weights than the checkpoint's: those play what follows it.
+        if settings.ahead and (number + 1) % settings.machine.save_every:
+            self._next = self._ask(players, weights, number + 1)
         rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
         decisions = stack([outcome.decisions for outcome in outcomes])
         batch = Batch(
@@ -257,9 +268,17 @@ class Learner:
         return {
             "reward": float(rewards.mean()), **_by_task(cases, rewards), "dead": batch.dead,
             "executable": float(decisions.legal.mean()), "decisions": float(len(decisions)),
-            "decisions_per_second": len(decisions) / (sampled - began),
+            "decisions_per_second": len(decisions) / ((ended if ahead else sampled) - began),
             "seconds.sampling": sampled - began, "seconds.learning": ended - sampled, **values,
         }  # fmt: skip
+
+    def _ask(self, players: Rollouts, weights: Weights, number: int) -> _Asked:
+        """Begin to sample a batch."""
+        settings = self.settings
+        cases = training_cases(settings, self.seed, number)
+        trunk = settings.credit == "progress"
+        jobs = jobs_of(cases, settings.replays, self.seed, number, trunk=trunk)
+        return _Asked(cases, players.begin(weights, jobs))
 
     def _alive(self, batch: Batch) -> None:
         """Give up where outcomes never vary: no credit comes of them."""
@@ -332,7 +351,7 @@ class Learner:
         with self.student.arithmetic():
             terms = policy_terms(
                 _logits(self.student, ragged), ragged.targets, shown, start,
-                temperature=settings.temperature, clip=settings.clip,
+                temperature=settings.temperature, clip=settings.clip, most=settings.entropy_most,
             )  # fmt: skip
         loss = (
             terms.policy + settings.kl * terms.divergence - settings.entropy * terms.entropy

@@ -82,7 +82,7 @@ def log_policy(logits: Tensor, shown: Choices, temperature: float) -> Tensor:
 
 def policy_terms(
     logits: Tensor, targets: Tensor, shown: Choices, start: Tensor | None, *, temperature: float,
-    clip: float,
+    clip: float, most: float,
 ) -> Terms:  # fmt: skip
     """Return the terms of a pass.
 
@@ -93,6 +93,7 @@ def policy_terms(
         start: `log_policy` of the starting law, or None if divergence does not count.
         temperature: that the choices were sampled at.
         clip: how far a probability may move.
+        most: entropy of a choice that counts.
     """
     logp = log_policy(logits, shown, temperature)
     taken = logp.gather(1, shown.taken.unsqueeze(1)).squeeze(1)
@@ -106,8 +107,10 @@ def policy_terms(
     if start is not None:
         before = torch.where(shown.real, start, 0.0)
         divergence = (likely * (known - before)).sum()
+    entropy = -(likely * known).sum(1)
     return Terms(
-        -gain.sum(), divergence, -(likely * known).sum(), _illegality(logits, targets, shown),
+        -gain.sum(), divergence, entropy.clamp(max=most).sum(),
+        _illegality(logits, targets, shown),
         (gain.detach() < (ratio * shown.advantage).detach()).sum(),
     )  # fmt: skip
 

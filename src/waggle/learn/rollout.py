@@ -7,7 +7,7 @@ an episode decides never depends on what shares its batch or which process plays
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -294,13 +294,26 @@ class Rollouts:
         self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
     ) -> list[Outcome]:
         """Sample episodes; outcomes come in the order of the jobs."""
+        return self.begin(weights, jobs, branches)()
+
+    def begin(
+        self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
+    ) -> Callable[[], list[Outcome]]:
+        """Begin to sample episodes; what is returned waits for the outcomes.
+
+        Other processes play meanwhile. Their weights must stay until the outcomes are there.
+        """
         size = self._block
         blocks = [list(jobs[k : k + size]) for k in range(0, len(jobs), size)]
         parts = _cut(blocks, 2 * self._parts if self._parts > 1 else 1)
         asked = [(weights, list(chain.from_iterable(part)), branches) for part in parts]
         found = self._run(_sample, asked)
-        some = [[part[k : k + size] for k in range(0, len(part), size)] for part in found]
-        return [outcome for block in _joined(blocks, parts, some) for outcome in block]
+
+        def outcomes() -> list[Outcome]:
+            some = [[part[k : k + size] for k in range(0, len(part), size)] for part in found]
+            return [outcome for block in _joined(blocks, parts, some) for outcome in block]
+
+        return outcomes
 
     def greedy(
         self, weights: Weights | None, cases: Sequence[Case], control: str = ""

@@ -8,6 +8,7 @@ from waggle.substrates.agentsnet.graphs import GraphError, benchmark_graph, from
 from waggle.substrates.agentsnet.tasks import (
     TASKS,
     evaluate,
+    node_share,
     round_budget,
     soft_score,
 )
@@ -70,3 +71,10 @@ def test_unknown_task_and_wrong_length_name_the_fix() -> None:
         evaluate("consensus", PATH, ["1"])
     with pytest.raises(GraphError, match="not connected"):
         round_budget("consensus", from_edges("x", ["a", "b"], []))
+
+
+def test_a_share_of_the_cover_tells_who_is_wrong() -> None:
+    answers = ["Yes", "Yes", "No"]  # the first covers nothing that the second does not
+    parts = [node_share("vertex_cover", PATH, answers, v) or 0.0 for v in range(3)]
+    assert parts[1] == parts[2] == parts[0] + 1
+    assert sum(parts) / 3 == pytest.approx(evaluate("vertex_cover", PATH, answers))

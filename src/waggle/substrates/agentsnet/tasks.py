@@ -161,10 +161,9 @@ def node_share(task: str, graph: AgentGraph, answers: Answers, node: int) -> flo
         case "matching":
             return float(not _badly_matched(graph, answers, node))
         case "vertex_cover":
-            # The share of its links that are covered, times the share of members that are needed.
-            links = sum("Yes" in (answers[node], answers[v]) for v in graph.adjacency[node])
-            covered = sum("Yes" in (answers[u], answers[v]) for u, v in graph.edges)
-            return links * graph.n * evaluate(task, graph, answers) / (2 * max(1, covered))
+            # Whether it is right as far as it can see, moved so that all average to the score.
+            right = [_covers_well(graph, answers, v) for v in range(graph.n)]
+            return right[node] + evaluate(task, graph, answers) - sum(right) / graph.n
         case _:
             return None
 
@@ -183,6 +182,12 @@ def _badly_matched(graph: AgentGraph, answers: Answers, node: int) -> bool:
         return any(answers[v] == "None" for v in graph.adjacency[node])
     partner = next((v for v in graph.adjacency[node] if graph.names[v] == answer), None)
     return partner is None or answers[partner] != graph.names[node]
+
+
+def _covers_well(graph: AgentGraph, answers: Answers, node: int) -> bool:
+    """Say whether a member has a link that nobody else covers, and an outsider none uncovered."""
+    alone = [v for v in graph.adjacency[node] if answers[v] != "Yes"]
+    return bool(alone) if answers[node] == "Yes" else not alone
 
 
 def _vertex_cover(graph: AgentGraph, answers: Answers) -> float:

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats as oracle
 
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import generator
+from waggle.evaluate import stats
 from waggle.evaluate.stats import average_ranks, hierarchical, paired
 from waggle.report.tables import bracketed
 
 
 def test_paired_agrees_with_scipy() -> None:
+    from scipy import stats as oracle  # half a second, for this test alone
+
     values = generator(1, "test").normal(0.2, 1.0, 60)
     ours = paired(values)
     theirs = oracle.bootstrap(
@@ -31,6 +33,15 @@ def test_same_seed_same_interval() -> None:
     values = generator(4, "test").normal(0, 1, 50)
     assert paired(values) == paired(values)
     assert paired(values, seed=1) != paired(values)
+
+
+def test_draws_that_are_kept_are_those_of_drawing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = generator(5, "test")
+    strata = {name: rng.normal(0, 1, size) for name, size in (("a", 7), ("b", 20))}
+    kept = paired(strata)
+    monkeypatch.setattr(stats, "KEPT", 0)
+    stats._paired.cache_clear()
+    assert paired(strata) == kept
 
 
 def test_hierarchical_is_wider_where_training_seeds_differ() -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -153,7 +154,7 @@ class Recipe(BaseModel):
     read of them, a tenth of the bytes. `waggle eval --keep` keeps them whole."""
 
 
-class Cell(msgspec.Struct, frozen=True):
+class Cell(msgspec.Struct, frozen=True, dict=True):
     """One episode of a plan."""
 
     method: str
@@ -173,7 +174,7 @@ class Cell(msgspec.Struct, frozen=True):
         """What its row is found by: method and id."""
         return self.method, self.id
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Sixteen hex digits that name everything that determines the episode."""
         named = msgspec.to_builtins(self).items()
@@ -304,6 +305,7 @@ def cells(recipe: Recipe) -> list[Cell]:
         _check_options(block, sorted({task.substrate for task in tasks}))
         for name in block.methods:
             spec = _method(recipe, name)
+            _check_method(name, spec)
             for task in tasks:
                 for case in _cases(block, task):
                     cell = _cell(name, spec, case)
@@ -381,7 +383,8 @@ def _options(block: Block, substrate: str) -> Iterator[dict[str, Any]]:
         yield {**block.options.get(substrate, {}), **dict(zip(varied, values, strict=True))}
 
 
-def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
+def _check_method(name: str, spec: MethodSpec) -> None:
+    """Refuse settings of the runtime that it does not have, or that exclude one another."""
     try:
         msgspec.convert(spec.switches, Switches)
         msgspec.convert(spec.perturbation, Perturbation).on(spec.engine)
@@ -390,6 +393,9 @@ def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
             raise ConfigError("shards need the engine `sync`, and no private workers")
     except (msgspec.ValidationError, ConfigError) as error:
         raise ConfigError(f"method {name!r}: {error}") from None
+
+
+def _cell(name: str, spec: MethodSpec, case: Case) -> Cell:
     return Cell(
         name, spec.law, spec.options, case, spec.order, spec.engine, spec.switches,
         spec.perturbation, spec.worker, spec.defence, spec.shards,

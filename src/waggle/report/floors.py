@@ -173,7 +173,7 @@ def _table(
     best = [best_gain(column.rows, recipe) for column in columns]
     named = (f"{label(recipe, name)} {gain(found)}" if name else gain(None) for name, found in best)
     body.append(("Best law minus the better floor", *named))
-    body.append((QUESTION, *(verdict(column.rows, recipe) for column in columns)))
+    body.append((QUESTION, *(_answer(found) for _, found in best)))
     return Table(
         title, ("method", *(column.text for column in columns)), tuple(body),
         (*_NOTES, *provenance(rows, recipe)), _spans(columns), tuple(groups),
@@ -232,7 +232,10 @@ def best_gain(
 
 def verdict(rows: Rows, recipe: Recipe, value: Value | None = None) -> str:
     """Say whether the best law is resolved above the floors; a dash where one seed cannot tell."""
-    _, found = best_gain(rows, recipe, value)
+    return _answer(best_gain(rows, recipe, value)[1])
+
+
+def _answer(found: Interval | None) -> str:
     if found is None or found.single:
         return number(None)
     return "yes" if found.above_zero else f"no: {NO_DIFFERENCE}"

@@ -1,14 +1,18 @@
 """Episodes sampled by a tiny law, and played again with one decision changed."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.backbones import save_backbone
+from waggle import plugins
+from waggle.core.protocols import Case
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
 from waggle.learn.luck import Job, Sampler, jobs_of, open_sampled
 from waggle.learn.replays import Again, Replays
-from waggle.learn.rollout import Player, discounted
+from waggle.learn.rollout import Player, discounted, shares
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
 from waggle.runtime.recorder import Memory
@@ -118,3 +122,26 @@ def test_later_rounds_weigh_less() -> None:
     assert discounted(np.array([[1.0], [0.0], [4.0]]), 0.5).ravel() == pytest.approx(
         [(1 + 4 / 4) / 1.75, (4 / 2) / 1.5, 4]
     )
+
+
+def test_what_is_gained_leaves_out_what_stood_before(
+    settings: Settings, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for gained in (False, True):
+        asked = {"credit": "progress", "discount": 0.0, "gained": gained}
+        monkeypatch.setattr(player, "_settings", settings.model_copy(update=asked))
+        progress = player.sample(None, jobs(settings))[0].progress
+        assert progress is not None
+        found.append(progress)
+    assert found[1] == pytest.approx(np.diff(found[0], axis=0, prepend=0.0))
+
+
+def test_progress_asks_a_world_how_its_nodes_stand_before_it_asks_for_shares() -> None:
+    case = Case("swarmbench", "foraging", 3, 0, 4)
+    world: Any = plugins.get_substrate("swarmbench").open(case)
+    assert shares(world) is None
+    found = shares(world, "standing", own=1.0)
+    assert found is not None and found.tolist() == [world.standing(k) for k in range(3)]
+    assert shares(plugins.get_substrate("swarmbench").open(
+        Case("swarmbench", "pursuit", 3, 0)), "standing") is None  # fmt: skip

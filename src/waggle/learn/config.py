@@ -86,6 +86,8 @@ class Settings(_Settings):
     """How an outcome is shared out among decisions; `auto` takes `share` where the world has it."""
     discount: Part = 0.7
     """With `progress`: what a round counts less than the one before it."""
+    gained: bool = False
+    """With `progress`: compare what is gained from a decision on, in worlds whose score adds up."""
     cases: Count = 8
     """Cases of a batch."""
     replays: Annotated[int, Field(ge=2, le=1024)] = 8

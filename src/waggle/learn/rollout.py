@@ -150,12 +150,15 @@ class Player:
         progress = None
         if standing:
             progress = discounted(np.stack(standing), self._settings.discount)
+            if self._settings.gained:
+                progress[1:] -= np.stack(standing)[:-1]
             progress[: job.fork(world.rounds)] = np.nan
         return Outcome(record.footer.scores, shares(world), pack(decided, worth), progress=progress)
 
     def _note(self, standing: list[NDArray[np.float64]], _entry: RoundRecord, world: World) -> None:
         """Note after a round what stands to each node's credit."""
-        near = shares(world, own=0.5)
+        near = shares(world, "standing", own=0.5)
+        near = shares(world, own=0.5) if near is None else near
         if near is None:
             near = np.full(world.n, reward(self._settings, world.score()))
         standing.append(near)
@@ -270,12 +273,12 @@ def reward(settings: Settings, scores: Mapping[str, float]) -> float:
     return sum(weight * scores[name] for name, weight in settings.reward.items())
 
 
-def shares(world: World, own: float = 0.0) -> NDArray[np.float64] | None:
+def shares(world: World, hook: str = "share", own: float = 0.0) -> NDArray[np.float64] | None:
     """Return what a world shares out to each node and its contacts, or None if it does not.
 
     So much of it is the node's own share; the rest is the mean over the node and its contacts.
     """
-    share = getattr(world, "share", None)
+    share = getattr(world, hook, None)
     parts = None if share is None else [share(node) for node in range(world.n)]
     if parts is None or any(part is None for part in parts):
         return None

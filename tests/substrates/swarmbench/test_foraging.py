@@ -162,3 +162,36 @@ def test_a_report_that_is_followed_leads_to_its_site(seed: int, kind: str) -> No
             break
         act(world, claim)
     assert kind in memory.seen
+
+
+def test_a_forager_stands_at_what_it_brought_and_the_way_behind_it() -> None:
+    """A step on the way counts a little, and a delivery no more than the last step to it."""
+    case = Case("swarmbench", "foraging", 1, 3, 120)
+    world = SwarmBench().open(case)
+    terrain = world.scene.world.terrain
+    to_food, to_nest = (distances(list(terrain), symbol) for symbol in "FN")
+    between = min(to_nest[cell] for cell, steps in to_food.items() if steps == 0)
+    before, seen = world.standing(0), []
+    assert before is not None
+    while not world.done():
+        act(world)
+        now = world.standing(0)
+        assert now is not None
+        seen.append(now - before)
+        before = now
+    assert world.score()["score"] > 2, "it has brought some"
+    assert 0 <= before - world.score()["score"] <= 1
+    assert max(map(abs, seen)) <= 0.5 / between + 1e-9
+
+
+def test_what_foragers_stand_at_moves_with_the_bodies() -> None:
+    case = Case("swarmbench", "foraging", 4, 3, 30)
+    one, two = SwarmBench().open(case), SwarmBench().open(case, [2, 0, 3, 1])
+    for world in (one, two):
+        while not world.done():
+            world.step(
+                {k: Act(world.sense(k, NOTHING).proposal.action, None, None, None, NOTHING)
+                 for k in world.active()}
+            )  # fmt: skip
+    assert [two.standing(node) for node in (1, 3, 0, 2)] == [one.standing(k) for k in range(4)]
+    assert len({one.standing(k) for k in range(4)}) > 1

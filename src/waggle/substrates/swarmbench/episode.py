@@ -182,6 +182,10 @@ class SwarmEpisode(WorldBase):
         """Return the native score."""
         return {"score": self.scene.world.score}
 
+    def standing(self, node: int) -> float | None:
+        """Return how far a node has come, where the task says so."""
+        return self.behaviour.standing(node)
+
     def done(self) -> bool:
         """Whether the flock is in shape, everyone is out, or the rounds are used up."""
         return self.scene.world.finished

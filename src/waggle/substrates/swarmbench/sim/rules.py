@@ -77,6 +77,8 @@ class Foraging(Rules):
     def __init__(self, config: WorldConfig, level: Level, physics: Physics) -> None:
         self.carrying = list(level.lit)
         self.score = level.score
+        self.brought = [0] * len(self.carrying)
+        """Pieces that every agent has brought home."""
         self._config = config
         self._physics = physics
         self.place(level.terrain)
@@ -111,6 +113,7 @@ class Foraging(Rules):
                 carrying[agent] = True
             if c in self._near_nest:
                 self.score += carrying[agent]
+                self.brought[agent] += carrying[agent]
                 carrying[agent] = False
 
     def state(self) -> dict[str, object]:

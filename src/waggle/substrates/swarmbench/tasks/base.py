@@ -94,6 +94,10 @@ class Behaviour:
         """Inject late counterevidence if it is due; Pursuit and Foraging have some."""
         return None
 
+    def standing(self, node: int) -> float | None:
+        """Return how far a node has come, for learning from outcomes; None if it has no such."""
+        return None
+
     def report(self, node: int, cell: Cell, age: int = 0) -> Report:
         """Return the bins in which a node's view shows a place."""
         place = bearing(sub(cell, self.scene.memories[node].here))

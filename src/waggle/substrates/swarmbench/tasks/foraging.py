@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 from waggle.core.protocols import Shock
 from waggle.core.schema import MAX_BIN, Evidence, Fact, Json
-from waggle.substrates.swarmbench.agent.compass import chebyshev, find, octant, sign, sub
+from waggle.substrates.swarmbench.agent.compass import add, chebyshev, find, octant, sign, sub
 from waggle.substrates.swarmbench.agent.memory import Memory, Site
 from waggle.substrates.swarmbench.agent.navigate import frontier, step_to, sweep
 from waggle.substrates.swarmbench.scene import Scene
-from waggle.substrates.swarmbench.sim.config import Cell
-from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD
+from waggle.substrates.swarmbench.sim.config import MOVES, Cell
+from waggle.substrates.swarmbench.sim.levels import EMPTY, FOOD, NEST
 from waggle.substrates.swarmbench.sim.rules import Foraging
 from waggle.substrates.swarmbench.tasks import winding
 from waggle.substrates.swarmbench.tasks.base import Plan
@@ -110,6 +111,15 @@ class ForagingBehaviour(Sites):
         """Return the nest when carrying, the food otherwise."""
         return "nest" if self.carrying(node) else "food"
 
+    def standing(self, node: int) -> float:
+        """Return the pieces that the node has brought home, with its way to the next one."""
+        rules = self.scene.world.rules
+        assert isinstance(rules, Foraging)
+        ways, between = _ways(tuple(self.scene.world.terrain))
+        left = ways[self.wants(node)].get(self.scene.cells[node], between)
+        done = max(0.0, 1 - left / between)
+        return rules.brought[self.scene.keys[node]] + (self.carrying(node) + done) / 2
+
     def observation(self, node: int) -> Mapping[str, Json]:
         """Return whether the node carries food."""
         return {"carrying": self.carrying(node)}
@@ -150,6 +160,33 @@ class ForagingBehaviour(Sites):
         gone = RELOCATION.refuted(committed, [self.claim("food", old)])
         note = "the food was moved to the other corner of its side"
         return Shock(round, gone, (self.claim("food", new),), (), note)
+
+
+@lru_cache(64)
+def _ways(terrain: tuple[str, ...]) -> tuple[Mapping[str, Mapping[Cell, int]], int]:
+    """Return the steps from every cell to each site, and those from one site to the other."""
+    ways = {"food": _steps(terrain, FOOD), "nest": _steps(terrain, NEST)}
+    beside = [cell for cell, steps in ways["food"].items() if steps == 0]
+    return ways, max(1, min(ways["nest"].get(cell, 1 << 30) for cell in beside))
+
+
+def _steps(terrain: tuple[str, ...], symbol: str) -> Mapping[Cell, int]:
+    """Return the steps from every empty cell to one beside a symbol."""
+    empty = {(i, j) for i, row in enumerate(terrain) for j, s in enumerate(row) if s == EMPTY}
+    ring = {
+        (i + a, j + b)
+        for i, row in enumerate(terrain)
+        for j, s in enumerate(row)
+        for a, b in MOVES
+        if s == symbol
+    } & empty
+    steps: dict[Cell, int] = {}
+    count = 0
+    while ring:
+        steps |= dict.fromkeys(ring, count)
+        ring = {add(cell, move) for cell in ring for move in MOVES} & empty - steps.keys()
+        count += 1
+    return steps
 
 
 def _is_near(memory: Memory, lanes: Lanes, site: Site) -> bool:

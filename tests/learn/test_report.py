@@ -89,6 +89,9 @@ def test_scores_name_start_law_sampled_and_every_control(tmp_path: Path) -> None
     )  # fmt: skip
     assert cells(table, TASKS[0]) == ["0.300", "0.700", "0.500", "0.200", "0.300", "0.300"]
     assert cells(table, "gain over the start")[-1] == "+0.000 [-0.100, +0.100]"
+    save(tmp_path / "c", shuffled=True, gain=0.0, seed=1, minutes=1.0)
+    (arm,) = arms_of(tmp_path)
+    assert [run.name for run in arm.shuffled] == ["b", "c"], "a control may be shorter"
 
 
 def test_training_seeds_are_one_arm_whose_gain_draws_seeds_first(tmp_path: Path) -> None:

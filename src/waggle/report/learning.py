@@ -6,7 +6,7 @@
 
 Runs that differ by their training seed alone are one arm: its curves are means over seeds with the
 range of the seeds, or with the paired interval where there is one seed. A run whose advantages were
-shuffled is the control of the arm that has the same settings otherwise.
+shuffled is the control of the arm that has the same settings otherwise; it may be shorter.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from waggle.report.web.opening import Opening
 Numbers: TypeAlias = NDArray[np.float64]
 NOT_AN_ARM = {"name", "machine", "shuffled", "fidelity"}
 """Settings in which the runs of one arm may differ."""
+BUDGET = ("minutes", "batches")
+"""Settings in which a control may differ from its arm as well."""
 LABEL = 40
 """Characters of the name of an arm."""
 POINTS = 60
@@ -125,8 +127,12 @@ def _unfinished(folder: Path) -> list[str]:
 def _arms(found: Sequence[Run]) -> list[Arm]:
     """Sort runs into arms; two runs of one seed are refused, since they are one sample."""
     sorted_runs: dict[str, tuple[list[Run], list[Run]]] = {}
-    for run in found:
-        own, shuffled = sorted_runs.setdefault(_key(run), ([], []))
+    longer = {_key(run, *BUDGET): _key(run) for run in found if not run.settings.shuffled}
+    for run in sorted(found, key=lambda run: run.settings.shuffled):
+        key = _key(run)
+        if run.settings.shuffled and key not in sorted_runs:
+            key = longer.get(_key(run, *BUDGET), key)
+        own, shuffled = sorted_runs.setdefault(key, ([], []))
         same = shuffled if run.settings.shuffled else own
         for other in (*own, *shuffled):
             if _tasks(other) != _tasks(run):
@@ -152,8 +158,8 @@ def _tasks(run: Run) -> tuple[set[str], set[str]]:
     return set(run.summary.start), set(kept.start if kept else ())
 
 
-def _key(run: Run) -> str:
-    return run.settings.model_dump_json(exclude=NOT_AN_ARM)
+def _key(run: Run, *but: str) -> str:
+    return run.settings.model_dump_json(exclude={*NOT_AN_ARM, *but})
 
 
 def _labels(firsts: Sequence[Run]) -> list[str]:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from waggle.api.progress import Progress
 from waggle.cli import console
-from waggle.cli.options import words
+from waggle.cli.options import Flag, words
 from waggle.cli.training.common import one_speaks
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def learn(
     batches: int | None = None,
     seed: int = 0,
     fidelity: int | None = None,
+    shuffled: Flag = False,
     processes: int | None = None,
     out: Path = Path("runs/learn"),
 ) -> int:
@@ -68,6 +69,7 @@ def learn(
         seed: Training seed.
         fidelity: After the run, compare the credit with closed-loop branches of so many decisions;
             500 says enough.
+        shuffled: Control: deal advantages to decisions at random; such a run must not learn.
         processes: Processes that play episodes.
         out: Folder of the run.
     """
@@ -76,7 +78,7 @@ def learn(
 
     settings = read_settings(
         recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
-        minutes=minutes, batches=batches, fidelity=fidelity,
+        minutes=minutes, batches=batches, fidelity=fidelity, shuffled=shuffled or None,
     )  # fmt: skip
     if processes is not None:
         machine = settings.machine.model_copy(update={"processes": processes})

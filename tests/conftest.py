@@ -50,7 +50,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Spare the collector what was imported: nothing of it goes before the end."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -77,6 +76,14 @@ def own_ray() -> Iterator[None]:
     os.environ["RAY_TMPDIR"] = folder = tempfile.mkdtemp(prefix="ray-")
     yield
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spared() -> Iterator[None]:
+    """Let no test hand what was imported back to the collector, as training does between arms."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
 
 
 @pytest.fixture

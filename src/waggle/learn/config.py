@@ -48,6 +48,8 @@ class Machine(_Settings):
     """Arithmetic of training; by default bfloat16 on a GPU."""
     tokens_per_pass: Count = 32_768
     """Tokens that are run together in training; lower it if memory runs out."""
+    compile: bool = False
+    """Compile the layers that are trained: half a minute at first, then faster on a GPU."""
     save_every: Count = 20
     """Batches between two checkpoints."""
     tracker: str = "none"

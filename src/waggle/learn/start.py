@@ -80,6 +80,7 @@ def open_student(start: Start, settings: Settings, seed: int) -> Student:
         run=Run(
             device=where, dtype=dtype if machine.dtype == "auto" else machine.dtype,
             tokens_per_pass=machine.tokens_per_pass, tracker=machine.tracker,
+            compile=machine.compile,
         ),
     )  # fmt: skip
     student = Student(recipe, derive(seed, "adapter"))

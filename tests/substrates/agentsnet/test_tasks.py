@@ -7,6 +7,7 @@ import pytest
 from waggle.substrates.agentsnet.graphs import GraphError, benchmark_graph, from_edges
 from waggle.substrates.agentsnet.tasks import (
     TASKS,
+    Answers,
     evaluate,
     node_share,
     round_budget,
@@ -73,8 +74,19 @@ def test_unknown_task_and_wrong_length_name_the_fix() -> None:
         round_budget("consensus", from_edges("x", ["a", "b"], []))
 
 
-def test_a_share_of_the_cover_tells_who_is_wrong() -> None:
-    answers = ["Yes", "Yes", "No"]  # the first covers nothing that the second does not
-    parts = [node_share("vertex_cover", PATH, answers, v) or 0.0 for v in range(3)]
-    assert parts[1] == parts[2] == parts[0] + 1
-    assert sum(parts) / 3 == pytest.approx(evaluate("vertex_cover", PATH, answers))
+@pytest.mark.parametrize(
+    ("task", "answers", "right"),
+    [
+        # The first covers nothing that the second does not.
+        ("vertex_cover", ["Yes", "Yes", "No"], [0, 1, 1]),
+        ("vertex_cover", ["No", "Yes", "No"], [1, 1, 1]),
+        ("leader_election", ["Yes", "No", "Yes"], [0, 1, 0]),
+        ("leader_election", ["No", "No", "No"], [0, 0, 0]),
+        ("leader_election", ["No", "Yes", "No"], [1, 1, 1]),
+        ("leader_election", ["No", "Yes", None], [1, 1, 0]),
+    ],
+)
+def test_a_share_tells_who_is_to_blame(task: str, answers: Answers, right: list[int]) -> None:
+    parts = [node_share(task, PATH, answers, v) or 0.0 for v in range(3)]
+    assert [part - parts[0] for part in parts] == [part - right[0] for part in right]
+    assert sum(parts) / 3 == pytest.approx(evaluate(task, PATH, answers))

@@ -161,11 +161,15 @@ def node_share(task: str, graph: AgentGraph, answers: Answers, node: int) -> flo
         case "matching":
             return float(not _badly_matched(graph, answers, node))
         case "vertex_cover":
-            # Whether it is right as far as it can see, moved so that all average to the score.
             right = [_covers_well(graph, answers, v) for v in range(graph.n)]
-            return right[node] + evaluate(task, graph, answers) - sum(right) / graph.n
+        case "leader_election":
+            leaders = answers.count("Yes")
+            fine = ("No", "Yes") if leaders == 1 else ("No",) if leaders else ()
+            right = [answer in fine for answer in answers]
         case _:
             return None
+    # Whether it is to blame, moved so that all average to the score.
+    return right[node] + evaluate(task, graph, answers) - sum(right) / graph.n
 
 
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:

@@ -32,7 +32,7 @@ help:
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; install one or say make PYTHON=..." >&2; exit 2; }
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --upgrade-deps $(VENV) >/dev/null
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing waggle-swarm"
@@ -82,13 +82,14 @@ docs: $(VENV)/.installed-dev
 bench: $(VENV)/.installed
 	$(BIN)/waggle bench runtime
 
-# Tools that look at the environment and are no part of it.
+# Tools that look at the environment and are no part of it. Of `make audit`, error 1 means that something is known,
+# error 2 that something could not be checked.
 $(VENV)/.installed-audit: $(VENV)/.installed-law
 	@$(PIP) -e '.[audit]'
 	@touch $@
 
 audit: $(VENV)/.installed-audit
-	$(BIN)/pip-audit --skip-editable
+	@$(BIN)/python -m tools.audit
 
 sbom: $(VENV)/.installed-audit
 	@mkdir -p dist

@@ -169,7 +169,7 @@ def mean_and_deviation(values: Iterable[float | None], digits: int, scale: float
     found = [value for value in values if value is not None]
     if not found:
         return number(None)
-    middle, deviation = sum(found) / len(found), stdev(found) if len(found) > 1 else 0.0
+    middle, deviation = fmean(found), stdev(found) if len(found) > 1 else 0.0
     return f"{number(scale * middle, digits)} ± {number(scale * deviation, digits)}"
 
 

@@ -1,0 +1,1 @@
+"""Tools of a checkout that look at it from outside; no part of the package."""

@@ -29,6 +29,7 @@ from waggle.cli.main import COMMANDS, GROUPS, build, main
 from waggle.cli.options import COMMON, spell_out, take_common
 from waggle.core import schema
 from waggle.evaluate import plan
+from waggle.learn.config import read_settings
 from waggle.scd.config import read_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -151,7 +152,8 @@ def _check_toml(block: Block, place: Path) -> None:
     if block.title:
         path = place / block.title
         path.write_text(block.text, encoding="utf-8")
-        assert read_recipe(path) if "backbone" in data else plan.load(path)
+        kinds = {"backbone": read_recipe, "credit": read_settings}
+        assert next((read for key, read in kinds.items() if key in data), plan.load)(path)
     else:
         groups = {f"waggle.{kind}" for kind in ("substrates", "laws", "metrics")}
         assert data["project"]["entry-points"].keys() <= groups

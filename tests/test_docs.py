@@ -152,8 +152,10 @@ def _check_toml(block: Block, place: Path) -> None:
     if block.title:
         path = place / block.title
         path.write_text(block.text, encoding="utf-8")
-        kinds = {"backbone": read_recipe, "credit": read_settings}
-        assert next((read for key, read in kinds.items() if key in data), plan.load)(path)
+        if "credit" in data:
+            assert read_settings(path)
+        else:
+            assert read_recipe(path) if "backbone" in data else plan.load(path)
     else:
         groups = {f"waggle.{kind}" for kind in ("substrates", "laws", "metrics")}
         assert data["project"]["entry-points"].keys() <= groups

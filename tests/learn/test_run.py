@@ -1,6 +1,7 @@
 """A run of learning as a whole: what it writes, how it resumes, and what it refuses."""
 
 import json
+import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +13,9 @@ from tests.backbones import save_backbone
 from waggle import plugins
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError
+from waggle.evaluate import plan as evaluation
 from waggle.learn import imitation, learner
-from waggle.learn.config import Settings, development_cases, training_cases
+from waggle.learn.config import Settings, development_cases, read_settings, training_cases
 from waggle.learn.learner import Learner
 from waggle.learn.rollout import Rollouts
 from waggle.models.nano import nano_tokenizer
@@ -216,3 +218,22 @@ def test_a_task_gets_more_cases_where_the_recipe_says_so(backbone: Path) -> None
         for task in plugins.get_substrate("agentsnet").tasks
         for n in (8, 16)
     }
+
+
+def test_recipes_can_be_read_and_tables_name_the_laws_that_they_make() -> None:
+    folder = WORLD.parents[2] / "recipes" / "learn"
+    found = {
+        path.stem: read_settings(path)
+        for path in sorted(folder.glob("*.toml"))
+        if "credit" in tomllib.loads(path.read_text(encoding="utf-8"))
+    }
+    assert all(settings.minutes <= 10 for settings in found.values())
+    assert {"agentsnet", "foraging", "synchronization", "median"} <= found.keys()
+    for name in ("outcomes", "outcomes_kept", "outcomes_beyond"):
+        cells = evaluation.cells(evaluation.load(folder / f"{name}.toml"))
+        assert all(cell.case.seed >= 40_000 for cell in cells)
+        learned = {str(c.law_options["model"]) for c in cells if "model" in c.law_options}
+        made = {tuple(path.split("/")) for path in learned}
+        assert made and {(runs, learn) for runs, learn, *_ in made} == {("runs", "learn")}
+        assert {recipe for _, _, recipe, *_ in made} <= found.keys()
+        assert all(path[3:] in (("0", "law"), ("1", "law"), ("2", "law")) for path in made)

@@ -89,7 +89,8 @@ def test_a_planted_law_is_caught(law: bugs.PlantedLaw, expected: set[str]) -> No
     ],
 )
 def test_a_planted_world_is_caught(world: type[bugs.PlantedWorld], expected: str) -> None:
-    report = check_substrate(bugs.planted(world), laws=["heuristic"])
+    trajectories = expected == "relabelling"
+    report = check_substrate(bugs.planted(world), laws=["heuristic"], trajectories=trajectories)
     assert expected in failed(report), str(report)
 
 

@@ -29,13 +29,15 @@ from waggle.shards.shard import Shard, restored
 TRIES = 40
 PAUSE_SECONDS = 3.0
 """How often, and after which pause, it is tried to have all actors at one time."""
+STARTS = 3
+"""How often it is tried to start Ray."""
 
 
 def connect() -> Any:
     """Return Ray, connected to the cluster that is there, or to one of this machine alone.
 
     Raises:
-        ConfigError: where Ray is not installed.
+        ConfigError: where Ray is not installed, or does not start.
     """
     # Batches of a shard that failed are not asked for; the loss is told once, by `_got`.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
@@ -45,8 +47,21 @@ def connect() -> Any:
         import ray
     except ImportError:
         raise ConfigError("this needs Ray; install it with `pip install ray`") from None
-    if not ray.is_initialized():
-        ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
+    left = STARTS
+    while not ray.is_initialized():
+        left -= 1
+        try:
+            ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
+        except Exception as error:
+            # Ray gives its processes fixed times to start, 15 and 30 s, which a busy machine may
+            # not keep, and then raises an exception without a class of its own.
+            if type(error) is not Exception:
+                raise
+            if not left:
+                raise ConfigError(
+                    f"Ray did not start in {STARTS} attempts ({error}); run the same command again "
+                    "when this machine is less busy"
+                ) from None
     return ray
 
 

@@ -1,5 +1,6 @@
 """Prompts, reference answers and engines that the tests of this folder share."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,29 +40,29 @@ def prompts(tokenizer: Any, count: int, new: int = NEW, **options: Any) -> list[
     ]
 
 
-def reference(model: Any, tokenizer: Any, prompt: Prompt) -> tuple[int, ...]:
-    """Greedy tokens of transformers' generate for one prompt, end token dropped; made once."""
+def references(model: Any, tokenizer: Any, batch: Sequence[Prompt]) -> list[tuple[int, ...]]:
+    """Greedy tokens of transformers' generate, end token dropped; made once.
+
+    Prompts of one length are generated together, so that nothing is padded.
+    """
     known = KNOWN.setdefault(model, {})
-    text, limit = (*prompt.prefix, *prompt.tail), prompt.max_new_tokens
-    if known.get(text, (0, ()))[0] < limit:
-        known[text] = limit, generated(model, tokenizer, prompt)
-    return known[text][1][:limit]
+    alike = defaultdict(list)
+    for prompt in batch:
+        text, limit = (*prompt.prefix, *prompt.tail), prompt.max_new_tokens
+        if known.get(text, (0, ()))[0] < limit:
+            alike[len(text), limit].append(text)
+    for (_, limit), texts in alike.items():
+        found = generated(model, tokenizer, texts, limit)
+        known |= {text: (limit, answer) for text, answer in zip(texts, found, strict=True)}
+    return [known[*p.prefix, *p.tail][1][: p.max_new_tokens] for p in batch]
 
 
-def generated(model: Any, tokenizer: Any, prompt: Prompt) -> tuple[int, ...]:
-    whole = torch.tensor([[*prompt.prefix, *prompt.tail]])
-    found = model.generate(
-        whole,
-        attention_mask=torch.ones_like(whole),
-        max_new_tokens=prompt.max_new_tokens,
-        do_sample=False,
-    )
-    answer = found[0, whole.shape[1] :].tolist()
-    return tuple(
-        answer[: answer.index(tokenizer.eos_token_id)]
-        if tokenizer.eos_token_id in answer
-        else answer
-    )
+def generated(model: Any, tokenizer: Any, texts: Any, limit: int) -> list[tuple[int, ...]]:
+    whole, end = torch.tensor(texts), tokenizer.eos_token_id
+    mask = torch.ones_like(whole)
+    found = model.generate(whole, attention_mask=mask, max_new_tokens=limit, do_sample=False)
+    answers = [row[whole.shape[1] :] for row in found.tolist()]
+    return [tuple(row[: row.index(end)] if end in row else row) for row in answers]
 
 
 def answers(engine: Engine, batch: Sequence[Prompt]) -> list[tuple[int, ...]]:

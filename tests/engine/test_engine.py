@@ -19,7 +19,7 @@ from tests.engine.helpers import (
     ids,
     long_prompts,
     prompts,
-    reference,
+    references,
     row_engine,
 )
 from waggle.core.errors import ConfigError
@@ -31,7 +31,7 @@ from waggle.engine.request import Prompt
 @pytest.fixture(scope="module")
 def expected(tiny: tuple[Any, Any]) -> list[tuple[int, ...]]:
     model, tokenizer = tiny
-    return [reference(model, tokenizer, prompt) for prompt in prompts(tokenizer, 48)]
+    return references(model, tokenizer, prompts(tokenizer, 48))
 
 
 @pytest.mark.parametrize("size", [1, 3, 16, 48])
@@ -78,7 +78,7 @@ def test_prefix_reuse_and_speculation_do_not_show(
 def test_split_point_does_not_show(tiny: Any) -> None:
     model, tokenizer = tiny
     whole = ids(tokenizer, PREFIX + "view: abc")
-    want = reference(model, tokenizer, Prompt(tail=whole, max_new_tokens=NEW))
+    (want,) = references(model, tokenizer, [Prompt(tail=whole, max_new_tokens=NEW)])
     engine = Engine(model, tokenizer, max_rows=4)
     for cut in (0, 1, 17, len(whole) - 1):
         prompt = Prompt(tail=whole[cut:], prefix=whole[:cut], max_new_tokens=NEW)
@@ -118,7 +118,7 @@ def test_episodes_in_threads_share_batches_and_keep_their_answers(tiny: Any, exp
     other = ids(tiny[1], "A different contract altogether. ")
     first = prompts(tiny[1], 24)
     second = [Prompt(tail=p.tail, prefix=other, max_new_tokens=NEW) for p in first]
-    want = [reference(*tiny, prompt) for prompt in second[:6]]
+    want = references(*tiny, second[:6])
     found: dict[str, list[tuple[int, ...]]] = {}
 
     def episode(name: str, batch: list[Prompt]) -> None:
@@ -143,7 +143,7 @@ def test_rows_of_several_prefixes_share_passes(tiny: Any) -> None:
         Prompt(tail=p.tail, prefix=heads[i % 4], max_new_tokens=8 + i)
         for i, p in enumerate(prompts(tiny[1], 16))
     ]
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     engine = Engine(*tiny, max_rows=16, speculate=False)
     assert answers(engine, batch) == want
     assert engine.passes == max(len(tokens) for tokens in want), "one pass serves all prefixes"
@@ -173,7 +173,7 @@ def test_rows_that_do_not_fit_into_memory_wait(tiny: Any, on_gpu: bool) -> None:
     engine.backend.store.limit = 6 * 1024 * 700  # type: ignore[attr-defined]
     short, long = prompts(tiny[1], 12), ids(tiny[1], "view " * 200)
     batch = [*short[:7], Prompt(tail=long, max_new_tokens=NEW), *short[7:]]
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     assert answers(engine, batch) == want
     assert engine.backend.room(0, 100) < 8, "the caches would have grown beyond their limit"
     assert answers(engine, batch) == want
@@ -203,7 +203,7 @@ def test_what_follows_a_failure_is_right(
     # One more than there are rows.
     short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
     batches = [longer, short, long_prompts(tiny[1], 1, 100), longer]
-    wanted = [[reference(*tiny, prompt) for prompt in batch] for batch in batches]
+    wanted = [references(*tiny, batch) for batch in batches]
 
     def found(some: list[Prompt]) -> list[tuple[int, ...]]:
         return [done.tokens for done in engine.generate(some)]

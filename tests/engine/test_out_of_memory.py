@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.helpers import long_prompts, prompts, row_engine
+from tests.engine.helpers import long_prompts, prompts, references, row_engine
 from waggle.engine.backends.lean import CoreThreads, LeanBackend
 from waggle.engine.cuda.greedy_loop import GreedyLoop
 from waggle.engine.engine import Engine
@@ -55,7 +55,7 @@ ENGINES: dict[str, Callable[[Any], Engine]] = {
 
 def mixture(tokenizer: Any, engine: Engine, grammar: Any) -> list[Prompt]:
     """Free and constrained prompts of several prefixes and lengths; more than there are slots."""
-    free, bound = prompts(tokenizer, 8), prompts(tokenizer, 8, grammar=engine.matcher(grammar))
+    free, bound = prompts(tokenizer, 6), prompts(tokenizer, 6, grammar=engine.matcher(grammar))
     both = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
     return both + long_prompts(tokenizer, 3, new=20)
 
@@ -71,10 +71,11 @@ def longest(batch: list[Prompt]) -> int:
     return max(len(prompt.tail) for prompt in batch)
 
 
-def plain(tiny: Any, count: int) -> tuple[Any, list[tuple[int, ...]]]:
-    """Return free prompts, and what each is answered with alone."""
-    batch = long_prompts(tiny[1], count, new=20)
-    return batch, [done.tokens for done in Engine(*tiny, max_rows=1).generate(batch)]
+@pytest.fixture(scope="module")
+def plain(tiny: Any) -> tuple[list[Prompt], list[tuple[int, ...]]]:
+    """Free prompts, more than there are slots, and what each is answered with alone."""
+    batch = long_prompts(tiny[1], 14, new=20)
+    return batch, references(*tiny, batch)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -106,10 +107,10 @@ def test_logits_that_do_not_fit_are_cut(
 
 
 def test_steps_that_do_not_fit_are_decoded_with_fewer_rows(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch
+    tiny: Any, plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = row_engine(tiny, 12, multi_step=True, speculate=False)
-    batch, want = plain(tiny, 15)
+    batch, want = plain
     short = Short(monkeypatch, GreedyLoop, "run", lambda loop, rows, *_: len(rows), 4)
     assert [done.tokens for done in engine.generate(batch)] == want and short.failed
 
@@ -139,10 +140,10 @@ def test_caches_that_do_not_fit_are_made_again(
 
 @pytest.mark.parametrize("static", [True, False])
 def test_a_prefix_that_is_copied_in_part_is_copied_again(
-    tiny: Any, static: bool, monkeypatch: pytest.MonkeyPatch
+    tiny: Any, plain: Any, static: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = row_engine(tiny, 12, static)
-    batch, want = plain(tiny, 12)
+    batch, want = (part[:12] for part in plain)
     short = Short(monkeypatch, RowStore, "_copy", lambda store, prefix, slots: len(slots), 2)
     assert [done.tokens for done in engine.generate(batch)] == want and short.failed
 

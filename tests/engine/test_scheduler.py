@@ -93,8 +93,8 @@ def test_portions_never_show_in_answers(
     tiny: Any, record_grammar: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = Engine(*tiny, max_rows=1)
-    free = prompts(tiny[1], 12)
-    bound = prompts(tiny[1], 12, grammar=alone.matcher(record_grammar))
+    free = prompts(tiny[1], 9)
+    bound = prompts(tiny[1], 9, grammar=alone.matcher(record_grammar))
     batch = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
     want = [alone.generate([prompt])[0].tokens for prompt in batch]
     monkeypatch.setattr(scheduler, "MIN_BATCH", 2)

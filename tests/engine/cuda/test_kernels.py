@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.engine.helpers import TorchKernels, prompts, reference, rotation, row_engine
+from tests.engine.helpers import TorchKernels, prompts, references, rotation, row_engine
 from waggle.core.errors import ConfigError
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda import kernels, selfcheck
@@ -44,7 +44,7 @@ def test_fused_steps_are_greedy(tiny: Any, rows: int) -> None:
     made = backend.store.kernels
     assert isinstance(made, TorchKernels)
     batch = prompts(tiny[1], min(24, 4 + 2 * rows))
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     assert [done.tokens for done in engine.generate(batch)] == want
     assert made.steps and made.placed > made.steps
     assert "fused steps" in backend.describe()
@@ -58,7 +58,7 @@ def test_fused_passes_are_greedy(tiny: Any, speculate: bool) -> None:
     made = backend.store.kernels
     assert isinstance(made, TorchKernels)
     batch = prompts(tiny[1], 12)
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == want
     assert made.spans > 0 or not speculate

@@ -1,6 +1,6 @@
 """Whole-context rows and static-shape steps: padding, scratch rows and mixtures never show.
 
-The kernel and the capture need CUDA; everything around them is run here with the reference
+The kernel and the capture need CUDA; everything around them is run here with the references
 attention and a replay that is eager.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.helpers import PREFIX, ids, prompts, reference, row_engine
+from tests.engine.helpers import PREFIX, ids, prompts, references, row_engine
 from waggle.engine.backends.base import RowInput
 from waggle.engine.backends.lean import LeanBackend
 from waggle.engine.cuda.greedy_loop import STEPS
@@ -27,7 +27,7 @@ from waggle.engine.request import Prompt
 def test_steps_are_greedy(tiny: Any, rows: int, speculate: bool, static: bool) -> None:
     engine = row_engine(tiny, rows, static, speculate=speculate)
     batch = prompts(tiny[1], min(24, 4 + 2 * rows))
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     for _ in range(2):
         assert [done.tokens for done in engine.generate(batch)] == want
     assert isinstance(engine.backend, LeanBackend)
@@ -47,7 +47,7 @@ def test_multi_step_rows_are_greedy(tiny: Any, rows: int) -> None:
         for p, length in zip(prompts(tokenizer, len(lengths)), lengths, strict=True)
     ]
     forced = [Prompt(p.tail, p.prefix, max_new_tokens=20, ignore_end=True) for p in free[:5]]
-    want = [reference(model, tokenizer, prompt) for prompt in free]
+    want = references(model, tokenizer, free)
     usual = [done.tokens for done in Engine(*tiny, max_rows=4).generate(forced)]
     for _ in range(2 if rows == 3 else 1):
         done = engine.generate([*free, *forced])
@@ -91,7 +91,7 @@ def test_rows_of_several_prefixes_share_steps_and_slots(tiny: Any) -> None:
         Prompt(tail=p.tail, prefix=heads[i % 3], max_new_tokens=12 + i)
         for i, p in enumerate(prompts(tiny[1], 20))
     ]
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     assert [done.tokens for done in engine.generate(batch)] == want
     assert [done.tokens for done in engine.generate(batch[::-1])] == want[::-1]
 
@@ -101,7 +101,7 @@ def test_growing_caches_keep_what_rows_hold(tiny: Any) -> None:
     short = prompts(tiny[1], 3)
     long = Prompt(tail=ids(tiny[1], "view " * 80), max_new_tokens=12)
     batch = [*short, long, *short]
-    want = [reference(*tiny, prompt) for prompt in batch]
+    want = references(*tiny, batch)
     assert [done.tokens for done in engine.generate(batch)] == want
 
 
@@ -149,7 +149,7 @@ def test_rows_share_passes_and_keep_their_answers(tiny: Any, record_grammar: Any
     batch = [
         Prompt(p.tail, p.prefix, grammar=engine.matcher(record_grammar) if i % 3 else None,
                max_new_tokens=100 if i % 3 else 5 + i % 30)
-        for i, p in enumerate(prompts(tiny[1], 60))
+        for i, p in enumerate(prompts(tiny[1], 48))
     ]  # fmt: skip
     alone = Engine(*tiny, max_rows=1)
     want = [alone.generate([prompt])[0].tokens for prompt in batch]

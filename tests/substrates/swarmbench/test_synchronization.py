@@ -136,3 +136,20 @@ def test_a_long_crowd_needs_word_to_get_into_unison() -> None:
         scores[law] = Engine(world, plugins.get_law(law), LONG).play().scores["score"]
     assert scores["private-only"] < 3
     assert scores["expert"] >= 12
+
+
+def test_lights_that_swing_together_stand_higher_than_those_that_swing_apart() -> None:
+    def standing(switched: list[list[int]]) -> list[float | None]:
+        world = SwarmBench().open(Case("swarmbench", "synchronization", 4, 3))
+        lights = known(world.scene.world.rules, Synchronization).lights
+        lights[:] = [True, True, False, False]
+        found = []
+        for nodes in switched:
+            world.step({k: Act("SWITCH", None, None, None, NOTHING) for k in nodes})
+            found.append(world.standing(0))
+        assert {world.standing(k) for k in range(4)} == {found[-1]}
+        return found
+
+    assert standing([[2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]) == [0.5, 1.5, 2.5]
+    assert standing([[0, 1, 2, 3], [0, 1, 2, 3]]) == [0.0, 0.0], "halves against each other"
+    assert standing([[2], [2]]) == [0.25, 0.5]

@@ -50,14 +50,18 @@ class Synchronization(Rules):
         self.lights = list(level.lit)
         self.last_unison = level.last_unison
         self.score = level.score
+        self.swung = 0.0
+        """How far the lights have swung together: a round in which all go on or off counts 1."""
 
     def update(self, actions: Sequence[int], round: int) -> None:
         """Flip the switched lights, then look for a unison that differs from the last one."""
         lights = self.lights
+        before = sum(lights)
         for agent, action in enumerate(actions):
             if action == Action.SWITCH:
                 lights[agent] = not lights[agent]
         lit = sum(lights)
+        self.swung += abs(lit - before) / len(lights)
         if lit in (0, len(lights)) and lit != self.last_unison:
             self.score += 1
             self.last_unison = lit

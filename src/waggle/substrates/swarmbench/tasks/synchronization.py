@@ -54,6 +54,12 @@ class SynchronizationBehaviour(Behaviour):
         assert isinstance(rules, Synchronization)
         return rules.lights[self.scene.keys[node]]
 
+    def standing(self, node: int) -> float:
+        """Return how far all lights have swung together, of which a unison is the whole."""
+        rules = self.scene.world.rules
+        assert isinstance(rules, Synchronization)
+        return rules.swung
+
     def observation(self, node: int) -> Mapping[str, Json]:
         """Return the node's own light."""
         return {"light": "on" if self.light(node) else "off"}

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from waggle.cli.main import main
+from waggle.laws.shipped import of_folder
 from waggle.scd.config import Recipe, read_recipe
 from waggle.scd.diagnose import probe
-from waggle.scd.run import data
 
 ROOT = Path(__file__).parents[3]
 SMALL = """
@@ -83,7 +83,7 @@ def test_the_script_leads_from_corpus_to_diagnosed_law(
     commands = [shlex.split(line) for line in told.stdout.splitlines()]
     assert [words[0] for words in commands] == ["corpus"] * 3 + ["train", "diagnose"]
     # Laws as young as this one never end a record.
-    monkeypatch.setattr(data, "of_folder", partial(data.of_folder, max_new_tokens=8))
+    monkeypatch.setattr("waggle.scd.run.data.of_folder", partial(of_folder, max_new_tokens=8))
     for words in commands:
         shorter = ["--law.max_new_tokens", "8"] if words[0] == "diagnose" else []
         assert main([*words, *shorter]) == 0, words

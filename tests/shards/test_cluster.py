@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -32,7 +31,7 @@ from waggle.core.errors import ConfigError, ContractError
 from waggle.core.protocols import Decode, Law, Request
 from waggle.core.record import RoundRecord
 from waggle.runtime.recorder import Memory
-from waggle.shards.cluster import STARTS, Cluster, connect, on_ray
+from waggle.shards.cluster import Cluster, connect, on_ray
 from waggle.shards.coordinator import Coordinator
 
 # Warnings of Ray's own code are not ours to mend.
@@ -79,22 +78,14 @@ def same_record(victims: dict[int, str], folder: Path) -> None:
     assert canonical(memory.record()) == canonical(whole(BEACON, law, settings(BEACON, law)))
 
 
-@pytest.mark.parametrize("late", [STARTS - 1, STARTS])
-def test_a_ray_that_starts_too_slowly_is_started_again(
-    late: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[object] = []
-
+def test_a_ray_that_starts_too_slowly_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**options: object) -> None:
-        tried.append(options)
-        if len(tried) <= late:
-            raise Exception("The current node timed out during startup")
+        raise Exception("The current node timed out during startup.")
 
-    monkeypatch.setattr(ray, "is_initialized", lambda: len(tried) > late)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    with nullcontext() if late < STARTS else pytest.raises(ConfigError, match="less busy"):
+    with pytest.raises(ConfigError, match="less busy"):
         connect()
-    assert len(tried) == STARTS
 
 
 def test_a_killed_shard_comes_back_to_the_record_of_one_process(tmp_path: Path) -> None:

@@ -15,27 +15,14 @@ from benchmarks.shards.same import BEACON, canonical, settings, whole
 from waggle import plugins
 from waggle.core.record import RoundRecord
 from waggle.runtime.recorder import Memory
-from waggle.shards.cluster import STARTS, on_ray
+from waggle.shards.cluster import on_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
 
-def two_machines() -> tuple[Cluster, Any]:
-    """Start two machines; a busy computer may be too slow for Ray, see `connect`."""
-    for left in reversed(range(STARTS)):
-        machines = Cluster()
-        try:
-            machines.add_node(num_cpus=1)
-            return machines, machines.add_node(num_cpus=1)
-        except Exception:
-            machines.shutdown()  # type: ignore[no-untyped-call]
-            if not left:
-                raise
-    raise AssertionError("unreachable")
-
-
 def test_a_lost_machine_comes_back_to_the_record_of_one_process(tmp_path: Path) -> None:
-    machines, other = two_machines()
+    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    other = machines.add_node(num_cpus=1)
     try:
         ray.init(address=machines.address, log_to_driver=False)
         law, memory, rounds = plugins.get_law("heuristic"), Memory(), list[int]()

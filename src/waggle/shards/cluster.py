@@ -29,8 +29,6 @@ from waggle.shards.shard import Shard, restored
 TRIES = 40
 PAUSE_SECONDS = 3.0
 """How often, and after which pause, it is tried to have all actors at one time."""
-STARTS = 3
-"""How often it is tried to start Ray."""
 
 
 def connect() -> Any:
@@ -47,21 +45,19 @@ def connect() -> Any:
         import ray
     except ImportError:
         raise ConfigError("this needs Ray; install it with `pip install ray`") from None
-    left = STARTS
-    while not ray.is_initialized():
-        left -= 1
+    if not ray.is_initialized():
         try:
             ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
         except Exception as error:
-            # Ray gives its processes fixed times to start, 15 and 30 s, which a busy machine may
-            # not keep, and then raises an exception without a class of its own.
+            # Ray gives its processes fixed times to start, 15 and 30 s, and then raises an
+            # exception without a class of its own. Another attempt here would run beside what is
+            # left of the first, which ends with this process alone.
             if type(error) is not Exception:
                 raise
-            if not left:
-                raise ConfigError(
-                    f"Ray did not start in {STARTS} attempts ({error}); run the same command again "
-                    "when this machine is less busy"
-                ) from None
+            raise ConfigError(
+                f"Ray did not start ({error}); run the same command again when this machine is "
+                "less busy"
+            ) from None
     return ray
 
 

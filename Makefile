@@ -84,14 +84,14 @@ bench: $(VENV)/.installed
 
 # Tools that look at the environment and are no part of it. Of `make audit`, error 1 means that something is known,
 # error 2 that something could not be checked.
-$(VENV)/.installed-audit: $(VENV)/.installed-law
-	@$(PIP) -e '.[audit]'
+$(VENV)/.installed-audit $(VENV)/.installed-sbom: $(VENV)/.installed-%: $(VENV)/.installed-law
+	@$(PIP) -e '.[$*]'
 	@touch $@
 
 audit: $(VENV)/.installed-audit
 	@$(BIN)/python -m tools.audit
 
-sbom: $(VENV)/.installed-audit
+sbom: $(VENV)/.installed-sbom
 	@mkdir -p dist
 	$(BIN)/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
 

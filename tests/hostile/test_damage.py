@@ -21,7 +21,7 @@ from waggle.evaluate.merge import merge
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import FILE, RowFile, read_rows
 from waggle.evaluate.runner import run_plan
-from waggle.leftovers import sweep
+from waggle.shared_folders import sweep
 
 
 def cells(count: int = 12) -> list[Cell]:

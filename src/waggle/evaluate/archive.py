@@ -24,7 +24,7 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import factorial, sessions
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import PACKED, SUFFIX, Row, has_rows, read_rows
-from waggle.leftovers import sweep
+from waggle.shared_folders import sweep
 
 COPIED = (factorial.FOLDER, "diagnoses")
 """Folders of JSON files that tables are made from, beside the rows."""

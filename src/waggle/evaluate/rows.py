@@ -21,8 +21,8 @@ from waggle.core.errors import ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.reorganization import Course, course, sound
-from waggle.leftovers import locked
 from waggle.runtime.records import memory_of
+from waggle.shared_folders import locked
 
 FILE = "rows.jsonl"
 _WRITER = "another `waggle eval`"

@@ -49,8 +49,8 @@ from waggle.evaluate.rows import (
     row_of,
 )
 from waggle.evaluate.selection import by_seed
-from waggle.leftovers import sweep
 from waggle.runtime.records import read
+from waggle.shared_folders import sweep
 
 WIDTH = 256
 """Requests per batch for laws that want large batches."""

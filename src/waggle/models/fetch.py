@@ -26,8 +26,8 @@ from typing import Any
 
 from waggle.core.errors import ConfigError
 from waggle.extras import missing
-from waggle.leftovers import sweep
 from waggle.models.catalog import SOURCES, Source, Wheel, source
+from waggle.shared_folders import sweep
 
 _BLOCK = 1 << 20
 PIP_SECONDS = 3600

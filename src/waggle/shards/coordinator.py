@@ -29,13 +29,13 @@ from msgspec.structs import replace
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Law, Request, World
 from waggle.core.record import Footer, RoundRecord, UpdateRecord
-from waggle.leftovers import locked
 from waggle.runtime.names import Aliases
 from waggle.runtime.recorder import Sink
 from waggle.runtime.sync import Engine, Watcher
 from waggle.shards import kept
 from waggle.shards.division import Closed, Division, Sent, summed, united
 from waggle.shards.shard import updates_of
+from waggle.shared_folders import locked
 
 KEEP_EVERY = 5
 """Rounds between two kept states."""

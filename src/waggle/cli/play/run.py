@@ -38,10 +38,10 @@ from waggle.compat.telemetry import spans
 from waggle.core.errors import ConfigError
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
-from waggle.leftovers import sweep
 from waggle.runtime.live import LiveFile
 from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.records import SUFFIX, RecordFile
+from waggle.shared_folders import sweep
 
 
 def run(

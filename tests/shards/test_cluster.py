@@ -78,13 +78,23 @@ def same_record(victims: dict[int, str], folder: Path) -> None:
     assert canonical(memory.record()) == canonical(whole(BEACON, law, settings(BEACON, law)))
 
 
-def test_a_ray_that_starts_too_slowly_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "address", "line"),
+    [
+        (Exception("The current node timed out during startup."), "", "less busy"),
+        (ConnectionError("Failed to connect"), "auto", r"\(Failed to connect\); unset RAY_ADDRESS"),
+    ],
+)
+def test_a_ray_that_does_not_start_or_connect_is_one_line(
+    error: Exception, address: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def init(**options: object) -> None:
-        raise Exception("The current node timed out during startup.")
+        raise error
 
+    monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(ConfigError, match="less busy"):
+    with pytest.raises(ConfigError, match=line):
         connect()
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,12 +32,18 @@ TRIES = 40
 PAUSE_SECONDS = 3.0
 """How often, and after which pause, it is tried to have all actors at one time."""
 
+REACH_SECONDS = 15.0
+"""How long an address may take to answer; Ray itself would wait for minutes and say nothing."""
+OTHER_ADDRESS = (
+    "unset RAY_ADDRESS to use this machine, or start a cluster there with `ray start --head`"
+)
+
 
 def connect() -> Any:
     """Return Ray, connected to the cluster that is there, or to one of this machine alone.
 
     Raises:
-        ConfigError: where Ray is not installed, or does not start.
+        ConfigError: where Ray is not installed, does not start, or RAY_ADDRESS does not answer.
     """
     # Batches of a shard that failed are not asked for; the loss is told once, by `_got`.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
@@ -46,9 +54,13 @@ def connect() -> Any:
     except ImportError:
         raise ConfigError("this needs Ray; install it with `pip install ray`") from None
     if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", "")
+        require_answer(address)
         try:
             ray.init(logging_level=logging.WARNING, log_to_driver=False, include_dashboard=False)
         except Exception as error:
+            if address and isinstance(error, ConnectionError | ValueError):
+                raise ConfigError(f"Ray did not connect ({error}); {OTHER_ADDRESS}") from None
             # Ray gives its processes fixed times to start, 15 and 30 s, and then raises an
             # exception without a class of its own. Another attempt here would run beside what is
             # left of the first, which ends with this process alone.
@@ -59,6 +71,26 @@ def connect() -> Any:
                 "less busy"
             ) from None
     return ray
+
+
+def require_answer(address: str) -> None:
+    """Say which cluster is tried, and refuse one where nobody answers.
+
+    Args:
+        address: what RAY_ADDRESS holds; what Ray looks up by itself, as `auto`, is not tried.
+    """
+    if address in ("", "auto", "local"):
+        return
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        raise ConfigError(f"RAY_ADDRESS is {address!r}, not HOST:PORT; {OTHER_ADDRESS}")
+    sys.stderr.write(f"connecting to the Ray cluster {address} (RAY_ADDRESS)\n")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"no Ray cluster answers at {address} ({error}); {OTHER_ADDRESS}"
+        ) from None
 
 
 def environment() -> dict[str, Any]:

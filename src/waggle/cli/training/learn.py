@@ -50,8 +50,8 @@ def learn(
     become more likely. A world may say more: `share(node)`, parts that average to its score. The
     law is exported only if it gains over the start on development cases it was not selected on.
     Training seeds are 0 to 9,999; evaluation seeds are never played. The same command resumes an
-    interrupted run. For several GPUs: `accelerate launch --multi_gpu -m waggle learn ...`. Example,
-    of a few minutes on two cores:
+    interrupted run. For several GPUs: `python -m waggle.scd.train.launch --nproc-per-node 8
+    -m waggle learn ...`. Example, of a few minutes on two cores:
 
     `waggle learn agentsnet/consensus -n 8 --minutes 5 --out runs/consensus`
 

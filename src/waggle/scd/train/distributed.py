@@ -1,10 +1,10 @@
 """One training process or several: shares of an update, summed gradients, gathered results.
 
-`accelerate launch` (or torchrun) starts several processes. Each runs its share of every update, and
-gradients are summed, so the update is that of one process up to rounding: losses are sums over
-records, divided by the number of records of the whole update. All processes hold the same weights;
-the first alone writes files. One that dies takes the others with it, and the same command goes on
-from the newest checkpoint, with any number of processes.
+`accelerate launch` or `launch`, beside this module, starts several processes. Each runs its share
+of every update, and gradients are summed, so the update is that of one process up to rounding:
+losses are sums over records, divided by the number of records of the whole update. All processes
+hold the same weights; the first alone writes files. One that dies takes the others with it, and the
+same command goes on from the newest checkpoint, with any number of processes.
 """
 
 from __future__ import annotations

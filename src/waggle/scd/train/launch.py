@@ -1,0 +1,35 @@
+"""torchrun that ends as its processes end, without a traceback of its own.
+
+    python -m waggle.scd.train.launch --nproc-per-node 8 -m waggle learn agentsnet --out runs/all
+
+Options are those of torchrun. `waggle learn` ends with code 1 where the law is not better than its
+start and has then said so in one line; torchrun would report it as a crash, in thirty lines. A
+process that failed has said why, so nothing is added, unless it was killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Start processes, wait for them, and return the code of the first that failed, or 0."""
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing import api
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    logging.getLogger(api.__name__).setLevel(logging.CRITICAL)
+    try:
+        run.run(run.parse_args(arguments))
+    except ChildFailedError as error:
+        rank, failed = error.get_first_failure()
+        if failed.exitcode < 0:
+            sys.stderr.write(f"waggle: process {rank} was killed by {failed.signal_name()}\n")
+        return max(failed.exitcode, 1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -225,6 +225,12 @@ def test_around_averages_what_is_there() -> None:
     assert around([short, long, {}], "old", -2, 2) == [0.0, 0.5, 0.25, 1.0, None]
 
 
+def test_sums_and_means_round_alike_in_every_python() -> None:
+    tenths = {"injection": [0.0], "old": [0.1] * 10}
+    assert after(tenths, "old") == 1.0, "from left to right it would be a little less"
+    assert around([tenths] * 10, "old", 0, 0) == [0.1]
+
+
 def test_unperturbed_event_engine_is_the_synchronous_one(episode: EpisodeRecord) -> None:
     one, two = episode, play(episode.header.case, EventEngine)
     assert (one.header.engine, two.header.engine) == ("sync", "event")

@@ -133,6 +133,11 @@ def test_early_files_without_cases_have_no_pooled_gain(tmp_path: Path) -> None:
     assert cells(learning.scores(arm), TASKS[0])[2] == "—"
 
 
+def test_means_round_alike_in_every_python(tmp_path: Path) -> None:
+    run = runs.read(save(tmp_path / "run"))
+    assert learning._mean([run] * 10, lambda run: 0.1) == 0.1, "from left to right a little less"
+
+
 def test_a_run_without_an_end_is_named_and_left_out(tmp_path: Path) -> None:
     save(tmp_path / "done")
     (save(tmp_path / "running", 1) / runs.SUMMARY).unlink()

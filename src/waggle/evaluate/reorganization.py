@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
 from waggle.core.record import EpisodeRecord, RoundRecord, UpdateRecord
@@ -220,7 +222,7 @@ def after(course: Course, name: str) -> float | None:
     """Return the sum of a series from the injection on; None where there is none."""
     if name not in course:
         return None
-    return float(sum(course[name][int(course["injection"][0]) :]))
+    return fsum(course[name][int(course["injection"][0]) :])
 
 
 def takeover(course: Course) -> float | None:
@@ -252,4 +254,4 @@ def around(courses: Iterable[Course], name: str, first: int, last: int) -> list[
             for place, value in enumerate(each[name]):
                 values[place - start].append(value)
     wanted = (values.get(k) for k in range(first, last + 1))
-    return [sum(found) / len(found) if found else None for found in wanted]
+    return [fmean(found) if found else None for found in wanted]

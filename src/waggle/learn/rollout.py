@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -270,7 +271,7 @@ def reward(settings: Settings, scores: Mapping[str, float]) -> float:
             f"the world has no score {missing[0]!r} to learn from; it has "
             f"{', '.join(scores) or 'none: let its score() return one'}"
         )
-    return sum(weight * scores[name] for name, weight in settings.reward.items())
+    return fsum(weight * scores[name] for name, weight in settings.reward.items())
 
 
 def shares(world: World, hook: str = "share", own: float = 0.0) -> NDArray[np.float64] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
@@ -66,7 +67,7 @@ def means(ended: Sequence[Ended]) -> dict[str, float]:
     table: dict[str, list[float]] = {}
     for one in ended:
         table.setdefault(stratum(one.case), []).append(one.scores[HEADLINE])
-    return {name: sum(values) / len(values) for name, values in table.items()}
+    return {name: fmean(values) for name, values in table.items()}
 
 
 def stratum(case: Case) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -255,7 +256,7 @@ def _mean(some: Sequence[Run], value: Callable[[Run], float | None]) -> float | 
     """Return the mean over runs; None where one of them, or every one, is missing."""
     found = [value(run) for run in some]
     known = [each for each in found if each is not None]
-    return sum(known) / len(known) if known and len(known) == len(found) else None
+    return fmean(known) if known and len(known) == len(found) else None
 
 
 def scores(arm: Arm) -> Table:
@@ -270,7 +271,7 @@ def scores(arm: Arm) -> Table:
     tasks = list(arm.runs[0].summary.start)
     body = []
     for task in tasks:
-        start = number(sum(run.summary.start[task] for run in arm.runs) / len(arm.runs))
+        start = number(fmean(run.summary.start[task] for run in arm.runs))
         cells = (number(_mean(some, _of_task(pick, task))) for some, pick in columns.values())
         body.append((task, start, *cells))
     lasts = (bracketed(_pooled(some, pick), "+.3f") for some, pick in columns.values())
@@ -301,8 +302,8 @@ def kept(arm: Arm) -> list[Table]:
     found = [run.summary.kept for run in some if run.summary.kept is not None]
     body = []
     for task in found[0].start:
-        before = sum(each.start[task] for each in found) / len(found)
-        after = sum(each.law.means[task] for each in found) / len(found)
+        before = fmean(each.start[task] for each in found)
+        after = fmean(each.law.means[task] for each in found)
         body.append(
             (task, number(before), number(after), percent(after / before if before else None))
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from math import isclose
+from math import fsum, isclose
 from random import Random
 
+import pytest
+
+from waggle.baselines.peers import encoder
 from waggle.baselines.peers.dag import Dag, gated, layers
 from waggle.baselines.peers.encoder import WIDTH, encode, levels, similarity, toward
 
@@ -15,6 +18,11 @@ def test_vectors_have_length_one_and_depend_on_words_alone() -> None:
     assert isclose(similarity(vector, vector), 1.0)
     assert vector == encode(("level 1", "silo"))
     assert similarity(vector, encode(("silo",))) > similarity(vector, encode(("beacon",)))
+
+
+def test_a_cosine_does_not_depend_on_how_a_python_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "sum", fsum, raising=False)  # as exact as Python 3.12
+    assert similarity((0.1,) * 10, (1.0,) * 10) == 0.1 * 10 - 2**-53
 
 
 def test_spans_of_levels_are_alike_where_they_overlap() -> None:

@@ -7,8 +7,9 @@ every machine, and tells words apart; it does not know that two words mean the s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import sqrt
+from operator import add
 
 from waggle.core.seeds import derive
 
@@ -29,13 +30,18 @@ def encode(words: tuple[str, ...]) -> Vector:
 def normalised(vector: Iterable[float]) -> Vector:
     """Return a vector at length one, or as it is where it has none."""
     values = tuple(vector)
-    length = sqrt(sum(x * x for x in values))
+    length = sqrt(_total(x * x for x in values))
     return tuple(x / length for x in values) if length else values
 
 
 def similarity(one: Vector, two: Vector) -> float:
     """Return the cosine of two vectors of length one."""
-    return sum(x * y for x, y in zip(one, two, strict=True))
+    return _total(x * y for x, y in zip(one, two, strict=True))
+
+
+def _total(terms: Iterable[float]) -> float:
+    """Add from left to right: `sum` rounds otherwise from Python 3.12 on, and routes may turn."""
+    return reduce(add, terms, 0.0)
 
 
 def toward(vector: Vector, goal: Vector, share: float) -> Vector:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import msgspec
@@ -205,7 +206,7 @@ def held_out(law: Law, records: Sequence[Labelled], order: Order) -> Quality:
             decided = mode(view, found) if found is not None and legal else None
             modes.append((decided, mode(view, wanted)))
     n, f1 = max(1, len(records)), f1_by_mode(modes)
-    macro = sum(f1.values()) / max(1, len(f1))
+    macro = fmean(f1.values()) if f1 else 0.0
     rates = HeldOut(
         len(records), json_valid / n, schema / n, executable / n, macro, sum(exact) / n
     )  # fmt: skip

@@ -12,14 +12,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Start processes, wait for them, and return the code of the first that failed, or 0."""
-    from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import api
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    run: Any = import_module("torch.distributed.run")  # which has no types
     logging.getLogger(api.__name__).setLevel(logging.CRITICAL)
     try:
         run.run(run.parse_args(arguments))
@@ -27,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rank, failed = error.get_first_failure()
         if failed.exitcode < 0:
             sys.stderr.write(f"waggle: process {rank} was killed by {failed.signal_name()}\n")
-        return max(failed.exitcode, 1)
+        return max(int(failed.exitcode), 1)
     return 0
 
 

@@ -1,7 +1,8 @@
 """Controls of a learned law: the same law silenced, or with its answers held constant.
 
 A law that organises loses by both. One that scores as well in silence has learned no communication,
-and one that scores as well with a constant answer has learned the answer that scores best.
+and one that scores as well with a constant answer has learned the answer that scores best. A
+constant answer that names a contact or a claim names the same one always, not the law's.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import msgspec
 
 from waggle.core.decode import parse
 from waggle.core.errors import ConfigError
+from waggle.core.options import actions, responses
 from waggle.core.protocols import Decode, Law, Request
-from waggle.core.schema import Decision
+from waggle.core.schema import WAIT, Contract, Decision, action_argument
 
 CONTROLS = ("silent", "constant")
 
@@ -34,7 +36,7 @@ class _Controlled:
         self.name, self.order = law.name, law.order
         self._law, self._control = law, control
         self._said: dict[str, Counter[str]] = {}
-        """By task: how often each action was decided so far."""
+        """By task: how often each action, whatever it names, was decided so far."""
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         decodes = self._law.decide(requests)
@@ -53,10 +55,30 @@ class _Controlled:
         return Decode(self._constant(request, decision), decode.usage)
 
     def _constant(self, request: Request, decision: Decision) -> Decision:
-        """Answer with the action that was decided most often in this task and can be said here."""
-        contract = request.view.contract
+        """Act as was decided most often in this task and can be done here.
+
+        Names do not change during an episode and say nothing, so the least one stands in for whom
+        or what the law names. A response is that of the private proposal, if it has one.
+        """
+        view, contract = request.view, request.view.contract
         said = self._said.setdefault(contract.task, Counter())
-        said[decision.task_action] += 1
-        plain = [action for action, _ in said.most_common() if action in contract.actions]
-        action = plain[0] if plain else decision.task_action
-        return msgspec.structs.replace(decision, task_action=action)
+        said[_kind(contract, decision.task_action)] += 1
+        legal: dict[str, str] = {}
+        for option in sorted(actions(view)):
+            legal.setdefault(_kind(contract, option), option)
+        action = next((legal[kind] for kind, _ in said.most_common() if kind in legal), None)
+        if action is None:
+            return decision
+        if action == WAIT:
+            return Decision(WAIT, None, (), None)
+        answer = next(iter(responses(view)), decision.response)
+        return msgspec.structs.replace(
+            decision,
+            task_action=action,
+            response=answer if action == contract.response else None,
+        )
+
+
+def _kind(contract: Contract, action: str) -> str:
+    """Return an action without the contact or the claim that it names."""
+    return action if action in contract.actions else f"{action_argument(action)[0]}:"

@@ -279,8 +279,8 @@ def scores(arm: Arm) -> Table:
     notes = (
         "development cases, means over training seeds; greedy, decoded "
         f"{arm.runs[0].settings.trial_mode}, but `sampled` as episodes of training are",
-        "silent: the law's deposits are dropped; constant: its most frequent action always; "
-        "shuffled: trained with advantages dealt at random, which must gain nothing",
+        "silent: the law's deposits are dropped; constant: its most frequent action always, naming "
+        "one contact; shuffled: trained with advantages dealt at random, which must gain nothing",
     )
     title = f"Scores and controls: {arm.label}"
     return Table(title, ("task", "start", *columns), tuple(body), notes)

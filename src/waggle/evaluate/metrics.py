@@ -41,7 +41,10 @@ score = Metric("score", _score("score"), unit="native")
 strict = Metric("strict", _score("strict"), unit="0 or 1")
 """Whether everything was right: strict S on Silo, solved on AgentsNet."""
 honest = Metric("honest", _score("honest"), unit="mean share")
-"""Mean success of the honest nodes, where some are Byzantine and success is a node's own."""
+"""Mean success of the honest nodes, where some are Byzantine and success is a node's own.
+
+On AgentsNet it is a mean of parts of the soft score. All parts average to the score; those of some
+nodes need not, so it can lie a little above 1 or below 0."""
 messages = Metric("messages", _per_agent("messages.delivered"), "lower", "delivered per agent")
 """Receiver-delivered messages per agent."""
 attempted = Metric("attempted", _per_agent("messages.attempted"), "lower", "sent per agent")

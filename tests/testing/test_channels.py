@@ -54,19 +54,11 @@ def test_a_declared_exception_is_shown() -> None:
     assert plugins.get_substrate("silo").open(Case("silo", "I-05", 8, 10_000)).snapshots
 
 
-TASKS = [
-    f"{name}/{task}"
-    for name in ("agentsnet", "beacon")
-    for task in plugins.get_substrate(name).tasks
-]
-"""Tasks of SwarmBench are checked whole, these two checks among others, by their own tests."""
-
-
-@pytest.mark.parametrize("name", [*TASKS, "silo/I-05", "silo/III-26"])
-def test_the_law_organises_every_substrate(name: str) -> None:
-    task = plugins.find_task(name)
-    substrate = plugins.get_substrate(task.substrate)
-    case = Case(task.substrate, task.task, 8, 10_000)
+@pytest.mark.parametrize("task", ["I-05", "III-26"])
+def test_the_law_organises_silo(task: str) -> None:
+    # All tasks of the other substrates are checked whole, these two checks among others, by tests
+    # of their own.
+    substrate, case = plugins.get_substrate("silo"), Case("silo", task, 8, 10_000)
     assert next(channels.unseen(substrate, case), None) is None
     assert next(channels.overridden(substrate, short(substrate, case)), None) is None
 

@@ -147,8 +147,9 @@ def unseen(substrate: Substrate, case: Case) -> Iterator[str]:
         return
     case = short(substrate, case, ROUNDS)
     for law in WRITERS:
-        sent = [s for k in range(SEEDS) for s in _watch(substrate, _episode(case, law, k)).sent]
-        names_nodes = _names_nodes(substrate, case, law)
+        played = [_watch(substrate, _episode(case, law, k)).sent for k in range(SEEDS)]
+        sent = [one for episode in played for one in episode]
+        names_nodes = _names_nodes(substrate, _episode(case, law), played[0])
         alike: dict[Hashable, list[Sent]] = defaultdict(list)
         for one in sent:
             nodes = (one.write.sender, one.write.receiver) if names_nodes else ()
@@ -169,19 +170,19 @@ def _episode(case: Case, law: str, offset: int = 0) -> Episode:
     return Episode(own, law, tuple(range(case.n)))
 
 
-def _names_nodes(substrate: Substrate, case: Case, law: str) -> bool:
+def _names_nodes(substrate: Substrate, episode: Episode, sent: Sequence[Sent]) -> bool:
     """Whether payloads change with the labels of nodes: then those of two writers may differ."""
-    episode = _episode(case, law)
+    case = episode.case
     other = episode._replace(keys=permutation(case.n, case.seed))
 
-    def payloads(played: Episode) -> dict[Hashable, object]:
-        keys = played.keys
+    def payloads(keys: Sequence[int], sent: Sequence[Sent]) -> dict[Hashable, object]:
         return {
             (s.round, keys[s.write.sender], keys[s.write.receiver], s.write.claim): s.payload
-            for s in _watch(substrate, played).sent
+            for s in sent
         }
 
-    return payloads(episode) != payloads(other)
+    relabelled = payloads(other.keys, _watch(substrate, other).sent)
+    return payloads(episode.keys, sent) != relabelled
 
 
 def _visible(sent: Sent) -> Hashable:

@@ -173,6 +173,10 @@ class Recipe(_Settings):
     stage_two: StageTwo = StageTwo()
     run: Run = Run()
 
+    def source(self) -> str:
+        """Say in a few words what the law was trained on."""
+        return f"{self.corpus.bundles} bundles, {self.corpus.native} native"
+
     def uncompiled(self) -> Recipe:
         """Return the recipe without compilation, for work that is over before it pays."""
         return self.model_copy(update={"run": self.run.model_copy(update={"compile": False})})

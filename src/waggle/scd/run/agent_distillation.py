@@ -75,6 +75,14 @@ class DistillRecipe(Recipe):
 
     trajectories: TrajectorySettings = TrajectorySettings()
 
+    def source(self) -> str:
+        """Say in a few words what the law was trained on."""
+        own = self.trajectories
+        return (
+            f"{own.train} trajectories that ended well, at most {own.turns} turns of each, "
+            f"{own.epochs} epochs"
+        )
+
 
 class _Play:
     """Plays the episodes of one split and returns what is kept of each."""

@@ -18,7 +18,7 @@ import torch
 
 from waggle.laws.origin import origin
 from waggle.models import adapters, load
-from waggle.scd.config import Recipe, objective
+from waggle.scd.config import ARMS, Recipe, objective
 from waggle.scd.files import ABOUT, new_folder
 from waggle.scd.forward import attention
 from waggle.scd.model import Student
@@ -121,7 +121,7 @@ are not part of it.
 |---|---|
 | backbone | {recipe.backbone} |
 | canon order | {recipe.order} |
-{_settings(recipe, training)}
+{_settings(recipe, card, training)}
 {rows}
 
 Scores on tasks belong to the command that measured them and are not repeated here unless they stand
@@ -135,14 +135,19 @@ def _how(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
     return f"by {objective(recipe.order, recipe.stage_two, str(card.get('objective')))}"
 
 
-def _settings(recipe: Recipe, training: Training) -> str:
-    adaptation, two = recipe.adaptation, recipe.stage_two
+def _settings(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
+    """Return the settings that this law was trained with, and none of a stage it did not reach."""
+    adaptation, one, two = recipe.adaptation, recipe.stage_one, recipe.stage_two
     trained = f"| adaptation | {adaptation.kind}"
     if adaptation.kind != "full":
         trained += f", rank {adaptation.rank}, alpha {adaptation.alpha}"
     if training == "outcomes":
         return f"{trained} |"
+    stage = f"stage one | {one.updates} updates of {one.batch} records"
+    if card.get("objective") in ARMS:
+        stage = f"stage two | {two.updates} updates of {two.batch} records"
+        stage += f" and {two.transition_batch} transitions"
     return f"""{trained} |
-| stage two | {two.updates} updates of {two.batch} records and {two.transition_batch} transitions |
-| corpus | {recipe.corpus.bundles} bundles, {recipe.corpus.native} native |
+| {stage} |
+| corpus | {recipe.source()} |
 | never trained on | Synchronization, Flocking, Transport, AgentsNet |"""

@@ -102,6 +102,8 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
         (["beacon", "--perturb.lost", 0.3], "--perturb.loss"),
         (["beacon", "--switch.decay", "perhaps"], "perhaps"),
         (["beacon", "--engine", "steam"], "steam"),
+        (["beacon", "--engine", "ray", "--view"], "open the record afterwards with `waggle view`"),
+        (["beacon", "--engine", "ray", "--fps", 3], "open the record afterwards"),
         (["beacon", "--sed", 3], "--seed"),
         (["beacon", "twice"], "`waggle run` has no use for 'twice'; see `waggle run --help`"),
         (["beacon", "--laww", "expert"], "Did you mean --law? See `waggle run --help`"),

@@ -145,7 +145,7 @@ def run(
     )
     sharding = {"shards": shards, "pool": pool, "keep_every": keep_every, "curves": curves or None}
     sharding = {name: value for name, value in sharding.items() if value is not None}
-    _check_engine(engine, sharding, watch or view)
+    _check_engine(engine, sharding, watch or view or step or fps is not None)
     kept = (
         engine,
         law_options,
@@ -226,7 +226,10 @@ def _check_engine(engine: str, sharding: dict[str, Any], watch: bool) -> None:
         name = next(iter(sharding)).replace("_", "-")
         raise ConfigError(f"--{name} belongs to --engine ray; add it, or leave --{name} out")
     if engine == "ray" and watch:
-        raise ConfigError("--watch and --view show every agent; leave them out with --engine ray")
+        raise ConfigError(
+            "--engine ray shows no agents while it plays; leave out --watch, --step, --fps and "
+            "--view, and open the record afterwards with `waggle view`"
+        )
 
 
 def command(tokens: Sequence[str]) -> Callable[..., int]:

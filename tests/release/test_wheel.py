@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import waggle
+from hatch_build import absolute
 from waggle import shipped
 from waggle.report.model_card import card
 
@@ -98,19 +99,20 @@ def test_the_wheel_brings_the_recipes(site: Path, tmp_path: Path) -> None:
         assert os.access(copied, os.X_OK) == os.access(path, os.X_OK)
 
 
-def test_the_page_of_the_index_leads_to_the_repository(wheel: Path) -> None:
+def test_the_page_of_the_index_leads_nowhere_without_a_repository(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (metadata,) = (n for n in archive.namelist() if n.endswith("/METADATA"))
     told = Parser().parsestr(archive.read(metadata).decode())
-    (repository,) = (
-        url.removeprefix("Repository, ")
-        for url in told.get_all("Project-URL", [])
-        if url.startswith("Repository, ")
-    )
-    page = told.get_payload()
-    assert f"]({repository}/raw/HEAD/docs/images/demo.gif)" in page
-    links = re.findall(r"\]\(([^)]+)\)", str(page))
-    assert links and all(link.startswith(("https://", "#")) for link in links)
+    assert "Project-URL" not in told, "no address is better than one that nobody holds"
+    links = re.findall(r"\]\(([^)]+)\)", str(told.get_payload()))
+    assert all(link.startswith(("https://", "#")) for link in links)
+
+
+def test_the_page_of_the_index_leads_to_the_repository() -> None:
+    text = "![demo](a.gif) [law](docs/law.md) [paper](https://x.org) [below](#below)"
+    there = "![demo](R/raw/HEAD/a.gif) [law](R/blob/HEAD/docs/law.md)"
+    assert absolute(text, "R") == f"{there} [paper](https://x.org) [below](#below)"
+    assert absolute(text, None) == " law [paper](https://x.org) [below](#below)"
 
 
 @pytest.mark.slow

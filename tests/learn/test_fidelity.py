@@ -10,7 +10,7 @@ from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.decisions import Decided, pack
 from waggle.learn.fidelity import correlation, measure
 from waggle.learn.luck import Job, jobs_of
-from waggle.learn.rollout import Outcome, Player
+from waggle.learn.rollout import Outcome, Player, executable
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
 
@@ -90,3 +90,12 @@ def test_a_law_is_also_played_as_it_is_sampled(settings: Settings) -> None:
     ended = player.sampled(None, cases)
     assert [one.case for one in ended] == cases
     assert [one.scores for one in player.sampled(None, cases)] == [one.scores for one in ended]
+
+
+def test_cases_of_one_seed_do_not_share_what_was_sampled(settings: Settings) -> None:
+    """Their nodes draw alike, so a decision for one task could be taken for another's."""
+    settings = settings.model_copy(update={"tasks": ("agentsnet",)})
+    player = Player(find_start(settings), settings)
+    ended = player.sampled(None, development_cases(settings, 1, final=True))
+    assert len(ended) == 5
+    assert executable(ended) == 1.0

@@ -203,7 +203,11 @@ class Player:
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         law = Sampler(self._law)
-        jobs = [Job(case, derive(case.seed, "sampled")) for case in cases]
+        # Cases of one seed have the same draws, whatever their task and size: each has its own luck.
+        jobs = [
+            Job(case, derive(case.seed, "sampled", case.substrate, case.task, case.n))
+            for case in cases
+        ]
         return _ended([open_sampled(job, law) for job in jobs], law)
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:

@@ -90,3 +90,29 @@ def test_a_share_tells_who_is_to_blame(task: str, answers: Answers, right: list[
     parts = [node_share(task, PATH, answers, v) or 0.0 for v in range(3)]
     assert [part - parts[0] for part in parts] == [part - right[0] for part in right]
     assert sum(parts) / 3 == pytest.approx(evaluate(task, PATH, answers))
+
+
+@pytest.mark.parametrize(
+    ("task", "answers", "ranks", "blamed"),
+    [
+        ("coloring", ["Group 1", "Group 1", "Group 2"], [1, 2, 3], [1]),
+        ("coloring", ["Group 1", "Group 1", "Group 2"], [2, 1, 3], [0]),
+        ("vertex_cover", ["No", "No", "Yes"], [1, 2, 3], [1]),
+        ("vertex_cover", ["No", "No", "Yes"], [2, 1, 3], [0]),
+        ("vertex_cover", ["Yes", "Yes", "Yes"], [2, 1, 3], [1]),
+        ("leader_election", ["Yes", "No", "Yes"], [2, 1, 3], [2]),
+        ("leader_election", ["No", "No", "No"], [2, 1, 3], [1]),
+        ("leader_election", ["No", "No", "Yes"], [2, 1, 3], []),
+    ],
+)
+def test_with_priorities_one_of_several_is_to_blame(
+    task: str, answers: Answers, ranks: list[int], blamed: list[int]
+) -> None:
+    parts = [node_share(task, PATH, answers, v, ranks) or 0.0 for v in range(3)]
+    wanted = [node_share(task, PATH, answers, v) or 0.0 for v in range(3)]
+    assert sum(parts) == pytest.approx(sum(wanted))
+    best = max(parts)
+    if task == "coloring":  # of as many links as it has
+        parts = [part / len(PATH.adjacency[v]) for v, part in enumerate(parts)]
+        best = max(parts)
+    assert [v for v, part in enumerate(parts) if part < best] == blamed

@@ -150,26 +150,73 @@ def evaluate(task: str, graph: AgentGraph, answers: Answers) -> float:
         return 0.0
 
 
-def node_share(task: str, graph: AgentGraph, answers: Answers, node: int) -> float | None:
-    """Return a node's part of the soft score; None where it has no parts that average to it."""
+def node_share(
+    task: str, graph: AgentGraph, answers: Answers, node: int, ranks: Sequence[int] | None = None
+) -> float | None:
+    """Return a node's part of the soft score; None where it has no parts that average to it.
+
+    Where several nodes spoil a score together, one of them is to blame if there are priorities:
+    the smaller one keeps its answer, as the contract allows. Without them all share the blame.
+
+    Args:
+        task: one of `TASKS`.
+        graph: the instance.
+        answers: one per node.
+        node: whose part it is.
+        ranks: priorities of all nodes, if they have any.
+    """
     match task:
         case "coloring":
-            if evaluate(task, graph, answers) == 0.0:
-                return 0.0
-            proper = sum(answers[node] != answers[v] for v in graph.adjacency[node])
-            return proper * graph.n / (2 * len(graph.edges))
+            return _part_of_coloring(graph, answers, node, ranks)
         case "matching":
             return float(not _badly_matched(graph, answers, node))
         case "vertex_cover":
-            right = [_covers_well(graph, answers, v) for v in range(graph.n)]
+            right = _right_in_cover(graph, answers, ranks)
         case "leader_election":
-            leaders = answers.count("Yes")
-            fine = ("No", "Yes") if leaders == 1 else ("No",) if leaders else ()
-            right = [answer in fine for answer in answers]
+            right = _right_in_election(answers, ranks)
         case _:
             return None
     # Whether it is to blame, moved so that all average to the score.
     return right[node] + evaluate(task, graph, answers) - sum(right) / graph.n
+
+
+def _part_of_coloring(
+    graph: AgentGraph, answers: Answers, node: int, ranks: Sequence[int] | None
+) -> float:
+    """Return how many links of a node are proper; who is to blame for one pays for both ends."""
+    if evaluate("coloring", graph, answers) == 0.0:
+        return 0.0
+    same = [v for v in graph.adjacency[node] if answers[v] == answers[node]]
+    spoilt = len(same) if ranks is None else 2 * sum(ranks[v] < ranks[node] for v in same)
+    return (len(graph.adjacency[node]) - spoilt) * graph.n / (2 * len(graph.edges))
+
+
+def _right_in_cover(graph: AgentGraph, answers: Answers, ranks: Sequence[int] | None) -> list[bool]:
+    """Say of each node whether it is not to blame for an open link or a dispensable member.
+
+    Of two ends of an open link the smaller stays outside; of two dispensable members it leaves.
+    """
+    well = [_covers_well(graph, answers, v) for v in range(graph.n)]
+    if ranks is None:
+        return well
+    right = []
+    for v in range(graph.n):
+        smaller = [u for u in graph.adjacency[v] if ranks[u] < ranks[v]]
+        if answers[v] == "Yes":
+            right.append(well[v] or any(answers[u] == "Yes" and not well[u] for u in smaller))
+        else:
+            right.append(all(answers[u] == "Yes" for u in smaller))
+    return right
+
+
+def _right_in_election(answers: Answers, ranks: Sequence[int] | None) -> list[bool]:
+    """Say of each node whether it is not to blame for too many leaders, or for none."""
+    leaders = [v for v, answer in enumerate(answers) if answer == "Yes"]
+    if ranks is None:
+        fine = ("No", "Yes") if len(leaders) == 1 else ("No",) if leaders else ()
+        return [answer in fine for answer in answers]
+    keeper = min(leaders or range(len(answers)), key=ranks.__getitem__)
+    return [answer == ("Yes" if v == keeper else "No") for v, answer in enumerate(answers)]
 
 
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:

@@ -114,6 +114,7 @@ class AgentsNetWorld(WorldBase):
         self._adjacent = [tuple(place[b] for b in graph.adjacency[body]) for body in self.keys]
         self._draws = seeds.derive(case.seed, "agentsnet", graph.family, graph.n, graph.index)
         self._ranks = episode_priorities(self._draws, self.keys)
+        self._body_ranks = [self._ranks[place[body]] for body in range(self.n)]
         self._claims = [f"priority {u}" if priority else COMMON_CLAIM for u in self._ranks]
         self._holder = {claim: node for node, claim in enumerate(self._claims)}
         self._proposals = [self._draw_answer(node) for node in range(self.n)]
@@ -220,7 +221,8 @@ class AgentsNetWorld(WorldBase):
 
     def share(self, node: int) -> float | None:
         """Return a node's part of the soft score, or None in a task whose score has no parts."""
-        return node_share(self.task, self.graph, self.official_answers(), self.keys[node])
+        answers, ranks = self.official_answers(), self._body_ranks if self.priority else None
+        return node_share(self.task, self.graph, answers, self.keys[node], ranks)
 
     def official_answers(self) -> list[str | None]:
         """Return the official answers so far, in the order of the graph's nodes."""

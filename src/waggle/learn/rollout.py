@@ -203,7 +203,7 @@ class Player:
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         law = Sampler(self._law)
-        # Cases of one seed have the same draws, whatever their task and size: each has its own luck.
+        # Cases of one seed have the same draws in all tasks and sizes, so each has its own luck.
         jobs = [
             Job(case, derive(case.seed, "sampled", case.substrate, case.task, case.n))
             for case in cases

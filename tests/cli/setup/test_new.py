@@ -45,6 +45,7 @@ def test_the_commands_of_its_page_work(
 @pytest.mark.parametrize(
     ("kind", "name", "told"),
     [
+        ("law", "class", "no keyword of Python"),
         ("law", "Hermit!", "use small letters"),
         ("law", "heuristic", "is there already"),
         ("metric", "json", "is another module already"),

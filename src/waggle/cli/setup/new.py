@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from keyword import iskeyword
 from pathlib import Path
 
 from waggle import plugin_files, plugins
@@ -26,8 +27,11 @@ def new(kind: Kind, name: str, /, *, to: Path = Path(), json: AsJson = False) ->
         name: Its name, of small letters, digits, - and _; the file is named after it.
         to: Folder to write into; it is made if needed.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise ConfigError(f"{name!r} is no name; use small letters, digits, - and _, as in my-law")
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or iskeyword(name):
+        raise ConfigError(
+            f"{name!r} is no name; use small letters, digits, - and _, as in my-law, and no keyword "
+            "of Python"
+        )
     if kind != "worker" and name in plugins.names(kind):
         raise ConfigError(f"{kind} {name!r} is there already; choose another name")
     module = name.replace("-", "_")

@@ -51,7 +51,8 @@ def test_whole_seeds_come_first() -> None:
     ("choice", "message"),
     [
         ({"methods": ["aa"]}, "not in the plan"),
-        ({"n": [5]}, "no cell is left"),
+        ({"n": [5]}, "--n: '5' is not in the plan; use some of"),
+        ({"tasks": ["beacn"]}, "--tasks: 'beacn' is not in the plan"),
         ({"seeds": 0}, "at least 1"),
     ],
 )

@@ -40,13 +40,7 @@ def select(
     Raises:
         ConfigError: for a choice that names nothing in the plan.
     """
-    known = list(dict.fromkeys(cell.method for cell in plan))
-    for name in methods:
-        if not any(fnmatchcase(method, name) for method in known):
-            raise ConfigError(
-                f"--methods: {name!r} is not in the plan{suggest(name, known)}; "
-                f"use some of {', '.join(known)}"
-            )
+    _require("--methods", methods, [cell.method for cell in plan])
     if seeds is not None and seeds < 1:
         raise ConfigError("--seeds must be at least 1")
     chosen = [
@@ -59,8 +53,21 @@ def select(
     if seeds is not None:
         chosen = [cell for cell, rank in _seed_ranks(chosen) if rank < seeds]
     if not chosen:
+        _require("--tasks", tasks, list(map(_task, plan)))
+        _require("--n", list(map(str, n)), [str(cell.case.n) for cell in plan])
         raise ConfigError("no cell is left; choose fewer of --methods, --tasks, --n and --seeds")
     return chosen
+
+
+def _require(option: str, wanted: Sequence[str], plan: Sequence[str]) -> None:
+    """Refuse a name or pattern that nothing in the plan has."""
+    known = list(dict.fromkeys(plan))
+    for name in wanted:
+        if not any(fnmatchcase(each, name) for each in known):
+            raise ConfigError(
+                f"{option}: {name!r} is not in the plan{suggest(name, known)}; "
+                f"use some of {', '.join(known)}"
+            )
 
 
 def by_seed(plan: Sequence[Cell]) -> list[Cell]:

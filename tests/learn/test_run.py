@@ -147,6 +147,13 @@ def test_what_cannot_be_learned_is_refused_in_one_line(
         Learner(settings, 0, tmp_path).learn()
 
 
+def test_no_process_that_plays_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", "beacon", "--processes", "0", "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "waggle: --processes must be at least 1\n"
+
+
 def test_a_world_without_a_headline_is_refused(
     backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import Flag, words
 from waggle.cli.training.common import one_speaks
+from waggle.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from waggle.learn.config import Settings
@@ -81,6 +82,8 @@ def learn(
         minutes=minutes, batches=batches, fidelity=fidelity, shuffled=shuffled or None,
     )  # fmt: skip
     if processes is not None:
+        if processes < 1:
+            raise ConfigError("--processes must be at least 1")
         machine = settings.machine.model_copy(update={"processes": processes})
         settings = settings.model_copy(update={"machine": machine})
     with one_speaks(), Progress() as tell:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -228,3 +229,22 @@ def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:
         return TypeAdapter(kind).validate_python(text)
     except ValidationError as error:
         raise ConfigError(invalid(error, option)) from None
+
+
+def require_port(port: int) -> None:
+    """Refuse a number that no port has."""
+    if not 1 <= port <= 65_535:
+        raise ConfigError(f"--port must be 1 to 65535, not {port}")
+
+
+def require_free(host: str, port: int) -> None:
+    """Refuse an address where nobody can listen, such as one where somebody else does."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {host}:{port} ({error.strerror}); choose another --port"
+            ) from None

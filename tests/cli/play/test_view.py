@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +40,11 @@ def test_a_record_comes_from_standard_input(
 def test_what_cannot_be_shown_is_one_line(waggle: Command, record: Path, tmp_path: Path) -> None:
     assert "there is no" in refused(waggle("view", tmp_path / "none"))
     assert "--port" in refused(waggle("view", record, "--port", 0))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        for words in (["view", record], ["serve", "--law", "heuristic"]):
+            line = refused(waggle(*words, "--port", port))
+            assert f"cannot listen on 127.0.0.1:{port} (Address already in use); choose" in line
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(record.read_bytes()[:-200])
     assert "cut" in refused(waggle("view", cut, "--export", tmp_path / "site"))

@@ -68,6 +68,7 @@ def serve(
         ) from error
     if not public and not limits.loopback(host):
         raise ConfigError(f"--host {host} can be reached from outside; add --public to allow it")
+    options.require_free(host, port)
     source = options.make_law(law, law_options)
     given = os.environ.get(limits.TOKEN)
     token = limits.token_for(host, given)
@@ -108,8 +109,7 @@ def _files() -> int:
 
 
 def _guard(port: int, max_queue: int, max_batch: int, max_connections: int) -> None:
-    if not 1 <= port <= 65_535:
-        raise ConfigError(f"--port must be 1 to 65535, not {port}")
+    options.require_port(port)
     if not 1 <= max_batch <= 4096 or not 1 <= max_queue <= 65_536:
         raise ConfigError("--max-batch must be 1 to 4096 and --max-queue 1 to 65536")
     if not 1 <= max_connections <= 65_536:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from cyclopts import Parameter
 
 from waggle.cli import console
-from waggle.cli.options import Flag
+from waggle.cli.options import Flag, require_free, require_port
 from waggle.core.errors import ConfigError
 from waggle.extras import install
 from waggle.runtime.records import SUFFIX
@@ -42,8 +42,7 @@ def view(
         port: Port to listen on.
         browser: Open the page in the browser of this machine.
     """
-    if not 1 <= port <= 65_535:
-        raise ConfigError(f"--port must be 1 to 65535, not {port}")
+    require_port(port)
     with tempfile.TemporaryDirectory(prefix="waggle-view-") as own:
         _show(_standard_input(Path(own)) if runs == "-" else Path(runs), export, port, browser)
 
@@ -58,6 +57,7 @@ def _show(place: Path, export: Path | None, port: int, browser: bool) -> None:
         count = exporting.export(library, export)
         console.say(f"{count} record{'' if count == 1 else 's'}: {export / 'index.html'}")
         return
+    require_free(serving.HOST, port)
     address = f"http://{serving.HOST}:{port}/"
     console.note(f"{len(library.names)} records at {address}; stop with Ctrl-C")
     if browser:

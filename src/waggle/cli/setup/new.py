@@ -29,8 +29,8 @@ def new(kind: Kind, name: str, /, *, to: Path = Path(), json: AsJson = False) ->
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or iskeyword(name):
         raise ConfigError(
-            f"{name!r} is no name; use small letters, digits, - and _, as in my-law, and no keyword "
-            "of Python"
+            f"{name!r} is no name; use small letters, digits, - and _, as in my-law, and no "
+            "keyword of Python"
         )
     if kind != "worker" and name in plugins.names(kind):
         raise ConfigError(f"{kind} {name!r} is there already; choose another name")

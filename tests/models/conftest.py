@@ -1,5 +1,6 @@
 """A tiny random model on disk, which the tests of this folder open and damage."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,18 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder that holds a tiny random model."""
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds a tiny random model, to be copied."""
+    place = tmp_path_factory.mktemp("saved")
     model, tokenizer = tiny_random()
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A folder that holds a tiny random model, and that a test may damage."""
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     return tmp_path

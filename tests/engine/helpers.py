@@ -108,7 +108,10 @@ class TorchKernels:
         at = (torch.where(shared, leads, bases) + place).clamp_max(len(k) - 1)
         asks = (rows.starts[:-1].unsqueeze(1) + own).clamp_max(len(q) - 1)
         seen = place <= (used - counts.unsqueeze(1) + own).unsqueeze(2)
-        asked, keys, values = (part.transpose(1, 2) for part in (q[asks], k[at], v[at]))
+        asked, keys, values = (
+            part.index_select(0, places.flatten()).unflatten(0, places.shape).transpose(1, 2)
+            for part, places in ((q, asks), (k, at), (v, at))
+        )
         found = scaled_dot_product_attention(
             asked, keys, values,
             attn_mask=(seen | ~valid.unsqueeze(2)).unsqueeze(1), scale=scale, enable_gqa=True,

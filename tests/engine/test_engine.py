@@ -202,7 +202,7 @@ def test_what_follows_a_failure_is_right(
     )
     # One more than there are rows.
     short, longer = prompts(tiny[1], 9), long_prompts(tiny[1], 9)
-    batches = [longer, short, long_prompts(tiny[1], 1, 100), longer]
+    batches = [longer, short, long_prompts(tiny[1], 1, 50), longer]
     wanted = [references(*tiny, batch) for batch in batches]
 
     def found(some: list[Prompt]) -> list[tuple[int, ...]]:

@@ -93,13 +93,13 @@ def test_portions_never_show_in_answers(
     tiny: Any, record_grammar: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = Engine(*tiny, max_rows=1)
-    free = prompts(tiny[1], 9)
-    bound = prompts(tiny[1], 9, grammar=alone.matcher(record_grammar))
+    free = prompts(tiny[1], 7)
+    bound = prompts(tiny[1], 7, grammar=alone.matcher(record_grammar))
     batch = [prompt for pair in zip(free, bound, strict=True) for prompt in pair]
     want = [alone.generate([prompt])[0].tokens for prompt in batch]
     monkeypatch.setattr(scheduler, "MIN_BATCH", 2)
     for multi_step in (True, False):
-        for rows in (3, 17):
+        for rows in (3, 13):
             engine = row_engine(tiny, rows, multi_step=multi_step)
             assert engine._scheduler._portion(engine.backend) < rows or rows < 4
             assert [done.tokens for done in engine.generate(batch)] == want

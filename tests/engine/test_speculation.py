@@ -33,7 +33,7 @@ def slow(text: list[int], answers: list[list[int]], count: int) -> list[int]:
 
 
 @given(TOKENS.filter(lambda text: len(text) >= ORDERS[0]), st.lists(TOKENS, max_size=4))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_a_draft_follows_the_longest_context_in_the_latest_answer(
     text: list[int], given_answers: list[list[int]]
 ) -> None:

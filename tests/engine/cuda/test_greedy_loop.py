@@ -44,7 +44,7 @@ def expected(own: list[int], answers: list[int], count: int) -> list[int]:
     st.lists(st.integers(-1, 3), min_size=1, max_size=20),
     st.integers(1, 9),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_follows_the_place_that_is_most_alike_is_recalled(
     own: list[int], answers: list[int], count: int
 ) -> None:

@@ -110,9 +110,9 @@ def randomise(model: Any) -> Any:
 def test_tokens_are_those_of_generate(name: str) -> None:
     model, tokenizer, engine = made(name)
     prefix, tails = texts(tokenizer)
-    done = engine.generate([Prompt(t, prefix, max_new_tokens=16, ignore_end=True) for t in tails])
+    done = engine.generate([Prompt(t, prefix, max_new_tokens=12, ignore_end=True) for t in tails])
     for tail, completion in zip(tails, done, strict=True):
-        want = generated(model, [*prefix, *tail], max_new_tokens=16, min_new_tokens=16)
+        want = generated(model, [*prefix, *tail], max_new_tokens=12, min_new_tokens=12)
         assert list(completion.tokens) == want
 
 

@@ -41,17 +41,17 @@ def test_every_adaptation_resumes_to_the_same_weights(
     monkeypatch.setattr(prefix_tree, "COMMON", (2, 1))
     # Compiled adapters drop by a hash; what they compute needs no compiler to be shown.
     monkeypatch.setattr(torch.nn.Module, "compile", lambda *_, **__: None)
-    run = {"log_every": 3, "tree": tree, "compile": tree, "save_every": 2}
+    run = {"log_every": 2, "tree": tree, "compile": tree, "save_every": 1}
     chosen = changed(
         recipe, run=run, adaptation={"kind": kind}, stage_one={"updates": 1},
-        stage_two={"updates": 3},
+        stage_two={"updates": 2},
     )  # fmt: skip
     assert chosen.adaptation.dropout > 0
     stages = Stages(chosen, corpus, tmp_path / "a", 0)
     start = stages.warm_start().parent
     whole = last_weights(stages.arm("scd").parent)
     other = Stages(chosen, corpus, with_warm_start(tmp_path / "b", start), 0)
-    other.arm("scd", until=2)
+    other.arm("scd", until=1)
     again = Stages(chosen, corpus, tmp_path / "b", 0).arm("scd")
     assert same(whole, last_weights(again.parent))
 

@@ -1,5 +1,7 @@
 """Free communication: the same private episode, and who hears of a site."""
 
+from functools import cache
+
 import pytest
 
 from waggle import plugins
@@ -23,10 +25,15 @@ def case(task: str = "pursuit", n: int = 16, seed: int = 10_000, rounds: int | N
     return Case("swarmbench", task, n, seed, rounds=rounds)
 
 
+@cache
+def foraged(n: int, seed: int, reach: str) -> float:
+    """Play an episode that several tests look at."""
+    return play_sharing(case("foraging", n, seed), reach)
+
+
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("seed", [10_000, 10_001])
-def test_the_reach_nobody_is_the_private_only_episode(task: str, seed: int) -> None:
-    played = case(task, 8, seed)
+def test_the_reach_nobody_is_the_private_only_episode(task: str) -> None:
+    played = case(task, 8, 10_001)
     world = SwarmBench().open(played)
     footer = sync.play(world, plugins.get_law("private-only"), played)
     assert play_sharing(played, "nobody") == footer.scores["score"]
@@ -52,9 +59,11 @@ def test_flooding_reaches_beyond_contacts_somewhere() -> None:
 
 
 def test_reports_of_food_bring_food_home() -> None:
-    cases = [case("foraging", 16, seed) for seed in (10_000, 10_001)]
-    silent = sum(play_sharing(each, "nobody") for each in cases)
-    assert sum(play_sharing(each, "everyone") for each in cases) > silent
+    silent, told = (
+        sum(foraged(16, seed, reach) for seed in (10_000, 10_003))
+        for reach in ("nobody", "everyone")
+    )
+    assert told > silent
 
 
 @pytest.fixture
@@ -115,8 +124,7 @@ def test_the_bound_of_a_case_sums_over_its_agents() -> None:
 @pytest.mark.parametrize("seed", [10_000, 10_003])
 @pytest.mark.parametrize("n", [8, 16])
 def test_no_communication_brings_more_than_shortest_paths_allow(n: int, seed: int) -> None:
-    played = case("foraging", n, seed)
-    assert 0 < play_sharing(played, "everyone") <= walked(played)
+    assert 0 < foraged(n, seed, "everyone") <= walked(case("foraging", n, seed))
 
 
 def test_foraging_rows_end_with_what_the_paths_allow(few_reaches: list[str]) -> None:

@@ -124,7 +124,7 @@ def test_spans_reach_a_collector(place: Path, monkeypatch: pytest.MonkeyPatch) -
             pass
 
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.delenv(telemetry.EXPORTERS)
         address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)

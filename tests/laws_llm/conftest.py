@@ -45,8 +45,19 @@ def beacon_views() -> list[View]:
     return played("beacon", 8, 4)
 
 
+@pytest.fixture(scope="session")
+def ending() -> Iterator[list[tuple[threading.Thread, socket.socket]]]:
+    """Servers that were told to end, which takes each of them a fifth of a second."""
+    told: list[tuple[threading.Thread, socket.socket]] = []
+    yield told
+    for thread, sock in told:
+        thread.join(timeout=10)
+        assert not thread.is_alive(), "a server did not end"
+        sock.close()
+
+
 @pytest.fixture
-def serve() -> Iterator[Any]:
+def serve(ending: list[tuple[threading.Thread, socket.socket]]) -> Iterator[Any]:
     """Start real servers of laws on loopback; returns their base address."""
     uvicorn = pytest.importorskip("uvicorn", reason="needs the serve extra")
     from waggle.compat.openai_server import app
@@ -54,7 +65,7 @@ def serve() -> Iterator[Any]:
     running = []
 
     def start(law: Any, **options: Any) -> str:
-        sock = socket.socket()
+        sock = socket.socket(proto=socket.IPPROTO_TCP)  # without the name, asyncio keeps delays
         sock.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app(law, **options), log_level="critical", ws="none")
         server = uvicorn.Server(config)
@@ -68,8 +79,7 @@ def serve() -> Iterator[Any]:
     yield start
     for server, thread, sock in running:
         server.should_exit = True
-        thread.join(timeout=10)
-        sock.close()
+        ending.append((thread, sock))
 
 
 RECORD = '{"task_action":"WAIT","response":null,"deposits":[],"commit":null}'
@@ -101,6 +111,8 @@ class Unruly(BaseHTTPRequestHandler):
     """Answers each request by the next behaviour of its server's script; the last one repeats."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """Else the body waits 40 ms until the headers are acknowledged."""
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))

@@ -60,7 +60,8 @@ class Beside:
 
 def _listen() -> socket.socket:
     for port in (PORT, 0):
-        made = socket.socket()
+        # With the protocol by name asyncio sends every answer at once (TCP_NODELAY).
+        made = socket.socket(proto=socket.IPPROTO_TCP)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, port))

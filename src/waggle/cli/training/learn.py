@@ -37,6 +37,7 @@ def learn(
     rounds: int | None = None,
     start: str | None = None,
     credit: Literal["auto", "group", "share", "progress", "frozen", "branch"] | None = None,
+    temperature: float | None = None,
     minutes: float | None = None,
     batches: int | None = None,
     seed: int = 0,
@@ -65,6 +66,7 @@ def learn(
         start: The law it begins with: a law that ships, a law's folder, or `scratch`.
         credit: How an outcome is shared out among decisions: `group`, `share`, `progress`,
             `frozen`, `branch`, or `auto`, which takes `share` where the world has it.
+        temperature: Of sampling: high to explore, lower once much is learned.
         minutes: Time budget.
         batches: Most batches of episodes.
         seed: Training seed.
@@ -79,7 +81,8 @@ def learn(
 
     settings = read_settings(
         recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
-        minutes=minutes, batches=batches, fidelity=fidelity, shuffled=shuffled or None,
+        temperature=temperature, minutes=minutes, batches=batches, fidelity=fidelity,
+        shuffled=shuffled or None,
     )  # fmt: skip
     if processes is not None:
         if processes < 1:

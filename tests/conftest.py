@@ -52,7 +52,7 @@ def pytest_collection_finish() -> None:
     """Spare the collector what was imported: nothing of it goes before the end.
 
     What tests make dies mostly with its last reference; looking for cycles at every 700 objects, as
-    Python does, takes a thirtieth of the time of the suite.
+    Python does, takes a fortieth of the time of the suite.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -155,15 +155,15 @@ def node_share(
 ) -> float | None:
     """Return a node's part of the soft score; None where it has no parts that average to it.
 
-    Where several nodes spoil a score together, one of them is to blame if there are priorities:
-    the smaller one keeps its answer, as the contract allows. Without them all share the blame.
+    Where several nodes spoil a score together, all share the blame. If priorities are given one of
+    them bears it: the smaller one keeps its answer, as the contract allows.
 
     Args:
         task: one of `TASKS`.
         graph: the instance.
         answers: one per node.
         node: whose part it is.
-        ranks: priorities of all nodes, if they have any.
+        ranks: priorities of all nodes, if they break ties.
     """
     match task:
         case "coloring":

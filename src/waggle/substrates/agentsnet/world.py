@@ -221,8 +221,14 @@ class AgentsNetWorld(WorldBase):
 
     def share(self, node: int) -> float | None:
         """Return a node's part of the soft score, or None in a task whose score has no parts."""
-        answers, ranks = self.official_answers(), self._body_ranks if self.priority else None
-        return node_share(self.task, self.graph, answers, self.keys[node], ranks)
+        return node_share(self.task, self.graph, self.official_answers(), self.keys[node])
+
+    def standing(self, node: int) -> float | None:
+        """Return its share where ties are broken by priority; None without priorities."""
+        if not self.priority:
+            return None
+        answers = self.official_answers()
+        return node_share(self.task, self.graph, answers, self.keys[node], self._body_ranks)
 
     def official_answers(self) -> list[str | None]:
         """Return the official answers so far, in the order of the graph's nodes."""

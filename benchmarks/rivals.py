@@ -2,14 +2,15 @@
 
     waggle bench engine --dtype float32 --rivals all --fastest
 
-OpenVINO GenAI with its prefix cache, CTranslate2 with its static prompt and llama.cpp with the
-cells of the prefix copied to every row, each in its fastest precision and in float32. Weights are
-converted before the clock starts and decoded greedily, to the same length, on as many threads as
-torch uses. Invariant: in float32 the tokens are those of `generate`.
+OpenVINO GenAI with its prefix cache (on x86), CTranslate2 with its static prompt and llama.cpp with
+the cells of the prefix copied to every row, each in its fastest precision and in float32. Weights
+are converted before the clock starts and decoded greedily, to the same length, on as many threads
+as torch uses. Invariant: in float32 the tokens are those of `generate`.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -307,19 +308,47 @@ def _interleaved(weight: Any, heads: int) -> Any:
     return halves.transpose(1, 2).reshape(rows, columns).contiguous()
 
 
-# OpenVINO GenAI: continuous batching with its prefix cache.
+# OpenVINO GenAI: continuous batching with its prefix cache; plain batches where it has no paged
+# attention, which it has for x86 alone.
 
 
 def _openvino(setup: Setup, folder: Path) -> Variants:
     ov: Any = import_module("openvino")
     able = ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    kinds = {"float32": "f32", **({"bfloat16": "bf16"} if "BF16" in able else {})}
-    return [(k, partial(_open_openvino, setup, folder, hint)) for k, hint in kinds.items()]
+    half = {"bfloat16": "bf16"} if "BF16" in able else {"float16": "f16"} if "FP16" in able else {}
+    paged = platform.machine() in ("x86_64", "AMD64")
+    work, kind = (_open_paged, "") if paged else (_open_plain, ", without prefix cache")
+    hints = {"float32": "f32", **half}.items()
+    return [(f"{k}{kind}", partial(work, setup, folder / "openvino", hint)) for k, hint in hints]
 
 
-def _open_openvino(setup: Setup, folder: Path, hint: str) -> Any:
+def _open_plain(setup: Setup, target: Path, hint: str) -> Any:
     genai: Any = import_module("openvino_genai")
-    sizes, config, target = setup.sizes, setup.model.config, folder / "openvino"
+    if not target.is_dir():
+        _export_openvino(setup, target)
+    options = {"INFERENCE_NUM_THREADS": _threads(), "INFERENCE_PRECISION_HINT": hint}
+    pipe = genai.LLMPipeline(str(target), "CPU", ATTENTION_BACKEND="SDPA", **options)
+    return nullcontext(partial(_decode_plain, setup, pipe))
+
+
+def _decode_plain(setup: Setup, pipe: Any, asks: Sequence[Ask], count: int) -> Answers:
+    """Decode prompts of one length together: a padded row would attend to nothing."""
+    ov, genai, np = (import_module(name) for name in ("openvino", "openvino_genai", "numpy"))
+    rows = [[*ask.prefix, *ask.tail] for ask in asks]
+    answers: list[Any] = [None] * len(rows)
+    for length in dict.fromkeys(map(len, rows)):
+        some = [place for place, row in enumerate(rows) if len(row) == length]
+        ids = np.array([rows[place] for place in some], np.int64)
+        asked = genai.TokenizedInputs(ov.Tensor(ids), ov.Tensor(np.ones_like(ids)))
+        done = pipe.generate(asked, _wish(setup, count))
+        for place, tokens in zip(some, done.tokens, strict=True):
+            answers[place] = cut(setup, tokens)
+    return answers
+
+
+def _open_paged(setup: Setup, target: Path, hint: str) -> Any:
+    genai: Any = import_module("openvino_genai")
+    sizes, config = setup.sizes, setup.model.config
     if not target.is_dir():
         _export_openvino(setup, target)
     token = 8 * config.num_hidden_layers * config.num_key_value_heads * _head_width(config)
@@ -331,20 +360,25 @@ def _open_openvino(setup: Setup, folder: Path, hint: str) -> Any:
     if hint == "f32":  # keys and values are kept in eight bits otherwise, which changes answers
         options["KV_CACHE_PRECISION"] = "f32"
     pipe = genai.ContinuousBatchingPipeline(str(target), plan, "CPU", options)
-    return nullcontext(partial(_decode_openvino, setup, pipe))
+    return nullcontext(partial(_decode_paged, setup, pipe))
 
 
-def _decode_openvino(setup: Setup, pipe: Any, asks: Sequence[Ask], count: int) -> Answers:
-    ov, genai, np = (import_module(name) for name in ("openvino", "openvino_genai", "numpy"))
-    wish: Any = genai.GenerationConfig()
+def _decode_paged(setup: Setup, pipe: Any, asks: Sequence[Ask], count: int) -> Answers:
+    ov, np = import_module("openvino"), import_module("numpy")
+    rows = [ov.Tensor(np.array([[*ask.prefix, *ask.tail]], np.int64)) for ask in asks]
+    done = pipe.generate(rows, [_wish(setup, count)] * len(rows))
+    return [cut(setup, found.m_generation_ids[0]) for found in done]
+
+
+def _wish(setup: Setup, count: int) -> Any:
+    """Ask for so many tokens, greedily."""
+    wish: Any = import_module("openvino_genai").GenerationConfig()
     wish.max_new_tokens, wish.do_sample, wish.apply_chat_template = count, False, False
     wish.stop_token_ids = set(_ends(setup))
     wish.set_eos_token_id(_ends(setup)[0])
     if setup.forced:
         wish.min_new_tokens = count
-    rows = [ov.Tensor(np.array([[*ask.prefix, *ask.tail]], np.int64)) for ask in asks]
-    done = pipe.generate(rows, [wish] * len(rows))
-    return [cut(setup, found.m_generation_ids[0]) for found in done]
+    return wish
 
 
 class _Past:

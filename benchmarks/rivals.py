@@ -324,8 +324,7 @@ def _openvino(setup: Setup, folder: Path) -> Variants:
 
 def _open_plain(setup: Setup, target: Path, hint: str) -> Any:
     genai: Any = import_module("openvino_genai")
-    if not target.is_dir():
-        _export_openvino(setup, target)
+    _export_openvino(setup, target)
     options = {"INFERENCE_NUM_THREADS": _threads(), "INFERENCE_PRECISION_HINT": hint}
     pipe = genai.LLMPipeline(str(target), "CPU", ATTENTION_BACKEND="SDPA", **options)
     return nullcontext(partial(_decode_plain, setup, pipe))
@@ -349,8 +348,7 @@ def _decode_plain(setup: Setup, pipe: Any, asks: Sequence[Ask], count: int) -> A
 def _open_paged(setup: Setup, target: Path, hint: str) -> Any:
     genai: Any = import_module("openvino_genai")
     sizes, config = setup.sizes, setup.model.config
-    if not target.is_dir():
-        _export_openvino(setup, target)
+    _export_openvino(setup, target)
     token = 8 * config.num_hidden_layers * config.num_key_value_heads * _head_width(config)
     plan = genai.SchedulerConfig()
     plan.cache_size = 1 + (2 * sizes.batch * (setup.longest + sizes.new_tokens) * token >> 30)
@@ -424,11 +422,13 @@ def _traceable(model: Any) -> Any:
 
 
 def _export_openvino(setup: Setup, folder: Path) -> None:
-    """Write a Llama in float32, with its cache as states, and its tokenizer.
+    """Write a Llama in float32, with its cache as states, and its tokenizer, if not yet there.
 
     Names and shapes are those of exported language models, by which the pipeline finds the
     attention and pages its cache.
     """
+    if folder.is_dir():
+        return
     torch, ov, passes = (import_module(name) for name in ("torch", "openvino", "openvino.passes"))
     tokenizers: Any = import_module("openvino_tokenizers")
     model, config = setup.model, setup.model.config

@@ -389,3 +389,17 @@ def test_a_swapped_goal_changes_the_goal_and_nothing_else() -> None:
     assert swapped.contract.goal == other.contract.goal != plain.contract.goal
     assert msgspec.structs.replace(swapped.contract, goal=plain.contract.goal) == plain.contract
     assert swapped.rounds == plain.rounds
+
+
+def test_of_several_leaders_the_smallest_priority_stands_best_whatever_the_nodes_are_called() -> (
+    None
+):
+    case = Case("agentsnet", "leader_election", 3, 10_000)
+    for keys in ((0, 1, 2), (2, 0, 1)):
+        made = AgentsNetWorld(case, PATH, True, keys)
+        made.step({node: act("Yes") for node in range(3)})
+        ranks = episode_priorities(made._draws, keys)
+        stands = [made.standing(node) or 0.0 for node in range(3)]
+        assert stands.index(max(stands)) == ranks.index(min(ranks))
+        assert len({made.share(node) for node in range(3)}) == 1  # all share the blame
+    assert world("leader_election", priority=False).standing(0) is None

@@ -194,7 +194,8 @@ def _part_of_coloring(
 def _right_in_cover(graph: AgentGraph, answers: Answers, ranks: Sequence[int] | None) -> list[bool]:
     """Say of each node whether it is not to blame for an open link or a dispensable member.
 
-    Of two ends of an open link the smaller stays outside; of two dispensable members it leaves.
+    Of the two ends of an open link the one of smaller priority may stay outside, and of two
+    dispensable neighbours in the cover that one has to leave.
     """
     well = [_covers_well(graph, answers, v) for v in range(graph.n)]
     if ranks is None:

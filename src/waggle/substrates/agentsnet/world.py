@@ -224,7 +224,7 @@ class AgentsNetWorld(WorldBase):
         return node_share(self.task, self.graph, self.official_answers(), self.keys[node])
 
     def standing(self, node: int) -> float | None:
-        """Return its share where ties are broken by priority; None without priorities."""
+        """Return the node's share with ties of blame broken by priority, or None without them."""
         if not self.priority:
             return None
         answers = self.official_answers()

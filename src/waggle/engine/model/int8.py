@@ -10,6 +10,7 @@ head stay in float32.
 
 from __future__ import annotations
 
+import platform
 from functools import lru_cache
 
 import torch
@@ -21,6 +22,9 @@ LARGEST = 127
 """The largest integer used; -128 is left out, so that signs are alike."""
 SMALLEST = 1e-20
 """The least scale: a row of zeros has none of its own."""
+OFFSET = 128 if platform.machine() in ("x86_64", "AMD64") else 0
+"""What is added to inputs: x86 multiplies unsigned by signed integers, and two signed ones a
+thousand times as slowly. The library takes it off the sums again."""
 
 
 class Int8Linear:
@@ -38,13 +42,13 @@ class Int8Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return `x @ weight.T + bias`."""
-        rounded, scale = quantized(x)
+        rounded, scale = _quantized_input(x)
         found = _product(rounded, self._packed).mul_(self._scale).mul_(scale)
         return found if self.bias is None else found.add_(self.bias)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """Return `residual + x @ weight.T + bias`; the residual may be overwritten."""
-        rounded, scale = quantized(x)
+        rounded, scale = _quantized_input(x)
         found = residual.addcmul_(_product(rounded, self._packed).mul_(self._scale), scale)
         return found if self.bias is None else found.add_(self.bias)
 
@@ -56,8 +60,22 @@ class Int8Linear:
 
 def quantized(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows of a matrix in 8-bit integers, and the scale of each."""
-    scale = x.abs().amax(-1, keepdim=True).mul_(1 / LARGEST).clamp_(min=SMALLEST)
+    scale = _scale_of(x)
     return x.div(scale).round_().to(torch.int8), scale
+
+
+def _scale_of(x: Tensor) -> Tensor:
+    return x.abs().amax(-1, keepdim=True).mul_(1 / LARGEST).clamp_(min=SMALLEST)
+
+
+def _quantized_input(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of an input as this machine multiplies them, and the scale of each."""
+    scale = _scale_of(x)
+    return _multiplied(x.div(scale).round_()), scale
+
+
+def _multiplied(whole: Tensor) -> Tensor:
+    return whole.add_(OFFSET).to(torch.uint8) if OFFSET else whole.to(torch.int8)
 
 
 def _prepacked(weight: Tensor) -> Tensor:
@@ -66,13 +84,13 @@ def _prepacked(weight: Tensor) -> Tensor:
 
 
 def _product(x: Tensor, packed: Tensor) -> Tensor:
-    """Return the product of integers in float32.
+    """Return the product of integers in float32, the offset of the inputs taken off.
 
     One scale for the whole weight is what the library computes quickly: that scale is 1, and the
     caller multiplies by the true ones.
     """
     found: Tensor = torch.ops.onednn.qlinear_pointwise(
-        x, 1.0, 0, packed, _ONE, _ZERO, None, 1.0, 0, torch.float32, "none", [], ""
+        x, 1.0, OFFSET, packed, _ONE, _ZERO, None, 1.0, 0, torch.float32, "none", [], ""
     )
     return found
 
@@ -84,10 +102,12 @@ _ZERO = torch.zeros(1, dtype=torch.int64)
 @lru_cache(maxsize=1)
 def int8_works() -> bool:
     """Whether the matrix library is here and multiplies integers exactly."""
-    x = (torch.arange(4 * 32).view(4, 32) * 37 % 255 - 127).to(torch.int8)
-    weight = (torch.arange(16 * 32).view(16, 32) * 53 % 255 - 127).to(torch.int8)
+    x = torch.arange(4 * 32).view(4, 32) * 37 % 255 - LARGEST
+    weight = torch.arange(16 * 32).view(16, 32) * 53 % 255 - LARGEST
+    x[0] = weight[0] = LARGEST  # sums that overflow sixteen bits, which some machines add in
+    wanted = (x @ weight.t()).float()
     try:
-        found = _product(x, _prepacked(weight))
+        found = _product(_multiplied(x), _prepacked(weight.to(torch.int8)))
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
-    return torch.equal(found, (x.long() @ weight.long().t()).float())
+    return torch.equal(found, wanted)

@@ -57,8 +57,8 @@ class LocalLaw:
         adapter: folder of a PEFT adapter.
         merge: fold the adapter into the weights; off keeps it apart, which is slower.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto`, `float32`, `bfloat16`, or `int8`: half as fast again on a CPU, from rounded
-            weights, whose answers may differ.
+        dtype: `auto`, `float32`, `bfloat16`, or `int8`: on a CPU 1.1 to 1.5 times as fast, from
+            rounded weights, whose answers may differ.
         max_new_tokens: longest free answer.
         max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
         speculate: verify drafts from earlier answers (never changes an answer).

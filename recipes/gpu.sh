@@ -14,6 +14,9 @@
 #   recipes/gpu.sh factorial-gemma    the same of gemma-3-270m, two seeds
 #   recipes/gpu.sh near               the second arm of the clean lineage: 9 and 8 minutes, then AgentsNet
 #   recipes/gpu.sh specialists        one law against specialists: base, five controllers, episodes
+#   recipes/gpu.sh learn [SEED...]    AgentsNet from outcomes, seeds (0) side by side: explore, then cool down
+#   recipes/gpu.sh learn-task TASK [SEED...]  foraging, synchronization or median from outcomes, likewise
+#   recipes/gpu.sh outcomes           the laws of `learn` and `learn-task` in their tables
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
 # The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
@@ -61,6 +64,14 @@ factorial() {
   run $waggle train "$recipe" --arm all --seeds "$seeds" --jobs "$jobs" --workers "$workers" \
     --start "runs/tune_$backbone" --views "${VIEWS:-800}" --native "${VIEWS:-200}" \
     --out "runs/$name/train" --arms "runs/$name/arms"
+}
+
+# learn NAME RECIPE SEED OUT [OPTION...]: one run of learning from outcomes
+learn() {
+  local name=$1 recipe=$2 seed=$3 out=$4
+  shift 4
+  # shellcheck disable=SC2086  # a name may bring its plug-in
+  run $waggle learn $name "$recipes/learn/$recipe.toml" --seed "$seed" --out "$out" "$@"
 }
 
 # take RECIPE METHODS RUN...: cells that another table has in common with this one
@@ -159,6 +170,25 @@ case $step in
     wait
     play specialists/specialists "" --seeds 4
     play specialists/specialists ""
+    ;;
+  learn)
+    for seed in "${@:-0}"; do
+      out=runs/learn/agentsnet/$seed
+      { learn agentsnet agentsnet "$seed" "$out-first"
+        learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2; } &
+    done
+    wait
+    ;;
+  learn-task)
+    task=${1:-foraging} name=swarmbench/${1:-foraging}
+    [ "$task" != median ] || name="median --plugin examples/median/median.py"
+    for seed in "${@:2}"; do learn "$name" "$task" "$seed" "runs/learn/$task/$seed" & done
+    wait
+    ;;
+  outcomes)
+    play learn/outcomes 'outcomes*'
+    play learn/outcomes_kept 'outcomes*'
+    play learn/outcomes_beyond 'foraging*,synchronization*'
     ;;
   pack)
     for rows in runs/*/rows.jsonl; do

@@ -137,14 +137,17 @@ def test_specialists_differ_from_the_joint_law_in_their_views_alone() -> None:
 
 
 def test_a_step_prints_what_it_would_run() -> None:
-    for step in ("factorial-nano", "factorial-smollm2", "factorial-gemma", "near", "specialists"):
+    for step in (
+        ["factorial-nano"], ["factorial-smollm2"], ["factorial-gemma"], ["near"], ["specialists"],
+        ["learn", "0", "1"], ["learn-task", "median", "0"], ["outcomes"],
+    ):  # fmt: skip
         told = subprocess.run(
-            ["bash", str(ROOT / "recipes/gpu.sh"), step], capture_output=True, text=True,
+            ["bash", str(ROOT / "recipes/gpu.sh"), *step], capture_output=True, text=True,
             check=True, env={"PATH": "/usr/bin:/bin", "DRY": "1"},
         )  # fmt: skip
         for line in told.stdout.splitlines():
             words = shlex.split(line)
-            named = [ROOT / word for word in words if word.endswith(".toml")]
+            named = [ROOT / word for word in words if word.endswith((".toml", ".py"))]
             assert all(path.is_file() for path in named), line
             assert words[1] in ("waggle", "env", "mkdir", "cp"), line
 

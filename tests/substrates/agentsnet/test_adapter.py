@@ -391,15 +391,27 @@ def test_a_swapped_goal_changes_the_goal_and_nothing_else() -> None:
     assert swapped.rounds == plain.rounds
 
 
-def test_of_several_leaders_the_smallest_priority_stands_best_whatever_the_nodes_are_called() -> (
-    None
-):
+def test_in_an_election_nodes_stand_by_the_smallest_priority_whatever_they_are_called() -> None:
     case = Case("agentsnet", "leader_election", 3, 10_000)
     for keys in ((0, 1, 2), (2, 0, 1)):
-        made = AgentsNetWorld(case, PATH, True, keys)
-        made.step({node: act("Yes") for node in range(3)})
-        ranks = episode_priorities(made._draws, keys)
-        stands = [made.standing(node) or 0.0 for node in range(3)]
-        assert stands.index(max(stands)) == ranks.index(min(ranks))
-        assert len({made.share(node) for node in range(3)}) == 1  # all share the blame
+        ranks = episode_priorities(AgentsNetWorld(case, PATH, True, keys)._draws, keys)
+        first = ranks.index(min(ranks))
+        for answers, wrong in (("Yes Yes Yes", {0, 1, 2} - {first}), ("No No No", {first})):
+            made = AgentsNetWorld(case, PATH, True, keys)
+            made.step({node: act(answer) for node, answer in enumerate(answers.split())})
+            # Nobody has told anything, so the first alone holds the smallest priority.
+            assert [made.standing(node) for node in range(3)] == [
+                (1 + 1.5 * (node not in wrong)) if node == first else float(node not in wrong)
+                for node in range(3)
+            ]
+            assert len({made.share(node) for node in range(3)}) == 1  # all share the blame
     assert world("leader_election", priority=False).standing(0) is None
+
+
+def test_whoever_is_told_the_smallest_priority_stands_better_for_it() -> None:
+    made = AgentsNetWorld(Case("agentsnet", "leader_election", 3, 10_000), PATH, True)
+    first = made._ranks.index(min(made._ranks))
+    contact = next(iter(made.neighbours(first)))
+    before = made.standing(contact)
+    made.receive(_own_write(made, first, contact), Report(0, None))
+    assert before is not None and made.standing(contact) == before + 1

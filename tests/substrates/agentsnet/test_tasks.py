@@ -100,9 +100,6 @@ def test_a_share_tells_who_is_to_blame(task: str, answers: Answers, right: list[
         ("vertex_cover", ["No", "No", "Yes"], [1, 2, 3], [1]),
         ("vertex_cover", ["No", "No", "Yes"], [2, 1, 3], [0]),
         ("vertex_cover", ["Yes", "Yes", "Yes"], [2, 1, 3], [1]),
-        ("leader_election", ["Yes", "No", "Yes"], [2, 1, 3], [2]),
-        ("leader_election", ["No", "No", "No"], [2, 1, 3], [1]),
-        ("leader_election", ["No", "No", "Yes"], [2, 1, 3], []),
     ],
 )
 def test_with_priorities_one_of_several_is_to_blame(

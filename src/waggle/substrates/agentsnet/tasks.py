@@ -173,7 +173,7 @@ def node_share(
         case "vertex_cover":
             right = _right_in_cover(graph, answers, ranks)
         case "leader_election":
-            right = _right_in_election(answers, ranks)
+            right = _right_in_election(answers)
         case _:
             return None
     # Whether it is to blame, moved so that all average to the score.
@@ -210,14 +210,11 @@ def _right_in_cover(graph: AgentGraph, answers: Answers, ranks: Sequence[int] | 
     return right
 
 
-def _right_in_election(answers: Answers, ranks: Sequence[int] | None) -> list[bool]:
+def _right_in_election(answers: Answers) -> list[bool]:
     """Say of each node whether it is not to blame for too many leaders, or for none."""
-    leaders = [v for v, answer in enumerate(answers) if answer == "Yes"]
-    if ranks is None:
-        fine = ("No", "Yes") if len(leaders) == 1 else ("No",) if leaders else ()
-        return [answer in fine for answer in answers]
-    keeper = min(leaders or range(len(answers)), key=ranks.__getitem__)
-    return [answer == ("Yes" if v == keeper else "No") for v, answer in enumerate(answers)]
+    leaders = list(answers).count("Yes")
+    fine = ("No", "Yes") if leaders == 1 else ("No",) if leaders else ()
+    return [answer in fine for answer in answers]
 
 
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:

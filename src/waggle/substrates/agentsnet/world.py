@@ -224,9 +224,15 @@ class AgentsNetWorld(WorldBase):
         return node_share(self.task, self.graph, self.official_answers(), self.keys[node])
 
     def standing(self, node: int) -> float | None:
-        """Return the node's share with ties of blame broken by priority, or None without them."""
+        """Return how far a node has come, or None without priorities.
+
+        That is its share with ties of blame broken by priority; in LeaderElection, whether it holds
+        the smallest priority and answers by it.
+        """
         if not self.priority:
             return None
+        if self.task == "leader_election":
+            return self._led_by_the_smallest(node)
         answers = self.official_answers()
         return node_share(self.task, self.graph, answers, self.keys[node], self._body_ranks)
 
@@ -250,6 +256,21 @@ class AgentsNetWorld(WorldBase):
             return options[bits % len(options)]
         actions = [action for action in self.contract.actions if action != WAIT]
         return Answer(actions[bits % len(actions)])
+
+    def _led_by_the_smallest(self, node: int) -> float:
+        """Say whether a node holds the smallest priority, and leads just if that is its own.
+
+        The leader's answer weighs as those of half of the swarm: else it would be nearly right that
+        nobody leads.
+        """
+        smallest = min(self._ranks)
+        held = {
+            self._ranks[node],
+            *(self._ranks[self._holder[c]] for c in self._memory[node].claims),
+        }
+        leads, answer = self._ranks[node] == smallest, self._official(node)
+        right = answer == ("Yes" if leads else "No")
+        return (smallest in held) + right * (self.n / 2 if leads else 1)
 
     def _order(self, node: int) -> dict[str, int]:
         """Rank the priorities a node holds, its own among them: 0 is the smallest."""

@@ -1,0 +1,1 @@
+"""Experiments of `LOG.md` that can be run again without a GPU."""

@@ -175,7 +175,8 @@ case $step in
     for seed in "${@:-0}"; do
       out=runs/learn/agentsnet/$seed
       { learn agentsnet agentsnet "$seed" "$out-first"
-        learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2; } &
+        [ ! -d "$out-first/law" ] && [ -z "${DRY:-}" ] ||
+          learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2; } &
     done
     wait
     ;;

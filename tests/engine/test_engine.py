@@ -24,6 +24,7 @@ from tests.engine.helpers import (
 )
 from waggle.core.errors import ConfigError
 from waggle.engine.backends.lean import CoreThreads, LeanBackend
+from waggle.engine.backends.transformers import TransformersBackend
 from waggle.engine.engine import Engine, NotNumbers
 from waggle.engine.request import Prompt
 
@@ -234,6 +235,35 @@ def test_what_is_no_number_is_no_answer(
         engine.generate(batch)
     norm.copy_(kept)
     assert [done.tokens for done in engine.generate(batch)] == want
+
+
+@pytest.mark.parametrize("lean", [True, False])
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_cpu_says_what_is_no_number(
+    tiny: Any, record_grammar: Any, lean: bool, bound: bool
+) -> None:
+    model = copy.deepcopy(tiny[0])
+    model.model.norm.weight.data.fill_(float("nan"))
+    engine = Engine(model, tiny[1])
+    if not lean:
+        engine.backend = TransformersBackend(model, 4)
+    options = {"grammar": engine.matcher(record_grammar)} if bound else {}
+    with pytest.raises(NotNumbers):
+        engine.generate(prompts(tiny[1], 2, **options))
+
+
+def test_an_interrupt_leaves_nothing_in_flight(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, batch = Engine(*tiny, max_rows=2), prompts(tiny[1], 3)
+    want = answers(engine, batch)
+
+    def interrupted() -> list[int]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(engine.backend, "argmax", lambda *_: interrupted)
+        engine.generate(batch)
+    assert engine._scheduler.idle and engine._scheduler.free == 2
+    assert answers(engine, batch) == want
 
 
 def test_a_multi_step_row_that_turns_into_no_number_is_no_answer(tiny: Any) -> None:

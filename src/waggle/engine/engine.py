@@ -250,14 +250,14 @@ class Engine:
     def _guarded_step(self) -> None:
         """Take a step; after an out-of-memory error half as many sequences start again.
 
-        Any other error is that of every caller in the batch, and the engine goes on.
+        Any other error, an interrupt too, is that of every caller in the batch; the engine goes on.
         """
         self._steps += 1
         collect_sometimes(self._steps)
         try:
             self._step()
             return
-        except Exception as error:
+        except BaseException as error:
             failure, short = error, is_out_of_memory(error)
         if short:  # tracebacks hold what the failed work held
             failure.__traceback__ = failure.__context__ = None

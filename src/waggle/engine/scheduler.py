@@ -32,7 +32,7 @@ class Submission:
 
     def __init__(self, count: int) -> None:
         self.completions: list[Completion | None] = [None] * count
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._missing = count
 
     @property
@@ -220,7 +220,7 @@ class Scheduler:
             self._free.sort(reverse=True)
         return True
 
-    def abort(self, backend: Backend, error: Exception) -> None:
+    def abort(self, backend: Backend, error: BaseException) -> None:
         """Give up all sequences; every caller gets the error."""
         with self._lock:
             for entry in (*self._running, *self._waiting):

@@ -125,8 +125,8 @@ class LMHead:
     def choose_from_few(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
         """Ask for each state's most likely allowed token, by the logits of allowed ones alone."""
         tokens, logits, closed = self._few(hidden, allowed)
-        best: list[int] = logits.masked_fill(closed, float("-inf")).argmax(-1).tolist()
-        return lambda: [tokens[index] for index in best]
+        best: list[int] = greedy(logits.masked_fill(closed, float("-inf"))).tolist()
+        return lambda: [tokens[index] if index >= 0 else index for index in best]
 
     def sample_from_few(self, hidden: Tensor, own: Tensor, allowed: Allowed) -> DrawFuture:
         """Draw an allowed token for each state by the logits of allowed ones alone."""

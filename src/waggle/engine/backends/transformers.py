@@ -23,6 +23,7 @@ from waggle.engine.backends.base import (
     TokenFuture,
 )
 from waggle.engine.model.config import refusal
+from waggle.engine.model.decoder import greedy
 from waggle.engine.sampling import draw, read_draws
 
 MAX_PREFIXES = 4
@@ -111,12 +112,12 @@ class TransformersBackend:
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
         """Ask for the most likely next token of each row of logits, banned tokens aside."""
-        best = _open(hidden, None, banned).argmax(-1)
+        best = greedy(_open(hidden, None, banned))
         return lambda: best.tolist()
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
         """Ask for each row's most likely token among those allowed to it."""
-        best = _open(hidden, allowed).argmax(-1)
+        best = greedy(_open(hidden, allowed))
         return lambda: best.tolist()
 
     def sample(

@@ -14,6 +14,7 @@ from waggle.engine.engine import Engine
 from waggle.engine.model.config import supports
 from waggle.engine.model.decoder import Decoder
 from waggle.engine.request import Prompt
+from waggle.models import adapters
 from waggle.models.bare import open_bare
 from waggle.models.load import load, load_to_decode
 from waggle.models.nano import byte_tokenizer
@@ -110,6 +111,14 @@ def test_an_adapter_is_folded_in_as_peft_folds_it(folder: Path, adapter: Path) -
         assert torch.allclose(a.qkv.weight, c.qkv.weight, atol=1e-6)
         assert not torch.allclose(a.qkv.weight, d.qkv.weight, atol=1e-2)
         assert torch.equal(a.down.weight, d.down.weight)
+
+
+def test_an_adapter_that_names_no_rank_has_that_of_peft(adapter: Path) -> None:
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    del config["r"], config["lora_alpha"]
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    found = adapters.factors(adapter)
+    assert found is not None and {pair.scale for pair in found.values()} == {8 / 8**0.5}
 
 
 def test_an_adapter_that_is_more_than_factors_is_left_to_peft(folder: Path, adapter: Path) -> None:

@@ -21,11 +21,10 @@ from waggle.core.seeds import derive
 from waggle.laws.local import LocalLaw
 from waggle.laws.shipped import is_folder, of_folder
 from waggle.learn.config import SCRATCH, Settings
-from waggle.models import load
+from waggle.models import adapters, load
 from waggle.models.fetch import path
 from waggle.models.nano import nano
 from waggle.scd.config import Adaptation, Recipe, Run
-from waggle.scd.files import read_tensors
 from waggle.scd.model import Student
 
 
@@ -85,14 +84,15 @@ def open_student(start: Start, settings: Settings, seed: int) -> Student:
     )  # fmt: skip
     student = Student(recipe, derive(seed, "adapter"))
     if start.adapter is not None:
-        _load_adapter(student, Path(start.adapter))
+        weights = adapters.read(Path(start.adapter))
+        adapters.fill(student.model, {n: w.float() for n, w in weights.items()}, start.adapter)
     return student
 
 
 def _adaptation(start: Start, settings: Settings) -> Adaptation:
     """Choose what is trained: everything, the adapter of the start, or a new one."""
     if start.adapter is not None:
-        said = json.loads((Path(start.adapter) / "adapter_config.json").read_text("utf-8"))
+        said = json.loads((Path(start.adapter) / adapters.CONFIG).read_text("utf-8"))
         return Adaptation(
             rank=said["r"], alpha=said["lora_alpha"], rslora=said.get("use_rslora", False),
             dropout=0.0, targets=tuple(sorted(said["target_modules"])),
@@ -109,13 +109,6 @@ def _weights_of(backbone: str) -> int:
     """Estimate how many weights a model has by the size of its files, two bytes each."""
     files = path(backbone).glob("*.safetensors")
     return sum(file.stat().st_size for file in files) // 2
-
-
-def _load_adapter(student: Student, folder: Path) -> None:
-    from peft import set_peft_model_state_dict
-
-    weights = read_tensors(folder / "adapter_model.safetensors")
-    set_peft_model_state_dict(student.model, {name: w.float() for name, w in weights.items()})
 
 
 def plain_weights(student: Student) -> dict[str, Tensor]:

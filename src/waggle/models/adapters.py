@@ -61,7 +61,7 @@ def factors(place: Path) -> dict[str, Factors] | None:
     names = {name.removesuffix(end) for name in tensors for end in ends if name.endswith(end)}
     if len(tensors) != 2 * len(names):
         return None
-    rank, alpha = int(config["r"]), float(config["lora_alpha"])
+    rank, alpha = int(config.get("r", 8)), float(config.get("lora_alpha", 8))  # as PEFT
     scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
     return {
         f"{name.removeprefix('base_model.model.')}.weight": Factors(
@@ -114,12 +114,16 @@ def adapt(model: Any, folder: str, merge: bool) -> Any:
     config.inference_mode = True
     config.base_model_name_or_path = None  # the backbone is here already, under any name
     adapted = peft.get_peft_model(model, config).eval()
-    _fill(adapted, tensors, folder)
+    fill(adapted, tensors, folder)
     return adapted.merge_and_unload() if merge else adapted
 
 
-def _fill(adapted: Any, tensors: dict[str, Any], folder: str) -> None:
-    """Put the tensors in; each must find its place, and each place its tensor."""
+def fill(adapted: Any, tensors: dict[str, Any], folder: str) -> None:
+    """Put the tensors of a folder into a PEFT model.
+
+    Raises:
+        ConfigError: where a tensor has no place there, or a place no tensor.
+    """
     peft: Any = import_module("peft")
     try:
         found = peft.set_peft_model_state_dict(adapted, tensors)

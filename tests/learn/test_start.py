@@ -1,0 +1,44 @@
+"""The law that learning starts from: what is trained begins as what plays."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.backbones import save_backbone
+from waggle.learn.config import Settings
+from waggle.learn.start import Start, open_model, open_student, plain_weights
+from waggle.models import adapters
+from waggle.models.nano import nano_tokenizer
+from waggle.scd.config import Adaptation
+from waggle.scd.files import read_tensors, write_tensors
+from waggle.scd.ship import low_rank
+
+NAMES = [f"model.layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1)]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_adapter_goes_on_from_its_factors(tmp_path: Path, shards: int) -> None:
+    pytest.importorskip("peft", reason="needs the llm extra")
+    backbone = save_backbone(tmp_path / "backbone", nano_tokenizer())
+    law = tmp_path / "law"
+    law.mkdir()
+    pairs = {name: (torch.randn(4, 32), torch.randn(32, 4)) for name in NAMES}
+    low_rank.write(law, pairs, str(backbone), Adaptation(rank=4, targets=("q_proj",)))
+    if shards > 1:  # as adapters ship that are too large for one file
+        tensors = read_tensors(law / adapters.WHOLE)
+        (law / adapters.WHOLE).unlink()
+        files = {name: f"{number}.safetensors" for number, name in enumerate(tensors)}
+        for name, file in files.items():
+            write_tensors(law / file, {name: tensors[name]})
+        (law / adapters.INDEX).write_text(json.dumps({"weight_map": files}))
+
+    start = Start("law", str(backbone), str(law), "canonical", "none", "tiny")
+    machine = {"device": "cpu", "dtype": "float32"}
+    settings = Settings.model_validate({"tasks": ["beacon"], "machine": machine})
+    student = open_student(start, settings, 0)
+    found = plain_weights(student)
+    played = dict(open_model(start, "cpu", "float32")[0].named_parameters())
+    assert found.keys() == set(NAMES)
+    assert all(torch.allclose(found[name], played[name], atol=1e-6) for name in NAMES)

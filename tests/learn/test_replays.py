@@ -8,6 +8,7 @@ import pytest
 from tests.backbones import save_backbone
 from waggle import plugins
 from waggle.core.protocols import Case
+from waggle.core.record import EpisodeRecord
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
 from waggle.learn.luck import Job, Sampler, jobs_of, open_sampled
@@ -88,6 +89,21 @@ def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     footer = engine.play()
     assert footer.scores == record.footer.scores
     assert not asked.samples  # no view was another one: nobody decided again
+
+
+@pytest.mark.parametrize("credit", ["frozen", "branch"])
+def test_a_replay_goes_on_where_the_episode_had_ended(
+    settings: Settings, player: Player, credit: str
+) -> None:
+    law = player._law
+    sampler, memory, job = Sampler(law), Memory(), jobs(settings)[0]
+    law.mode, law.temperature = settings.mode, settings.temperature
+    open_sampled(job, sampler, memory).play()
+    record = memory.record()
+    ended = EpisodeRecord(record.header, record.rounds[:1], record.footer)  # as if all were done
+    replays = Replays(law, settings.model_copy(update={"credit": credit}))
+    (found,) = replays.tried([(job, ended)], sampler.samples)
+    assert len(found) == settings.n[0] and any(one.other is not None for one in found)
 
 
 def test_replays_with_a_trunk_share_their_first_rounds_and_fork(

@@ -147,6 +147,13 @@ def test_what_cannot_be_learned_is_refused_in_one_line(
         Learner(settings, 0, tmp_path).learn()
 
 
+def test_rehearsing_alone_is_no_learning(tmp_path: Path) -> None:
+    recipe = tmp_path / "learn.toml"
+    recipe.write_text('tasks = ["median"]\nrehearse = ["median"]\nrehearsed = 1.0\n')
+    with pytest.raises(ConfigError, match=r"rehearsed.*less than 1"):
+        read_settings(recipe)
+
+
 def test_no_process_that_plays_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
+from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -130,7 +131,7 @@ class Settings(_Settings):
     """Swarm sizes of rehearsed tasks; `n` if empty."""
     kept_cases: Count = 4
     """Development cases of each rehearsed name and size on which it is measured what was kept."""
-    rehearsed: Part = 0.25
+    rehearsed: Annotated[float, Field(ge=0, lt=1)] = 0.25
     """Share of rehearsed decisions in an update."""
     trial_cases: Count = 24
     """Development cases of each task and size on which laws are compared during the run."""
@@ -172,6 +173,21 @@ def read_settings(path: Path | None, **given: Any) -> Settings:
     if not settings.tasks:
         raise ConfigError("nothing to learn: name a task, or `tasks` in the recipe")
     return settings
+
+
+def reward(settings: Settings, scores: Mapping[str, float]) -> float:
+    """Return what an outcome is worth.
+
+    Raises:
+        ConfigError: where the world has no such score.
+    """
+    missing = [name for name in settings.reward if name not in scores]
+    if missing:
+        raise ConfigError(
+            f"the world has no score {missing[0]!r} to learn from; it has "
+            f"{', '.join(scores) or 'none: let its score() return one'}"
+        )
+    return fsum(weight * scores[name] for name, weight in settings.reward.items())
 
 
 def tasks_of(names: tuple[str, ...]) -> list[plugins.Task]:

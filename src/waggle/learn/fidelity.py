@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from waggle.learn.config import Settings, training_cases
+from waggle.learn.config import Settings, reward, training_cases
 from waggle.learn.credit import Batch, advantages
 from waggle.learn.decisions import stack
 from waggle.learn.luck import jobs_of
-from waggle.learn.rollout import Rollouts, Weights, reward
+from waggle.learn.rollout import Rollouts, Weights
 
 
 def measure(

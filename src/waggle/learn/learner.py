@@ -28,13 +28,20 @@ from numpy.typing import NDArray
 from waggle.core.protocols import Case
 from waggle.core.seeds import generator
 from waggle.learn import fidelity, imitation
-from waggle.learn.config import SCRATCH, Settings, development_cases, kept_cases, training_cases
+from waggle.learn.config import (
+    SCRATCH,
+    Settings,
+    development_cases,
+    kept_cases,
+    reward,
+    training_cases,
+)
 from waggle.learn.controls import CONTROLS
 from waggle.learn.credit import Batch, advantages, drawn
 from waggle.learn.decisions import Decisions, stack
 from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
 from waggle.learn.luck import jobs_of
-from waggle.learn.rollout import Ended, Outcome, Rollouts, Weights, reward, rollouts
+from waggle.learn.rollout import Ended, Outcome, Rollouts, Weights, rollouts
 from waggle.learn.start import Start, find_start, open_student, plain_weights
 from waggle.learn.trial import Compared, Trial, means, plain, stratum
 from waggle.scd.config import Stage
@@ -106,8 +113,8 @@ class Learner:
 
     def learn(self) -> Result:
         """Learn until the time or the batches are spent; export what is better than the start."""
-        cases = self._cases(self.settings.trial_cases, final=False)
-        others = self._cases(self.settings.final_cases, final=True)
+        cases = development_cases(self.settings, self.settings.trial_cases, final=False)
+        others = development_cases(self.settings, self.settings.final_cases, final=True)
         self._prepare()
         with rollouts(self.start, self.settings, self.processes) as players:
             first = self._publish(1)
@@ -116,9 +123,6 @@ class Learner:
             self._resume()
             self._loop(players, trial)
             return self._finish(players, first, others)
-
-    def _cases(self, count: int, *, final: bool) -> list[Any]:
-        return development_cases(self.settings, count, final=final)
 
     # Before the loop.
 

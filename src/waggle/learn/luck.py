@@ -20,6 +20,9 @@ from waggle.laws.local import LocalLaw, Sample
 from waggle.runtime.recorder import Sink
 from waggle.runtime.sync import Engine, Watcher
 
+WIDTH = 1_024
+"""Requests that one batch of the law should hold, while episodes last."""
+
 
 class Job(NamedTuple):
     """One episode to sample."""

@@ -3,7 +3,8 @@
 Some decisions of an episode are drawn; for each the law samples an alternative in the same view.
 With `frozen`, everybody else decides as before: an exact difference reward. With `branch`, those
 decide again whose view has changed, with the luck they had: it also credits what is said and only
-heard by others. Invariant: an episode replayed without a change ends as it did.
+heard by others. A replay that lasts longer than its episode is decided by the law from there on.
+Invariant: an episode replayed without a change ends as it did.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from waggle import plugins
+from waggle.core.canon import contract_head, encode_view
 from waggle.core.protocols import Decode, Request
 from waggle.core.record import EpisodeRecord, Footer
 from waggle.core.seeds import derive, generator, mix
 from waggle.laws.local import LocalLaw, Sample
-from waggle.learn.config import Settings
-from waggle.learn.luck import Job, Sampler, lucky
-from waggle.learn.rollout import WIDTH, reward
+from waggle.learn.config import Settings, reward
+from waggle.learn.luck import WIDTH, Job, Sampler, lucky
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine, Episode, play_together
 
@@ -62,6 +63,8 @@ class Again(Engine):
         if request.entropy == self.probe.entropy:
             assert self.probe.other is not None
             return Decode("") if request.feedback else self.probe.other.decode
+        if request.entropy not in self.known:  # the other one had ended by then
+            return None
         seen, decodes = self.known[request.entropy]
         if self.branch and not _same(self, request, seen):
             return None
@@ -71,8 +74,6 @@ class Again(Engine):
 
 
 def _same(engine: Engine, request: Request, seen: bytes) -> bool:
-    from waggle.core.canon import contract_head, encode_view
-
     head = len(contract_head(engine.world.contract))
     return b"{" + encode_view(request.view)[head:] == seen
 

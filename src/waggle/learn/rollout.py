@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,10 @@ from waggle.core.seeds import derive, mix
 from waggle.crew import Run, mapped
 from waggle.engine import memory as gpu_memory
 from waggle.laws.local import LocalLaw, Sample
-from waggle.learn.config import Settings
+from waggle.learn.config import Settings, reward
 from waggle.learn.decisions import Choice, Decided, Decisions, pack
-from waggle.learn.luck import Job, Sampled, Sampler, open_sampled
+from waggle.learn.luck import WIDTH, Job, Sampled, Sampler, open_sampled
+from waggle.learn.replays import Replays, Tried
 from waggle.learn.start import Start, open_model, put_weights
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
@@ -37,11 +37,6 @@ from waggle.scd.data.tokenize import end_of_turn
 from waggle.scd.files import read_tensors
 from waggle.scd.train.distributed import Processes
 
-if TYPE_CHECKING:
-    from waggle.learn.replays import Tried
-
-WIDTH = 1_024
-"""Requests that one batch of the law should hold, while episodes last."""
 LEGAL = ("first", "normalized")
 """Stages of admission at which a decision was executable as decoded."""
 
@@ -96,8 +91,6 @@ class Player:
 
         So many decisions of each episode are branched beside that, to compare a credit with.
         """
-        from waggle.learn.replays import Replays
-
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         sampler = Sampler(self._law)
@@ -261,21 +254,6 @@ def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float
         found[k] = (values[k] + discount * weight * found[k + 1]) / (1 + discount * weight)
         weight = 1 + discount * weight
     return found
-
-
-def reward(settings: Settings, scores: Mapping[str, float]) -> float:
-    """Return what an outcome is worth.
-
-    Raises:
-        ConfigError: where the world has no such score.
-    """
-    missing = [name for name in settings.reward if name not in scores]
-    if missing:
-        raise ConfigError(
-            f"the world has no score {missing[0]!r} to learn from; it has "
-            f"{', '.join(scores) or 'none: let its score() return one'}"
-        )
-    return fsum(weight * scores[name] for name, weight in settings.reward.items())
 
 
 def shares(world: World, hook: str = "share", own: float = 0.0) -> NDArray[np.float64] | None:

@@ -131,6 +131,16 @@ def test_they_do_for_other_seeds_sizes_and_relabellings(seed: int) -> None:
     assert relabelling(Beacon(), Heuristic(), case) is None
 
 
+@pytest.mark.parametrize(("law", "seed"), [("random-legal", 10_000), ("expert", 10_007)])
+def test_they_do_where_two_contacts_send_one_claim_with_other_data(law: str, seed: int) -> None:
+    made, case = plugins.get_substrate("silo"), Case("silo", "III-26", 16, seed, 24, shock=True)
+    one, two = (
+        play(made, plugins.get_law(law), case, keys=keys)
+        for keys in (None, permutation(case.n, seed + 1))
+    )
+    assert first_difference(one, two) is None
+
+
 def test_a_relabelled_swarm_really_has_other_numbers_and_names() -> None:
     case = Case("beacon", "beacon", N, SEED, rounds=6)
     keys = permutation(N, SEED)

@@ -149,10 +149,14 @@ class Transport:
     def hand_over(self, messages: list[Message], round: int) -> int:
         """Give messages to their receivers; return how many reached one.
 
-        Only the order of messages of one sender to one receiver can matter, and it is theirs.
+        Where the order of messages matters to a world, it follows hidden keys, so that a relabelled
+        swarm receives in the same order.
         """
-        messages.sort(key=lambda m: (m.sent, m.place, -m.tag.born if m.tag else 0))
-        present = set(self._swarm.world.active())
+        world = self._swarm.world
+        keys, present = world.keys, set(world.active())
+        messages.sort(
+            key=lambda m: (m.sent, m.place, -m.tag.born if m.tag else 0, keys[m.write.sender])
+        )
         count = 0
         for message in messages:
             receiver = message.write.receiver

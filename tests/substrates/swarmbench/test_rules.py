@@ -24,6 +24,11 @@ def distance_by_definition(agents: Sequence[Cell], target: Sequence[Cell]) -> in
     return best
 
 
+def test_a_flock_that_starts_in_shape_is_done_before_its_first_round() -> None:
+    few, many = (GridWorld.from_seed(WorldConfig("Flocking", n, 10, 10, 1)) for n in (3, 8))
+    assert few.finished and not many.finished
+
+
 def test_the_flock_distance_is_the_minimum_over_all_translations() -> None:
     cells = list(itertools.product(range(1, 9), range(1, 9)))
     for n in (1, 2, 3, 4, 5, 7, 8, 10, 11, 13, 16):

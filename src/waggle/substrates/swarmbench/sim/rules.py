@@ -314,6 +314,7 @@ class Flocking(Rules):
         stored = level.initial_distance
         self.initial_distance = self.distance if stored is None else stored
         self.score = level.score
+        self.done = self.distance == 0
 
     def update(self, actions: Sequence[int], round: int) -> None:
         """Measure the flock; the task is done when it is in shape."""

@@ -65,6 +65,7 @@ def test_worker_processes_know_the_file(tmp_path: Path) -> None:
     [
         ("import sys\n\nsys.exit('no wings')\n", r"it called sys.exit\('no wings'\) \(bad.py:3\)"),
         ("1 / 0\n", r"ZeroDivisionError: division by zero \(bad.py:1\)"),
+        ("raise ValueError('\\ud800')\n", r"ValueError: \? \(bad.py:1\)"),
         ("def\n", r"SyntaxError.*bad.py, line 1"),
         ("import no_such_library\n", r"No module named 'no_such_library' \(bad.py:1\)"),
         ("from waggle import law\n\nlaw('nano')(dict)\nlaw('nano')(list)\n", "already; rename"),

@@ -99,6 +99,7 @@ def told(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         what = f"it called sys.exit({'' if error.code is None else repr(error.code)})"
     place = place_of(error)
+    what = what.encode(errors="replace").decode()  # rows and terminals take no lone surrogates
     return " ".join(what.split()) + (f" ({place})" if place else "")
 
 

@@ -65,23 +65,36 @@ def test_missing_things_name_the_command_that_makes_them(corpus: Store, tmp_path
     assert "waggle corpus transitions" in message(error)
 
 
-def spoil(corpus: Store, line: bytes) -> None:
-    """Put a line into a shard and make the manifest agree with it."""
+def spoil(corpus: Store, line: bytes, damage: bytes = b"") -> None:
+    """Put a line into a shard, and bytes over its end, and make the manifest agree with it."""
     manifest = corpus.manifest()
     shard = manifest.parts["decisions"]["train"][0]
     data = gzip.compress(line + b"\n", mtime=0)
+    data = data[: len(data) - len(damage)] + damage
     (corpus.path / shard.file).write_bytes(data)
     shards = {"train": (stores.Shard(shard.file, 1, hashlib.sha256(data).hexdigest()),)}
     new = msgspec.structs.replace(manifest, parts={"decisions": shards})
     (corpus.path / stores.MANIFEST).write_bytes(msgspec.json.encode(new))
 
 
-@pytest.mark.parametrize("line", [b"prose", b"{}", b'{"key":1}', b"\xff\xfe"])
+DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize("line", [b"prose", b"{}", b'{"key":1}', b"\xff\xfe", DEEP])
 def test_an_invalid_record_is_named_by_file_and_line(corpus: Store, line: bytes) -> None:
     spoil(corpus, line)
     with pytest.raises(CorpusError, match="line 1 is no valid record") as error:
         list(corpus.examples("decisions", "train"))
     message(error)
+
+
+def test_a_shard_or_manifest_that_is_damaged_is_refused(corpus: Store) -> None:
+    spoil(corpus, bytes(range(64)), b"\xff" * 40)
+    with pytest.raises(CorpusError, match="is not gzip"):
+        list(corpus.examples("decisions", "train"))
+    (corpus.path / stores.MANIFEST).write_bytes(DEEP)
+    with pytest.raises(CorpusError, match="cannot read"):
+        corpus.manifest()
 
 
 def test_an_inadmissible_label_is_refused(corpus: Store) -> None:

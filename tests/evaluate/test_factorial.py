@@ -40,14 +40,15 @@ def test_arms_are_read_in_order(tmp_path: Path) -> None:
     result = {"order": "shuffled", "nll": 0.02, "probe all": 1.5, "units": {"summary": [1, 0]},
               "unit names": {"views": ["a", "b"]}}  # fmt: skip
     write(tmp_path, "scd-0.json", result)
-    write(tmp_path, "decision-11.json", {**result, "probe eventful": float("nan")})
+    unmeasured = {"probe eventful": float("nan"), "f1": 10**400}
+    write(tmp_path, "decision-11.json", {**result, **unmeasured})
     write(tmp_path, "decision-2.json", result)
     found = read_arms(tmp_path)
     assert [each.method for each in found] == ["decision-2", "decision-11", "scd-0"]
     assert found[2].values == {"nll": 0.02, "probe all": 1.5}
     assert found[2].units == {"summary": [1.0, 0.0]}
     assert found[2].ids("summary") == ["a", "b"] and found[2].ids("probe all") == ()
-    assert "probe eventful" not in found[1].values
+    assert found[1].values == found[2].values
 
 
 @pytest.mark.parametrize(

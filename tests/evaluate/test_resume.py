@@ -246,6 +246,8 @@ def test_sessions_and_kept_records_of_new_rows_come_along(train: Train) -> None:
     record.unlink()
     play_again(trained(2), RUN, Inline(), keep=True)
     assert [row.digest for row in rows_from_records(trained(2), RUN)] == ["bbbb", "bbbb"]
+    with (RUN / sessions.FILE).open("ab") as file:
+        file.write(b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
     assert [session.episodes for session in sessions.read(RUN)] == [1, 2]
 
 

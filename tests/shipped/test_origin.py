@@ -36,10 +36,12 @@ def test_a_law_that_says_nothing_is_shown_the_papers_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1]", '{"order": "sorted"}', '{"order": 3}', "x" * (MAX_BYTES + 1)]
-)
+    "text",
+    ["", "[1]", '{"order": "sorted"}', '{"order": 3}', "x" * (MAX_BYTES + 1),
+     '{"teacher": "\xff"}', '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"],
+)  # fmt: skip
 def test_a_folder_that_says_nonsense_is_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "waggle.json").write_text(text)
+    (tmp_path / "waggle.json").write_text(text, encoding="latin-1")
     with pytest.raises(ConfigError, match=r"waggle\.json") as caught:
         plugins.get_law("local", model=str(tmp_path))
     assert "\n" not in str(caught.value)

@@ -122,6 +122,7 @@ def test_the_prompt_is_a_template(tmp_path: Path) -> None:
         ('{"other": 1}', {"other": 1}),
         ("  ", None),
         ("{half", "{half"),
+        ("\ud800", "\ud800"),
     ],
 )
 def test_the_answer_in_a_reply(text: str, answer: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,14 @@ def test_answers_are_kept_by_content_and_cost_the_same_from_the_cache(tmp_path: 
     assert again == first and len(calls) == 2
     assert WorkerDesk(worker, {}, "another", path).answer([work(1)])[0].value == 2
     assert len(calls) == 3, "another worker has answers of its own"
+
+
+def test_a_kept_answer_that_cannot_be_read_is_asked_for_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "answers.sqlite")
+    assert desk(plus_one, path).answer([work()])[0].value == 2
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE replies SET text = ?", ("[" * 100_000 + "]" * 100_000,))
+    assert desk(plus_one, path).answer([work()])[0].value == 2
 
 
 def test_faults_are_not_kept(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import gzip
 import hashlib
 import io
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -31,6 +32,7 @@ MAX_SHARD = 512 * 1024 * 1024
 """Decompressed bytes of one shard; a larger one is refused unread."""
 SPLITS = ("train", "validation", "test")
 MANIFEST = "manifest.json"
+_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ContractError)
 
 
 class CorpusError(WaggleError):
@@ -107,7 +109,7 @@ class Store:
             raise CorpusError(
                 f"{self.path} holds no corpus; make one with `waggle corpus build {self.path}`"
             ) from None
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             reason = str(error).splitlines()[0]
             raise CorpusError(f"cannot read {self.path / MANIFEST} ({reason}); rebuild") from None
         if found.format != FORMAT:
@@ -198,7 +200,7 @@ class Store:
                 try:
                     row = decoder.decode(line)
                     wrong = check(row)
-                except (msgspec.MsgspecError, UnicodeDecodeError, ContractError) as error:
+                except _BROKEN as error:
                     wrong = str(error).splitlines()[0][:160]
                 if wrong:
                     raise CorpusError(f"{where} is no valid record ({wrong}); rebuild the corpus")
@@ -217,7 +219,7 @@ class Store:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
                 text = file.read(MAX_SHARD + 1)
-        except (OSError, EOFError):
+        except (OSError, EOFError, zlib.error):
             raise CorpusError(f"{path} is not gzip; rebuild the corpus") from None
         lines = text.splitlines()
         if len(text) > MAX_SHARD or len(lines) != shard.rows:

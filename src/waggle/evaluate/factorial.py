@@ -24,8 +24,8 @@ units and rows are left out, never guessed.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -44,6 +44,7 @@ ARMS = ("decision", "orbit", "field", "scd")
 MAX_FILES = 1_000
 TRAINING_NOTES = ("trained by", "warm start", "transitions played by")
 """Lines of a result that tables print."""
+_MOST = sys.float_info.max
 _NAME = re.compile(rf"({'|'.join(ARMS)})-(\d{{1,6}})")
 
 
@@ -93,7 +94,9 @@ def _read(path: Path) -> Trained:
         ) from None
     if any(len(set(ids)) < len(ids) for ids in names.values()):
         raise ConfigError(f"{path} names a unit twice; diagnose it again")
-    values = {k: float(v) for k, v in data.items() if isinstance(v, int | float) and isfinite(v)}
+    values = {
+        k: float(v) for k, v in data.items() if isinstance(v, int | float) and abs(v) <= _MOST
+    }
     notes = {key: str(data[key])[:300] for key in TRAINING_NOTES if isinstance(data.get(key), str)}
     order = str(data.get("order", "shuffled"))
     return Trained(name[1], int(name[2]), values, units, order, names, notes)

@@ -53,7 +53,7 @@ def read(folder: Path) -> list[Session]:
     for line in lines:
         try:
             found.append(decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
     return found
 

@@ -74,7 +74,7 @@ def _read(file: Path, kind: type[_File]) -> _File:
         if file.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{file} is too long to describe a law; export the law again")
         return msgspec.json.decode(file.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} does not describe a law ({error}); export it again") from None
 
 

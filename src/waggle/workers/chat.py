@@ -107,7 +107,7 @@ def answer_of(text: str) -> Json:
         plain = fenced[1].strip()
     try:
         found: Json = msgspec.json.decode(plain)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return plain or None
     return found["answer"] if isinstance(found, dict) and "answer" in found else found
 

@@ -1,10 +1,10 @@
 """The desk: asks one worker many questions, in turn, in threads or in one event loop.
 
 Answers may be kept on disk by content: the worker, its options and the question name an answer, so
-a question is asked once, whoever asks it. A cached answer counts as the call that it saves, so a
-record does not depend on what lay in the cache. Invariant: `answer` never raises for what a worker
-did; a fault is an answer without a value, and with one failure where the call itself failed. Only
-an endpoint that is dead from the start is an error.
+a question is asked once, whoever asks it. A cached answer counts as the call that it saves, so of a
+record only the money paid depends on what lay in the cache. Invariant: `answer` never raises for
+what a worker did; a fault is an answer without a value, and with one failure where the call itself
+failed. Only an endpoint that is dead from the start is an error.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class WorkerDesk:
             return None
         try:
             value = msgspec.json.decode(reply.text)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return None
         return Answer(value, Usage(1, reply.input_tokens, reply.output_tokens))
 

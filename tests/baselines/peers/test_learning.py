@@ -83,6 +83,10 @@ def test_a_fit_is_not_continued_with_other_cases_or_methods(tmp_path: Path) -> N
         training.read(path, "dmoa")
     with pytest.raises(ConfigError, match="waggle fit gptswarm"):
         training.read(tmp_path / "none.json", "gptswarm")
+    for damage in (b'{"method":"\xff"}', b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"):
+        path.write_bytes(damage)
+        with pytest.raises(ConfigError, match="holds no parameters"):
+            training.read(path, "gptswarm")
 
 
 @pytest.mark.parametrize("seed", [0, 40_000, 45_000])

@@ -133,7 +133,7 @@ def _read(path: Path, method: str) -> _Kept:
         raise ConfigError(
             f"cannot read {path} ({error.strerror}); make it with `waggle fit {method}`"
         ) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} holds no parameters ({error}); fit {method} again") from None
     if kept.method != method:
         raise ConfigError(f"{path} belongs to {kept.method!r}; fit {method} into its own file")

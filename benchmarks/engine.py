@@ -20,7 +20,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -28,24 +28,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from benchmarks.workload import Ask, Setup, Sizes, prepare
+from benchmarks import rivals as libraries
+from benchmarks.workload import Answers, Ask, Contender, Decode, Setup, Sizes, cut, prepare
 from waggle.core.errors import ConfigError
-from waggle.engine.constraint.vocabulary import eos_tokens
 from waggle.engine.engine import Engine
 from waggle.engine.request import Completion, Prompt
 
-Answers = list[tuple[int, ...]]
-Decode = Callable[[Sequence[Ask], int], Answers]
-"""Decodes one batch of prompts to at most so many tokens each."""
 Say = Callable[[str], None]
-
-
-class Contender(NamedTuple):
-    """A library in one configuration."""
-
-    title: str
-    open: Callable[[], AbstractContextManager[Decode]]
-    """Makes it ready to decode, and gives its memory back."""
 
 
 @dataclass(slots=True)
@@ -105,8 +94,6 @@ def bench(
     Raises:
         ConfigError: for sizes below 1, unknown libraries, and models these cannot decode.
     """
-    from benchmarks import rivals as libraries
-
     if rounds < 1:
         raise ConfigError("rounds must be at least 1")
     names = libraries.chosen(rivals)
@@ -240,15 +227,6 @@ def generate(setup: Setup, options: dict[str, Any], asks: Sequence[Ask], count: 
             do_sample=False, **length, **options,
         )  # fmt: skip
     return [cut(setup, row) for row in found[:, longest:].tolist()]
-
-
-def cut(setup: Setup, row: Sequence[int]) -> tuple[int, ...]:
-    """Return an answer without its end token and what stands behind it."""
-    if setup.forced:
-        return tuple(row)
-    ends = eos_tokens(setup.model, setup.tokenizer)
-    stop = next((i for i, token in enumerate(row) if token in ends), len(row))
-    return tuple(row[:stop])
 
 
 # The engine.

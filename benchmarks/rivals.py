@@ -20,8 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine import Answers, Contender, cut
-from benchmarks.workload import Ask, Setup
+from benchmarks.workload import Answers, Ask, Contender, Setup, cut
 from waggle.core.errors import ConfigError, suggest
 from waggle.engine.constraint.vocabulary import eos_tokens
 from waggle.models.fetch import quiet

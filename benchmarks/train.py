@@ -22,8 +22,8 @@ from benchmarks.shapes import SHAPES, save_shape
 from waggle.core.seeds import derive
 from waggle.corpus.store import Store
 from waggle.scd.config import Recipe, Run, weights
-from waggle.scd.data.batches import none_of, scd_batches, token_batches
-from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.data.batches import none_of, token_batches
+from waggle.scd.data.encode import EncodedCorpus, scd_batches
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
 from waggle.scd.ship.export import export

@@ -1,4 +1,4 @@
-"""What every benchmark decodes: made-up prompts or views of real episodes, and the model for them.
+"""What every benchmark decodes: made-up prompts or views of real episodes, and what decodes them.
 
 Made-up prompts need nothing but the engine: a long shared prefix, a different tail for each node
 and one grammar of answers of about eighty tokens. A law is measured on views of episodes that an
@@ -9,6 +9,7 @@ from the answers it has given before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from waggle.core.errors import ConfigError
 from waggle.core.forms import GrammarNode, IntRange
 from waggle.engine.constraint.grammar import Grammar, SharedStates, chain, choice
+from waggle.engine.constraint.vocabulary import eos_tokens
 
 INSTRUCTION = (
     "You are one anonymous member of a changing local network. Use only the private proposal, "
@@ -108,6 +110,28 @@ class Setup:
         if self.device.startswith("cuda"):
             torch: Any = import_module("torch")
             torch.cuda.synchronize()
+
+
+Answers = list[tuple[int, ...]]
+Decode = Callable[[Sequence[Ask], int], Answers]
+"""Decodes one batch of prompts to at most so many tokens each."""
+
+
+class Contender(NamedTuple):
+    """A library in one configuration."""
+
+    title: str
+    open: Callable[[], AbstractContextManager[Decode]]
+    """Makes it ready to decode, and gives its memory back."""
+
+
+def cut(setup: Setup, row: Sequence[int]) -> tuple[int, ...]:
+    """Return an answer without its end token and what stands behind it."""
+    if setup.forced:
+        return tuple(row)
+    ends = eos_tokens(setup.model, setup.tokenizer)
+    stop = next((i for i, token in enumerate(row) if token in ends), len(row))
+    return tuple(row[:stop])
 
 
 class Weights(NamedTuple):

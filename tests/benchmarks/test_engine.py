@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks import engine, shapes, workload
-from benchmarks.engine import Contender, Row, compare, generate, measure
-from benchmarks.workload import Setup, Sizes, prepare
+from benchmarks.engine import Row, compare, generate, measure
+from benchmarks.workload import Contender, Setup, Sizes, prepare
 from tests.core.grammars import max_length
 from waggle import shipped
 from waggle.core.errors import ConfigError

@@ -14,14 +14,8 @@ from waggle.corpus.store import CorpusError, Store
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Recipe, StageOne, StageTwo
 from waggle.scd.data.arrays import Encoded, from_encoded
-from waggle.scd.data.batches import (
-    Schedule,
-    StratifiedSchedule,
-    groups,
-    passes,
-    scd_batches,
-    token_batches,
-)
+from waggle.scd.data.batches import Schedule, StratifiedSchedule, groups, passes, token_batches
+from waggle.scd.data.encode import scd_batches
 from waggle.scd.data.records import image, in_order, labelled
 from waggle.scd.data.tokenize import ChatEncoder
 

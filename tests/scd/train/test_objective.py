@@ -14,7 +14,8 @@ from tests.scd.runs import changed, encoded
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation, Recipe, Run, StageTwo
 from waggle.scd.data.arrays import Rows
-from waggle.scd.data.batches import Batches, passes, scd_batches
+from waggle.scd.data.batches import Batches, passes
+from waggle.scd.data.encode import scd_batches
 from waggle.scd.forward import prefix_tree
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student

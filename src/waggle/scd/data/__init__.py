@@ -1,6 +1,6 @@
-"""Training data: `arrays`, `records`, `tokenize`, then `harvest`, `encode` and `batches`.
+"""Training data: `arrays`, `records`, `tokenize`, then `batches`, `harvest` and `encode`.
 
-`arrays` holds encoded records end to end. `records` and `tokenize` turn corpus records into tokens.
-`harvest` makes the token corpus of stage one, `encode` the arrays of the decision corpus, and
-`batches` deals both to updates.
+`arrays` holds encoded records end to end. `records` and `tokenize` turn corpus records into tokens,
+and `batches` deals arrays to updates. `harvest` makes the token corpus of stage one, `encode` the
+arrays and batches of the decision corpus.
 """

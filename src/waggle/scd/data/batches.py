@@ -7,18 +7,15 @@ seed, update). Arms of one seed therefore share them, and a resumed run meets th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from waggle.core.order import permutation
 from waggle.core.seeds import derive
 from waggle.corpus.store import CorpusError
-from waggle.scd.config import Recipe, Stage
+from waggle.scd.config import Stage
 from waggle.scd.data.arrays import Index, Rows
-
-if TYPE_CHECKING:
-    from waggle.scd.data.encode import EncodedCorpus
 
 
 def _fast_permutation(size: int, seed: int) -> Index:
@@ -130,28 +127,6 @@ def token_batches(tokens: Rows, stage: Stage, seed: int) -> Batches:
 def token_validation(tokens: Rows, seed: int, count: int) -> Rows:
     """Return so many validation records of a token corpus."""
     return tokens.take(_fast_permutation(len(tokens), derive(seed, "validation records"))[:count])
-
-
-def decision_batches(corpus: EncodedCorpus, stage: Stage, seed: int) -> Batches:
-    """Return batches of decisions alone, for stage one and for the search of rates."""
-    decisions = corpus.decisions("train")
-    return Batches(decisions, Schedule(len(decisions), stage.batch, seed, "decisions"), stage.batch)
-
-
-def scd_batches(corpus: EncodedCorpus, recipe: Recipe, seed: int) -> Batches:
-    """Return the batches of stage two: decisions, their orbit images, and transitions."""
-    stage, decisions = recipe.stage_two, corpus.decisions("train")
-    images = None
-    if recipe.order == "shuffled":
-        images = corpus.images(seed, stage.updates, stage.batch)
-    transitions = corpus.transitions("train")
-    return Batches(
-        decisions, Schedule(len(decisions), stage.batch, seed, "decisions"), stage.batch,
-        images=images, transitions=transitions,
-        strata=StratifiedSchedule(
-            transitions.eventful.tolist(), stage.transition_batch, recipe.transitions.eventful, seed
-        ),
-    )  # fmt: skip
 
 
 def passes(batch: Batch, budget: int) -> Iterator[Batch]:

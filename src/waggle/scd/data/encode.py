@@ -1,4 +1,4 @@
-"""The decision corpus in tokens: encoded once by worker processes, kept as arrays.
+"""The decision corpus in tokens: encoded once by worker processes, kept as arrays, dealt to updates.
 
     FOLDER/decisions-train-HASH.safetensors     one file per set; HASH names all that it depends on
 
@@ -28,9 +28,10 @@ from waggle.core.seeds import derive
 from waggle.core.summary import field, rho
 from waggle.corpus.store import CorpusError, Store, Transition
 from waggle.crew import crew
+from waggle.scd.config import Recipe, Stage
 from waggle.scd.data import arrays
 from waggle.scd.data.arrays import Index, Rows
-from waggle.scd.data.batches import Schedule
+from waggle.scd.data.batches import Batches, Schedule, StratifiedSchedule
 from waggle.scd.data.records import field_targets, image, in_order
 from waggle.scd.data.tokenize import ChatEncoder, tokenizer_digest
 
@@ -157,6 +158,28 @@ class EncodedCorpus:
             given = (self._tokenizer, self._order)
             self._pool = self._opened.enter_context(crew(self._workers, _open, *given))
         return arrays.stack(list(self._pool.map(work, chunks)))
+
+
+def decision_batches(corpus: EncodedCorpus, stage: Stage, seed: int) -> Batches:
+    """Return batches of decisions alone, for stage one and for the search of rates."""
+    decisions = corpus.decisions("train")
+    return Batches(decisions, Schedule(len(decisions), stage.batch, seed, "decisions"), stage.batch)
+
+
+def scd_batches(corpus: EncodedCorpus, recipe: Recipe, seed: int) -> Batches:
+    """Return the batches of stage two: decisions, their orbit images, and transitions."""
+    stage, decisions = recipe.stage_two, corpus.decisions("train")
+    images = None
+    if recipe.order == "shuffled":
+        images = corpus.images(seed, stage.updates, stage.batch)
+    transitions = corpus.transitions("train")
+    return Batches(
+        decisions, Schedule(len(decisions), stage.batch, seed, "decisions"), stage.batch,
+        images=images, transitions=transitions,
+        strata=StratifiedSchedule(
+            transitions.eventful.tolist(), stage.transition_batch, recipe.transitions.eventful, seed
+        ),
+    )  # fmt: skip
 
 
 _STATE: dict[str, Any] = {}

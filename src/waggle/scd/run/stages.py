@@ -24,14 +24,8 @@ from waggle.laws.digest import digest, look
 from waggle.scd.config import Arm, Recipe, weights
 from waggle.scd.data import harvest
 from waggle.scd.data.arrays import Rows
-from waggle.scd.data.batches import (
-    Batches,
-    decision_batches,
-    scd_batches,
-    token_batches,
-    token_validation,
-)
-from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.data.batches import Batches, token_batches, token_validation
+from waggle.scd.data.encode import EncodedCorpus, decision_batches, scd_batches
 from waggle.scd.files import LAW, about
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student, free_memory, tokenizer_of

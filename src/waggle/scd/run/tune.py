@@ -27,8 +27,8 @@ from waggle.corpus.settings import one_line
 from waggle.corpus.store import Store
 from waggle.scd.config import Recipe
 from waggle.scd.data.arrays import Rows
-from waggle.scd.data.batches import Batches, decision_batches
-from waggle.scd.data.encode import EncodedCorpus
+from waggle.scd.data.batches import Batches
+from waggle.scd.data.encode import EncodedCorpus, decision_batches
 from waggle.scd.diagnose.law import trained_by
 from waggle.scd.files import LAW, TrainError, read_json, write_json
 from waggle.scd.run.stages import WARM_START, Stages

@@ -153,7 +153,8 @@ class _Answers:
         new = {e.key: decision for e, decision in pairs if decision is not None}
         if not new:
             return
-        lines = [k.encode() + b"\t" + encode_decision(d) + b"\n" for k, d in new.items()]
+        # The break comes first: the line before may have been cut.
+        lines = [b"\n" + k.encode() + b"\t" + encode_decision(d) for k, d in new.items()]
         try:
             with open(self._path, "ab") as file:
                 file.write(b"".join(lines))

@@ -71,6 +71,13 @@ def test_what_is_tried_comes_back_on_both_sides_with_opposite_worth(
     assert sorted(-worth[own:][worth[own:] != 0]) == sorted(probed[probed != 0])
 
 
+def test_what_is_tried_and_not_executable_is_not_said_to_be(settings: Settings) -> None:
+    free = settings.model_copy(update={"mode": "free", "rounds": 1, "probes": 4})
+    found = Player(find_start(free), free).sample(None, jobs(free)[:1])[0].decisions
+    assert len(found) > settings.n[0]  # with the other decisions behind
+    assert not found.legal.any()  # an untaught law spells no record
+
+
 def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     settings: Settings, player: Player
 ) -> None:

@@ -43,6 +43,8 @@ class Again(Engine):
     probe: _Probe
     luck: int
     branch: bool
+    legal = True
+    """Whether the other decision was executable as decoded."""
 
     def episode(self) -> Episode:
         """Play as a generator of the requests that have to be decided anew."""
@@ -62,7 +64,8 @@ class Again(Engine):
         """Return what was decided before, or None where it has to be decided again."""
         if request.entropy == self.probe.entropy:
             assert self.probe.other is not None
-            return Decode("") if request.feedback else self.probe.other.decode
+            self.legal = not request.feedback
+            return self.probe.other.decode if self.legal else Decode("")
         if request.entropy not in self.known:  # the other one had ended by then
             return None
         seen, decodes = self.known[request.entropy]
@@ -87,6 +90,8 @@ class Tried(NamedTuple):
     """0 where the law decided the same again."""
     other: Sample | None
     """The other decision, where it is another one."""
+    legal: bool = True
+    """Whether that was executable as decoded."""
 
 
 class Replays:
@@ -100,7 +105,7 @@ class Replays:
     ) -> list[list[Tried]]:
         """Try some decisions of every episode another way; all replays share batches."""
         found: list[list[Tried]] = [[] for _ in episodes]
-        changed: dict[int, tuple[int, float, _Probe]] = {}
+        changed: dict[int, tuple[Again, int, float]] = {}
         law = Sampler(self._law)
 
         def engines() -> Iterator[Again]:
@@ -112,13 +117,13 @@ class Replays:
                         found[number].append(Tried(probe.place, 0.0, None))
                         continue
                     engine = self._open(job, law, known, probe)
-                    changed[id(engine)] = number, ended, probe
+                    changed[id(engine)] = engine, number, ended
                     yield engine
 
         for engine, footer in play_together(engines(), law, WIDTH):
-            number, ended, probe = changed.pop(id(engine))
-            lost = ended - reward(self._settings, footer.scores)
-            found[number].append(Tried(probe.place, lost, probe.other))
+            again, number, ended = changed.pop(id(engine))
+            lost, probe = ended - reward(self._settings, footer.scores), again.probe
+            found[number].append(Tried(probe.place, lost, probe.other, again.legal))
         return found
 
     def _probes(

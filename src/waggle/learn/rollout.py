@@ -139,7 +139,7 @@ class Player:
             worth[one.place] = one.worth
             if one.other is not None:
                 before = decided[one.place]
-                decided.append(self._of_sample(one.other, before.node, before.round, True))
+                decided.append(self._of_sample(one.other, before.node, before.round, one.legal))
                 worth.append(-one.worth)
         progress = None
         if standing:

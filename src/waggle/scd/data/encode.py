@@ -1,4 +1,4 @@
-"""The decision corpus in tokens: encoded once by worker processes, kept as arrays, dealt to updates.
+"""The decision corpus in tokens: encoded once by worker processes, kept as arrays, and its batches.
 
     FOLDER/decisions-train-HASH.safetensors     one file per set; HASH names all that it depends on
 

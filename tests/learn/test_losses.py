@@ -90,6 +90,17 @@ def test_divergence_from_the_start_is_zero_at_the_start_and_positive_elsewhere()
     assert there.divergence == pytest.approx(float((likely * (likely * 3).log()).sum()), abs=1e-5)
 
 
+def test_divergence_pulls_nowhere_at_the_start_and_back_from_elsewhere() -> None:
+    logits = torch.zeros(4, VOCABULARY).requires_grad_()
+    there = terms(logits, -1.0, [1.0, 1.0], start=True)
+    assert gradient(there.divergence, logits).abs().max() < 1e-6, "of free choices neither"
+    moved = torch.zeros(4, VOCABULARY)
+    moved[1, 4] = moved[3, 6] = 3.0  # what was taken has become more likely
+    moved.requires_grad_()
+    slope = gradient(terms(moved, -1.0, [1.0, 1.0], start=True).divergence, moved)
+    assert slope[1, 4] > 0 and slope[3, 6] > 0
+
+
 def test_entropy_counts_up_to_a_ceiling() -> None:
     logits = drawn().requires_grad_()
     likely = torch.softmax(logits.detach()[1, [7, 4, 9]].float() / 2, 0)

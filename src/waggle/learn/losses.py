@@ -45,6 +45,7 @@ class Terms(NamedTuple):
 
     policy: Tensor
     divergence: Tensor
+    """Of a free choice half the squared log-ratio: its mean gradient is that of the divergence."""
     entropy: Tensor
     legality: Tensor
     clipped: Tensor
@@ -105,8 +106,9 @@ def policy_terms(
     zero = logits.new_zeros((), dtype=torch.float32)
     divergence = zero
     if start is not None:
-        before = torch.where(shown.real, start, 0.0)
-        divergence = (likely * (known - before)).sum()
+        apart = known - torch.where(shown.real, start, 0.0)
+        exact = (likely * apart).sum(1)
+        divergence = torch.where(shown.free, apart[:, 0].square() / 2, exact).sum()
     entropy = -(likely * known).sum(1)
     return Terms(
         -gain.sum(), divergence, entropy.clamp(max=most).sum(),

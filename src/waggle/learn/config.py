@@ -88,15 +88,15 @@ class Settings(_Settings):
     credit: Credit = "auto"
     """How an outcome is shared out among decisions; `auto` takes `share` where the world has it."""
     discount: Part = 0.7
-    """With `progress`: what a round counts less than the one before it."""
+    """With `progress`: the weight of a round against the one before it."""
     gained: bool = False
-    """With `progress`: compare what is gained from a decision on, in worlds whose score adds up."""
+    """With `progress`: leave out what stood before a decision, in worlds whose score adds up."""
     cases: Count = 8
     """Cases of a batch."""
     replays: Annotated[int, Field(ge=2, le=1024)] = 8
     """Episodes of each case, which differ by luck alone."""
     probes: Count = 16
-    """With `frozen` and `branch`: decisions of an episode that are tried another way."""
+    """With `frozen` and `branch`: decisions of an episode that are replaced by another sample."""
     mode: Literal["constrained", "free"] = "constrained"
     """How episodes are sampled: among admissible records alone, or freely."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
@@ -106,8 +106,9 @@ class Settings(_Settings):
     """Time budget of the loop; whichever of it and `batches` is reached first ends the run."""
     batches: Count = 100_000
     ahead: bool = False
-    """Whether a batch is sampled while the one before it is learned from, by weights that are one
-    batch older; it takes `machine.processes`. The batch after a checkpoint is not."""
+    """Whether a batch is sampled while the one before it is trained on, by weights that are one
+    batch older; it takes several `machine.processes`. A batch that follows a checkpoint is sampled
+    by the weights of that checkpoint, so that a resumed run is the same run."""
     trained: Count = 4_096
     """About how many decisions of a batch are trained on, drawn in proportion to their credit."""
     updates: Count = 2
@@ -115,16 +116,15 @@ class Settings(_Settings):
     rate: Annotated[float, Field(gt=0, le=1)] = 2e-5
     rate_warm_up: Annotated[int, Field(ge=0)] = 4
     clip: Annotated[float, Field(gt=0)] = 0.2
-    """How far the probability of a choice may move from where it was sampled before it counts no
-    more."""
+    """PPO's clipping range: how far the ratio of new to sampled probability may be from 1."""
     kl: Weight = 0.01
     """Weight of the divergence from the starting law."""
     entropy: Weight = 0.0
     """Weight of the entropy of choices."""
     entropy_most: Weight = 10.0
-    """Entropy of a choice beyond which more of it counts no more."""
+    """Entropy of a choice up to which it is rewarded."""
     legality: Weight = 0.1
-    """Weight of spelling admissible records without being constrained to them."""
+    """Weight of the loss that keeps the law admissible where it decodes freely."""
     rehearse: tuple[str, ...] = ()
     """Tasks whose decisions of the starting law are rehearsed, against forgetting."""
     rehearse_n: tuple[Count, ...] = ()

@@ -57,8 +57,8 @@ class _Controlled:
     def _constant(self, request: Request, decision: Decision) -> Decision:
         """Act as was decided most often in this task and can be done here.
 
-        Names do not change during an episode and say nothing, so the least one stands in for whom
-        or what the law names. A response is that of the private proposal, if it has one.
+        Of the contacts or claims that the action may name, the alphabetically first is taken: names
+        do not change during an episode. A response is that of the private proposal, if it has one.
         """
         view, contract = request.view, request.view.contract
         said = self._said.setdefault(contract.task, Counter())

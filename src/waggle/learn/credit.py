@@ -1,10 +1,10 @@
 """Credit: from the outcomes of a batch to the advantage of every decision in it.
 
 A credit is a function of the batch; `CREDITS` names them. `group` compares episodes of one case,
-which differ by luck alone. `share` compares what the world shared out around the same node in these
-episodes, and the whole outcome. `progress` looks at what was shared out after every round, not at
-the end alone, in replays that begin alike and fork. `frozen` and `branch` take what replays found
-for single decisions. Decisions that get no credit are not trained on.
+which differ by luck alone, as GRPO does. `share` compares what the world shared out around the
+same node in these episodes, and the whole outcome. `progress` looks at what was shared out after
+every round, not at the end alone, in replays that begin alike and fork. `frozen` and `branch` take
+what replays found for single decisions. Decisions that get no credit are not trained on.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def advantages(batch: Batch, name: str, charge: float) -> Advantages:
 def drawn(
     worth: Advantages, count: int, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], Advantages]:
-    """Draw about so many decisions, in random order, the more likely the more credit they got.
+    """Draw about so many decisions in random order, the more likely the larger their advantage.
 
-    Credit is divided by the chance of being drawn, so that the mean gradient is that of all. Also
-    returns it, for all decisions.
+    Returns them, and the advantage of every decision divided by its chance of being drawn
+    (importance sampling), so that the mean gradient is that of all decisions.
     """
     size = np.abs(worth)
     credited = int(np.count_nonzero(size))

@@ -49,7 +49,7 @@ class Terms(NamedTuple):
     entropy: Tensor
     legality: Tensor
     clipped: Tensor
-    """Choices that count no more because they moved too far."""
+    """How many choices have no policy gradient because their ratio was clipped."""
 
 
 def lay_out_choices(found: Decisions, advantage: NDArray[np.float64], device: str) -> Choices:
@@ -93,8 +93,8 @@ def policy_terms(
         shown: the choices among them.
         start: `log_policy` of the starting law, or None if divergence does not count.
         temperature: that the choices were sampled at.
-        clip: how far a probability may move.
-        most: entropy of a choice that counts.
+        clip: PPO's clipping range.
+        most: entropy of a choice up to which it is rewarded.
     """
     logp = log_policy(logits, shown, temperature)
     taken = logp.gather(1, shown.taken.unsqueeze(1)).squeeze(1)

@@ -1,9 +1,9 @@
 """Episodes with luck: the same case, sampled several times.
 
-The world and its draws hang on the seed of the case, the law's choices on the draw of a node mixed
-with the luck of the episode. Replays of a case may have a trunk: they share the luck of their first
-rounds and fork in one that the trunk names. Invariant: what an episode decides depends on weights,
-case and luck alone.
+Luck is the seed of an episode's sampling. The world draws by the seed of the case alone; the law
+samples by the node's own draw, mixed with the luck. Replays of a case (a group in GRPO) may have a
+trunk: they share the luck of their first rounds, and each has its own from the round on in which
+they fork. Invariant: what an episode decides depends on weights, case and luck alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Job(NamedTuple):
 def jobs_of(
     cases: Sequence[Case], replays: int, seed: int, batch: int, *, trunk: bool = False
 ) -> list[Job]:
-    """Return the episodes of a batch: each case with so many lots, case by case.
+    """Return the episodes of a batch: so many replays of each case, case by case.
 
     With a trunk, those of a case begin alike and fork in some round.
     """

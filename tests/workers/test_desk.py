@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from waggle.core.errors import ContractError
+from waggle.core.errors import ConfigError, ContractError
 from waggle.core.protocols import Usage
 from waggle.core.worker import MAX_ANSWER, Answer, Work, tokens
 from waggle.workers.desk import WorkerDesk
@@ -130,6 +130,11 @@ def test_a_kept_answer_that_cannot_be_read_is_asked_for_again(tmp_path: Path) ->
     with sqlite3.connect(path) as database:
         database.execute("UPDATE replies SET text = ?", ("[" * 100_000 + "]" * 100_000,))
     assert desk(plus_one, path).answer([work()])[0].value == 2
+
+
+def test_a_cache_that_cannot_be_is_one_line_of_no_law(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="another file for the cache"):
+        desk(plus_one, str(tmp_path))
 
 
 def test_faults_are_not_kept(tmp_path: Path) -> None:

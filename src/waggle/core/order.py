@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from waggle.core.errors import ContractError
 from waggle.core.labelling import Labelling, label
@@ -33,22 +33,6 @@ from waggle.core.seeds import mix
 
 Order: TypeAlias = Literal["shuffled", "canonical"]
 Row = TypeVar("Row")
-
-
-class _Numeric(Protocol):
-    @property
-    def novelty(self) -> int: ...
-    @property
-    def support(self) -> int: ...
-    @property
-    def conflict(self) -> int: ...
-    @property
-    def ttl(self) -> int: ...
-
-
-def numeric_key(row: _Numeric) -> tuple[int, int, int, int]:
-    """Return the sort key of a trace: numeric fields in schema order, largest first."""
-    return (-row.novelty, -row.support, -row.conflict, -row.ttl)
 
 
 def shuffle(view: View, entropy: int) -> View:

@@ -60,7 +60,7 @@ class ReplyCache:
                 self._database.execute(_TABLE)
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
-                f"cannot keep replies in {path!r} ({error}); give --law.cache another file"
+                f"cannot keep replies in {path!r} ({error}); name another file for the cache"
             ) from error
 
     @staticmethod

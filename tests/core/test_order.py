@@ -16,7 +16,7 @@ from waggle.core import orbit, order
 from waggle.core.canon import check_view, encode_view
 from waggle.core.errors import ContractError
 from waggle.core.naming import Renaming, claims_of, handles_of
-from waggle.core.order import canonical, numeric_key, shuffle
+from waggle.core.order import canonical, shuffle
 from waggle.core.schema import Decision, View
 
 
@@ -34,7 +34,8 @@ def test_canonical_is_idempotent_and_valid(view: View) -> None:
     found, renaming = canonical(view)
     check_view(found)
     assert canonical(found)[0] == found
-    assert sorted(map(numeric_key, found.traces)) == [numeric_key(t) for t in found.traces]
+    strengths = [(t.novelty, t.support, t.conflict, t.ttl) for t in found.traces]
+    assert strengths == sorted(strengths, reverse=True)
     back = renaming.inverse().view(found)
     assert sorted(map(repr, back.traces)) == sorted(map(repr, view.traces))
     assert (back.proposal, back.commitment) == (view.proposal, view.commitment)

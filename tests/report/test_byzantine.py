@@ -64,7 +64,9 @@ def test_the_reach_leaves_out_what_attackers_hold() -> None:
 
 def test_a_law_under_attack_is_no_law_of_its_own_in_the_opening() -> None:
     told = opening(*played())
-    assert told is not None and "lied-to" not in " ".join((told.outcome, *told.lines))
+    assert told is not None and "lied-to" not in " ".join(
+        (told.outcome, *(row[1] for row in told.table()[0].rows))
+    )
 
 
 def test_curves_are_drawn_for_rows_of_every_world() -> None:

@@ -169,7 +169,7 @@ def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     markdown = written.markdown.read_text()
     assert "### Primary matrix" in markdown and "**Came out:** The best law is above" in markdown
     assert "(figures/overview.svg)" in markdown and (tmp_path / "figures/overview.svg").exists()
-    assert written.latex.read_text().count(r"\toprule") == 4
+    assert written.latex.read_text().count(r"\toprule") == 5
 
 
 def test_unknown_table_and_empty_run_are_one_line(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from waggle.report.rows import (
     swarmbench,
 )
 
-_LEARNED = ("#7fb2dd", "#0072b2", "#6a3db8", "#b8408f")
+_LEARNED = ("#7fb2dd", "#0072b2", "#6a3db8", "#b8408f", "#00a3a3", "#33348e")
 _CONTROLS = ("#d55e00", "#009e73", "#b8860b", "#8a8f98", "#c06c84", "#5b7a8c", "#a3a33b", "#7f6a5a")
 _MARKERS = "sD^vPX<>p*h"
 _PRIMARY_ROUNDS = 9

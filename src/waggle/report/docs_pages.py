@@ -29,7 +29,7 @@ PRIMARY = "primary"
 SHOWN: Mapping[str, str] = {
     "nano": "nano, 10 million weights",
     "smollm2": "smollm2, adapter on 135 million",
-    "expert": "expert, the rules that taught both",
+    "expert": "expert, the rules that teach the laws",
     "fixedswarm": "FixedSwarm, hand-written control",
     "nativemsg": "NativeMsg, plain messages",
     "heuristic": "heuristic, five fixed rules",
@@ -40,6 +40,13 @@ SHOWN: Mapping[str, str] = {
 """Methods of the summary and what it calls them."""
 CEILING = ("edge-coloured", "ideal schedule, unlimited payload: a ceiling")
 """The schedule that bounds Silo in the summary, and what it is called."""
+LEGEND = (
+    "Silo: mean success on thirty tasks, in per cent. SwarmBench: mean score on three tasks, "
+    "divided by the expert's score at N = 8. N is the number of agents; higher is better. "
+    "Intervals stand on the page [Primary matrix](primary.md)."
+)
+"""What the summary says of its numbers."""
+READING = "[Reading the results](../reading-results.md)"
 
 
 def write(results: Path, target: Path) -> list[Path]:
@@ -50,7 +57,8 @@ def write(results: Path, target: Path) -> list[Path]:
     texts = {f"{folder.name}.md": page_of(folder) for folder in folders}
     texts[INDEX] = index(folders)
     if results / PRIMARY in folders:
-        texts[SUMMARY] = f"# Summary\n\n{_generated(results)}\n\n{summary(results / PRIMARY)}"
+        head = f"# Summary\n\n{_generated(results)}\n\n{LEGEND}\n\n"
+        texts[SUMMARY] = head + summary(results / PRIMARY)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (target / name).write_text(text, encoding="utf-8")
@@ -79,12 +87,16 @@ def page_of(folder: Path) -> str:
     methods = labels(recipe, methods_of(kept.rows, recipe))
     facts = [*report.facts, *(note for note in known if note not in methods), *shared]
     told = report.opening.markdown() if report.opening else []
-    lines = [*head, *told, "**Rows:**", "", *(f"* {text}" for text in facts), ""]
+    about = ["**Rows:**", "", *(f"* {text}" for text in facts)]
+    about += [f"* {READING} explains measures and methods", ""]
     if kept.rows:
-        lines.append(markdown(_origins(kept.rows, recipe), level=2))
+        about.append(markdown(_origins(kept.rows, recipe), level=2))
+    shown = []
     for table in report.tables:
         own = (note for note in table.notes if note not in shared and note not in known)
-        lines.append(markdown(table._replace(notes=tuple(own)), level=2))
+        shown.append(markdown(table._replace(notes=tuple(own)), level=2))
+    first = len(report.opening.table()) if report.opening else 0
+    lines = [*head, *told, *shown[:first], *about, *shown[first:]]
     return "\n".join([*lines, *_commands(folder, recipe)])
 
 
@@ -119,13 +131,17 @@ def _commands(folder: Path, recipe: Recipe) -> list[str]:
 def index(folders: Sequence[Path]) -> str:
     """Return the page that lists all others."""
     recipes = {folder.name: plan.load_run(folder) for folder in folders}
+    names = sorted(recipes, key=lambda name: name != PRIMARY)
+    start = "Start with the [summary](summary.md), one table. " if PRIMARY in recipes else ""
     table = Table(
         "All results",
         ("page", "what is compared"),
-        tuple((f"[{r.title}]({name}.md)", r.about) for name, r in recipes.items()),
-        ("[Summary](summary.md) is the table of the README",) if PRIMARY in recipes else (),
+        tuple((f"[{recipes[name].title}]({name}.md)", recipes[name].about) for name in names),
     )
-    return f"# Results\n\n{_generated(folders[0].parent)}\n\n{markdown(table, level=2)}"
+    return (
+        f"# Results\n\n{_generated(folders[0].parent)}\n\n{start}{READING} says what the measures "
+        f"mean and where the numbers say less than they seem to.\n\n{markdown(table, level=2)}"
+    )
 
 
 def summary(folder: Path) -> str:

@@ -46,6 +46,10 @@ _STYLE: Any = {
 }
 _NARROW = 4.2
 """Inches of a sheet for narrow screens."""
+_LONG = 26
+"""Characters of a label from which no two have room beside each other on a narrow sheet."""
+_LINE = 0.15
+"""Inches of one line of a legend."""
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -123,10 +127,13 @@ def legend(axes: Sequence[Any], loc: str = "outside right center", columns: int 
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
+    sheet = axes[0].figure
     if _narrow.get():
-        loc, columns = "outside lower center", 2
+        long = max(map(len, handles), default=0) > _LONG
+        loc, columns = "outside lower center", 1 if long else 2
+        sheet.set_figheight(sheet.get_figheight() + _LINE * ceil(len(handles) / columns))
     ncols = min(columns, len(handles))
-    axes[0].figure.legend(handles.values(), handles.keys(), loc=loc, ncols=ncols)
+    sheet.legend(handles.values(), handles.keys(), loc=loc, ncols=ncols)
 
 
 def finish(axes: list[Any], name: str, title: str, caption: str = "") -> Figure:

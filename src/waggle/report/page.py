@@ -78,9 +78,10 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
     facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
     facts += _failed(kept.failed)
     played = _sessions(sessions.read(folder), recipe)
+    first = opening(kept.rows, recipe)
     report = Report(
-        recipe.title, facts + without_record, made, played, recipe.about,
-        opening(kept.rows, recipe), episodes(kept.rows, recipe, folder),
+        recipe.title, facts + without_record, [*(first.table() if first else []), *made], played,
+        recipe.about, first, episodes(kept.rows, recipe, folder),
     )  # fmt: skip
     return report, kept
 
@@ -199,14 +200,9 @@ def _opening(told: Opening | None) -> str:
     """Return the first screen: what was compared, what came out, and the picture."""
     if told is None:
         return ""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in told.lines)
     drawn = f"<div>{picture(told.settings)}</div>" if told.settings else ""
-    more = f"<details><summary>Every setting in words</summary><ul>{lines}</ul></details>"
-    return (
-        f"<section class='opening'><div><h2>Compared</h2><p>{escape(told.compared)}</p>"
-        f"<h2>Came out</h2><p>{escape(told.outcome)}</p>{more if lines else ''}</div>{drawn}"
-        "</section>"
-    )
+    said = "".join(f"<h2>{name}</h2><p>{escape(text)}</p>" for name, text in told.told())
+    return f"<section class='opening'><div>{said}</div>{drawn}</section>"
 
 
 def _episodes(listed: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from waggle.evaluate.plan import Cell, MethodSpec, Recipe, cells
 from waggle.evaluate.resume import listed
 from waggle.evaluate.rows import Row
 from waggle.laws.digest import of_manifest
+from waggle.plugins import Task
 from waggle.report.rows import DAGGER, Rows, label, methods_of, options_of, short
 
 
@@ -34,7 +35,8 @@ class Counted(NamedTuple):
 
 def counted(rows: Rows, recipe: Recipe) -> Counted:
     """Keep the rows of the plan whose seed is finished on all planned tasks of its setting."""
-    planned = {cell.key: cell for cell in cells(recipe)}
+    played = [Task(row.substrate, row.task) for row in rows]
+    planned = {cell.key: cell for cell in cells(recipe, played)}
     wanted = Counter(map(_seed_of_setting, planned.values()))
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     failed: list[Row] = []
@@ -48,8 +50,8 @@ def counted(rows: Rows, recipe: Recipe) -> Counted:
         else:
             groups[_seed_of_setting(cell)].append(row)
     kept = [row for key, group in groups.items() if len(group) == wanted[key] for row in group]
-    played = {key: len(group) for key, group in groups.items()}
-    notes = [*mixed_weights(kept, recipe), *_unfinished(recipe, wanted, played)]
+    done = {key: len(group) for key, group in groups.items()}
+    notes = [*mixed_weights(kept, recipe), *_unfinished(recipe, wanted, done)]
     notes += [f"{foreign} rows of other plans left out"] if foreign else []
     return Counted(kept, notes, failed, foreign)
 

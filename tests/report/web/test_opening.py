@@ -48,20 +48,21 @@ def test_words_say_what_was_compared_and_what_came_out() -> None:
     )
     assert found.outcome == (
         "The best law is above the floor in 1 of 2 settings; no difference from the floor in "
-        "Pursuit N=8. How often a law was best or no different from the best, of 2 settings: "
-        "Expert 2, Twin 2, Weak 1."
+        "Pursuit N=8. Best, or no different from the best, of 2 settings: Expert in 2, Twin in 2, "
+        "Weak in 1."
     )
-    silo, pursuit = found.lines
-    assert silo.startswith("Silo N=16, R=9 (%): best Expert 90.0 · no difference from it: Twin · ")
-    assert silo.endswith("floor Relay 25.0 (+65.0 [+65.0, +65.0])")
-    assert "no difference: " in pursuit
+    (table,) = found.table()
+    assert table.rows[0] == (
+        "Silo N=16, R=9 (%)", "Expert", "90.0", "Twin", "Relay", "25.0", "+65.0 [+65.0, +65.0]", "—"
+    )  # fmt: skip
+    assert "The floor is the better of" in found.words and "ceiling" not in found.words
 
 
 def test_one_seed_judges_nothing_and_no_rows_say_nothing() -> None:
     recipe = made({**BLOCKS[0], "seeds": {"start": 20_000, "count": 1}})
     found = told(recipe)
     assert found.outcome.endswith("There is one seed, so that nothing is compared with a floor.")
-    assert "one seed)" in found.lines[0] and "no difference" not in found.lines[0]
+    assert found.table()[0].rows[0][-2].endswith(", one seed")
     assert opening([], recipe) is None
 
 

@@ -31,10 +31,21 @@ from waggle.report.rows import (
     short,
     sizes_of,
 )
-from waggle.report.tables import bracketed, number, prose
+from waggle.report.tables import Table, bracketed, number, prose
 
 SUBSTRATES = {"silo": "Silo", "swarmbench": "SwarmBench", "agentsnet": "AgentsNet"}
 """What people call the substrates that come with the package."""
+WORDS = (
+    "A law decides for every agent. A setting is one task, or all Silo tasks, with N agents (and R "
+    "rounds of messages). The floor is the better of simple laws that do not know the task. No "
+    "difference: the 95 % interval of the paired difference includes zero."
+)
+CEILING = " The ceiling is what perfect exchange of messages would reach."
+_LATE = "recovery, "
+RECOVERY = (
+    " Recovery: the data of some agents change late, the agents that hold the refuted claim reopen "
+    "it, and the new claim ends ahead of the old."
+)
 _NAMED = 4
 """Methods or settings that a sentence names before it counts the rest."""
 
@@ -77,15 +88,33 @@ class Opening(NamedTuple):
 
     compared: str
     outcome: str
-    lines: tuple[str, ...] = ()
-    """One for every setting."""
     settings: tuple[Setting, ...] = ()
-    """What the picture shows."""
+    """What the picture and the table of settings show."""
+
+    @property
+    def words(self) -> str:
+        """What the words mean that the picture and the table of settings use."""
+        if not self.settings:
+            return ""
+        bound = any(setting.ceiling is not None for setting in self.settings)
+        late = any(setting.name.startswith(_LATE) for setting in self.settings)
+        return WORDS + (CEILING if bound else "") + (RECOVERY if late else "")
+
+    def told(self) -> list[tuple[str, str]]:
+        """Return what is said, each with its heading."""
+        parts = (("Compared", self.compared), ("Came out", self.outcome), ("Words", self.words))
+        return [part for part in parts if part[1]]
 
     def markdown(self) -> list[str]:
         """Return the words as lines of Markdown."""
-        head = ["**Compared:** " + prose(self.compared), "", "**Came out:** " + prose(self.outcome)]
-        return [*head, "", *(f"* {prose(line)}" for line in self.lines), *[""][: len(self.lines)]]
+        return [line for name, text in self.told() for line in (f"**{name}:** {prose(text)}", "")]
+
+    def table(self) -> list[Table]:
+        """Return the table of all settings, if there are any."""
+        columns = ("setting", "best law", "score", "no difference from it", "floor",
+                   "floor score", "best minus floor", "ceiling")  # fmt: skip
+        body = tuple(map(_line, self.settings))
+        return [Table("Every setting", columns, body)] if body else []
 
 
 class _Scope(NamedTuple):
@@ -104,9 +133,7 @@ def opening(rows: Rows, recipe: Recipe) -> Opening | None:
     settings = tuple(setting for setting in made if setting is not None)
     if not settings:
         return None
-    return Opening(
-        _compared(rows, recipe), _outcome(settings), tuple(map(_line, settings)), settings
-    )
+    return Opening(_compared(rows, recipe), _outcome(settings), settings)
 
 
 def _scopes(rows: Rows) -> list[_Scope]:
@@ -123,7 +150,7 @@ def _scopes(rows: Rows) -> list[_Scope]:
         ]
     late = [row for row in rows if row.shock]
     for task, own in sorted(grouped(late, lambda row: (row.substrate, row.task)).items()):
-        name = f"recovery, {_task(*task)} (%)"
+        name = f"{_LATE}{_task(*task)} (%)"
         found.append(_Scope(name, own, flag("recovery"), 100.0, 0))
     return found
 
@@ -208,9 +235,9 @@ def _compared(rows: Rows, recipe: Recipe) -> str:
 def _outcome(settings: Sequence[Setting]) -> str:
     """Say how often laws made a difference, and who was best."""
     wins = Counter(name for each in settings for name in (each.best, *each.same))
-    leaders = _listed(f"{name} {count}" for name, count in wins.most_common())
+    leaders = _listed((f"{name} in {n}" for name, n in wins.most_common()), "; {} others")
     count = _counted(len(settings), "setting")
-    best = f"How often a law was best or no different from the best, of {count}: {leaders}."
+    best = f"Best, or no different from the best, of {count}: {leaders}."
     judged = [setting for setting in settings if setting.judged]
     if not judged:
         why = "There is one seed" if any(each.floor for each in settings) else "No floor was played"
@@ -222,29 +249,24 @@ def _outcome(settings: Sequence[Setting]) -> str:
     return f"{told}. {best}"
 
 
-def _line(setting: Setting) -> str:
-    """Say what came out in one setting."""
-    parts = [f"{setting.name}: best {setting.best} {setting.text(setting.means[setting.best])}"]
-    if setting.same:
-        parts.append(f"no difference from it: {_listed(setting.same)}")
-    if setting.floor:
-        told = bracketed(setting.gain, f"+.{setting.digits}f")
-        if not setting.judged:
-            told += ", one seed"
-        elif not setting.resolved:
-            told = f"no difference: {told}"
-        parts.append(f"floor {setting.floor} {setting.text(setting.low)} ({told})")
-    if setting.ceiling is not None:
-        parts.append(f"ceiling {setting.text(setting.ceiling)}")
-    return " · ".join(parts)
+def _line(setting: Setting) -> tuple[str, ...]:
+    """Return the line of one setting in the table of all."""
+    gain = bracketed(setting.gain, f"+.{setting.digits}f") if setting.floor else number(None)
+    if setting.floor and not setting.judged:
+        gain += ", one seed"
+    return (
+        setting.name, setting.best, setting.text(setting.means[setting.best]),
+        _listed(setting.same) or number(None), setting.floor or number(None),
+        setting.text(setting.low), gain, setting.text(setting.ceiling),
+    )  # fmt: skip
 
 
-def _listed(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str], others: str = " and {} more") -> str:
     """Name the first few, and count the rest."""
     known = list(names)
     comma = "; " if any("," in name for name in known) else ", "
     rest = len(known) - _NAMED
-    return comma.join(known) if rest < 2 else f"{comma.join(known[:_NAMED])} and {rest} more"
+    return comma.join(known) if rest < 2 else comma.join(known[:_NAMED]) + others.format(rest)
 
 
 def _counted(count: int, noun: str) -> str:

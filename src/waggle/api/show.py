@@ -149,7 +149,7 @@ def slots(view: View) -> Iterator[tuple[str, str]]:
     yield "proposal", _joined(proposal.action, proposal.response, proposal.claim)
     yield from (("trace", f"{_masses(t)}, from {t.channel}, ttl {t.ttl}") for t in view.traces)
     held = view.commitment
-    yield "commitment", "none" if held is None else f"{held.claim}, {held.confidence_bin}"
+    yield "commitment", "none" if held is None else _held(held.claim, held.confidence_bin)
     yield "budget", str(view.budget)
 
 
@@ -170,6 +170,10 @@ def _joined(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part is not None)
 
 
+def _held(claim: str, confidence: int | None) -> str:
+    return claim if confidence is None else f"{claim}, confidence {confidence}"
+
+
 def said(raw: str | Decision) -> str:
     """Return a decode as it was emitted, on one line."""
     return repr(raw) if isinstance(raw, str) else encode_decision(raw).decode()
@@ -182,7 +186,7 @@ def decision(decision: Decision) -> Iterator[tuple[str, str]]:
         ("deposit", f"{_masses(t)}, to {t.channel}, ttl {t.ttl}") for t in decision.deposits
     )
     if decision.commit is not None:
-        yield "commit", f"{decision.commit.claim}, {decision.commit.confidence_bin}"
+        yield "commit", _held(decision.commit.claim, decision.commit.confidence_bin)
 
 
 def did(update: UpdateRecord) -> Iterator[tuple[str, str]]:
@@ -195,9 +199,10 @@ def did(update: UpdateRecord) -> Iterator[tuple[str, str]]:
     yield from (("wrote", write_text(write)) for write in update.writes)
     if update.reopened is not None:
         yield "reopened", update.reopened
-    yield "holds", "nothing" if update.claim is None else f"{update.claim}, {update.confidence}"
+    yield "holds", "nothing" if update.claim is None else _held(update.claim, update.confidence)
     usage = update.usage
     if usage.calls:
-        yield "cost", f"{usage.calls} calls, {usage.input_tokens} + {usage.output_tokens} tokens"
+        calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
+        yield "cost", f"{calls}, {usage.input_tokens} tokens read, {usage.output_tokens} written"
     if usage.failures:
         yield "failures", str(usage.failures)

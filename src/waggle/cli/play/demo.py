@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waggle import plugins
+from waggle.api.screen import err
 from waggle.cli import console
 from waggle.cli.options import AsJson, make_law
 from waggle.core.protocols import Case, Law, World
@@ -30,6 +31,8 @@ SCENES = (
     ("III-26", True, "How many different numbers do we hold? (One agent's numbers will change.)"),
 )
 COMPARED = ("heuristic", "private-only")
+WIDE = 106
+"""Columns of a screen that has room for messages and reopenings behind the answers."""
 
 
 class Played(NamedTuple):
@@ -52,8 +55,8 @@ def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: AsJson = Fal
     """
     made, seconds = _loaded(law)
     console.note(
-        f"{N} agents, each with a part of the data and three contacts; no names, no roster, no "
-        f"leader. All of them run one and the same law: {law} (ready in {seconds:.1f} s)."
+        f"{N} agents, each with a part of the data and three contacts; no names, no\n"
+        f"roster, no leader. All run one and the same law: {law} (ready in {seconds:.1f} s)."
     )
     found = {law: [_scene(made, out, scene, watch=not json) for scene in SCENES]}
     for other in COMPARED:
@@ -66,7 +69,9 @@ def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: AsJson = Fal
         console.dump({"laws": rows, "folder": str(out)})
         return 0
     console.say("")
-    console.table(None, list(rows[0]), [list(row.values()) for row in rows])
+    first, *measures = rows[0]
+    lines = [(measure, *(row[measure] for row in rows)) for measure in measures]
+    console.table(None, (first, *(row[first] for row in rows)), lines)
     console.say(f"records: {out}; recompute one with `waggle replay`")
     return 0
 
@@ -99,6 +104,8 @@ class Answers:
 
     def __init__(self) -> None:
         self._held: dict[int, str | None] = {}
+        screen = err()
+        self._wide = not screen.is_terminal or screen.width >= WIDE
 
     def __call__(self, entry: RoundRecord, world: World) -> None:
         """Show one round."""
@@ -108,10 +115,9 @@ class Answers:
         self._held.update((u.node, u.claim) for u in entry.updates)
         cells = "".join(f"{(self._held.get(i) or '.')[:3]:>4}" for i in range(world.n))
         reopened = sum(u.reopened is not None for u in entry.updates)
-        console.note(
-            f"{entry.round:3d} {cells}  {entry.score['score']:4.0%} right"
-            f"  {entry.delivered:2d} messages" + (f"  {reopened} reopened" if reopened else "")
-        )
+        line = f"{entry.round:3d} {cells}  {entry.score['score']:4.0%} right"
+        traffic = f"  {entry.delivered:2d} messages" + (f"  {reopened} reopened" * bool(reopened))
+        console.note(line + traffic * self._wide)
 
 
 def _outcome(name: str, scenes: list[Played]) -> dict[str, Any]:

@@ -60,17 +60,24 @@ def _print(title: str, rows: list[Row]) -> None:
     if not rows:
         console.say(f"{title}: none")
         return
-    columns = [name for name in rows[0] if name != "options"]
+    columns = [name for name in rows[0] if name not in ("options", "from")]
     cells = [[_text(row, name) for name in columns] for row in rows]
     console.table(title, columns, cells, right=len(columns))
+    kind = title.lower().removesuffix("s")
+    if title == "Methods":
+        console.say("`waggle fit NAME` trains a method that is trained.")
+    if any(row.get("options") for row in rows):
+        console.say(f"An option is given as --{kind}.OPTION VALUE.")
 
 
 def _text(row: Row, column: str) -> str:
-    """Return one cell; a law's options follow its description."""
+    """Return one cell; behind a description stand its package and its options."""
     value = row[column]
     text = " ".join(value) if isinstance(value, list) else str(value)
+    if column == "about" and row.get("from", "waggle") != "waggle":
+        text += f" From {row['from']}."
     if column == "about" and row.get("options"):
-        text += " Options: " + " ".join(row["options"])
+        text += f" Options: {', '.join(each.partition('.')[2] for each in row['options'])}."
     return text
 
 
@@ -98,7 +105,7 @@ def _methods() -> list[Row]:
             "name": name,
             "method": each.label,
             "designer": "central" if each.centralised else "none",
-            "trained": f"waggle fit {name}" if each.learner else "no",
+            "trained": "yes" if each.learner else "no",
             "rests on": f"{each.source}: {each.rests_on}",
         }
         for name, each in METHODS.items()

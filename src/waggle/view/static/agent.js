@@ -17,7 +17,8 @@ export class AgentPanel {
     const step = (name, direction) =>
       el("button", { type: "button", onclick: () => this.step(direction) }, name);
     this.body = el("div", { class: "decision", "aria-live": "polite" },
-      el("p", { class: "soft" }, "Click an agent, or type its number, to see what it saw, said and did."));
+      el("p", { class: "soft" }, "A circle is an agent, its colour the claim it holds; what moves between agents are messages. "
+        + "Click an agent, or type its number, to see what it saw, said and did."));
     this.root = el("section", { class: "panel", "aria-label": "Decision of an agent" },
       el("div", { class: "bar" }, el("label", {}, "Agent ", this.field),
         step("‹ previous decision", -1), step("next decision ›", 1)),

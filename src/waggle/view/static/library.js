@@ -28,7 +28,7 @@ export class Library {
     this.root = el("div", {}, el("h1", {}, "Runs"),
       el("div", { class: "bar" }, this.search, this.filters, this.least, this.both), this.count,
       el("div", { class: "scroll" }, el("table", {},
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Two"), this.heads)), this.body)));
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Compare"), this.heads)), this.body)));
   }
 
   // Read the first page of the list; the rest and what is new come while the page is seen.
@@ -117,6 +117,7 @@ export class Library {
     this.count.textContent = `${rows.length} of ${this.all().length} runs`
       + (this.rows.length < this.total ? `, ${this.total - this.rows.length} still to be read` : "")
       + (this.live.length ? `, ${this.live.length} being played` : "")
+      + (rows.some((row) => row.shock) ? "; ⚡ marks late counterevidence" : "")
       + (rows.length > SHOWN ? `; the first ${SHOWN} are listed` : "");
     this.heads.forEach((head, place) =>
       head.setAttribute("aria-sort", COLUMNS[place][0] !== this.by ? "none" : this.down ? "descending" : "ascending"));

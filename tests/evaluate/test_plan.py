@@ -6,6 +6,7 @@ import pytest
 
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import cells, load
+from waggle.plugins import Task
 
 RECIPE = """
 title = "Small"
@@ -67,11 +68,12 @@ def test_horizons_multiply(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("title =", "titel =", "title"),
+        ("title =", "titel =", "title: is missing; add it"),
+        ("order =", "ordre =", "methods.lossy.ordre: there is no such key here"),
         ('"expert", "lossy"', '"expret"', "did you mean 'expert'"),
         ('["beacon"]', '["beacn"]', "did you mean 'beacon'"),
         ('["beacon"]', '["nothing/*"]', "no task matches"),
-        ("loss = 0.1", "los = 0.1", "los"),
+        ("loss = 0.1", "los = 0.1", "perturbation has no 'los'.*did you mean 'loss'"),
         ("loss = 0.1", "loss = 7", "share from 0 to 1"),
         ("n = [4, 6]", "n = [0]", "n.0"),
         ("count = 3", "count = 0", "count"),
@@ -94,12 +96,22 @@ def test_horizons_multiply(tmp_path: Path) -> None:
         ('title = "Small"', "title = " + "[" * 5_000, "not TOML"),
         ('title = "Small"', 'methods_from = "a\\u0000b"', "not TOML"),
         ('title = "Small"', 'backbone = "nano"', "a recipe of training; use `waggle train"),
+        (RECIPE, 'tasks = ["beacon"]\ncredit = "group"', "of learning; use `waggle learn TASK"),
     ],
 )
 def test_bad_recipes_are_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         cells(load(recipe(tmp_path, RECIPE.replace(old, new))))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("asked", ["lamp/dim", "dim", "lamp/*"])
+def test_a_world_that_is_not_here_is_known_by_what_was_played(tmp_path: Path, asked: str) -> None:
+    plan = load(recipe(tmp_path, RECIPE.replace('["beacon"]', f'["beacon", "{asked}"]')))
+    with pytest.raises(ConfigError, match="see `waggle list"):
+        cells(plan)
+    tasks = {c.case.task for c in cells(plan, [Task("lamp", "dim"), Task("beacon", "beacon")])}
+    assert tasks == {"beacon", "dim"}
 
 
 @pytest.mark.parametrize("theirs", ["methods = []", "methods = 3"])

@@ -31,6 +31,15 @@ class SeedError(ConfigError):
     """A seed used for a purpose its range does not allow."""
 
 
+def mistake(kind: str, message: str, got: object) -> str:
+    """Say what is wrong with one key of a file, and how to mend it, by the kind pydantic names."""
+    if kind == "extra_forbidden":
+        return "there is no such key here; correct its name or remove it"
+    if kind == "missing":
+        return "is missing; add it"
+    return f"{message}; got {got!r:.60}"
+
+
 def suggest(name: str, known: list[str]) -> str:
     """Return `"; did you mean 'x'?"` for the closest known name, or an empty string."""
     from difflib import get_close_matches

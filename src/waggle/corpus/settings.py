@@ -13,7 +13,7 @@ from pydantic import (
     model_serializer,
 )
 
-from waggle.core.errors import ConfigError
+from waggle.core.errors import ConfigError, mistake
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -140,5 +140,5 @@ def one_line(error: ValidationError, where: str) -> ConfigError:
     """Return the first mistake in a settings model as a one-line error."""
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"])
-    got: Any = first.get("input")
-    return ConfigError(f"{where}: {name or 'settings'}: {first['msg']}; got {got!r:.60}")
+    wrong = mistake(first["type"], first["msg"], first.get("input"))
+    return ConfigError(f"{where}: {name or 'settings'}: {wrong}")

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waggle.baselines.peers import training
 from waggle.baselines.peers.organiser import Organiser
-from waggle.core.errors import ConfigError
+from waggle.core.errors import ConfigError, mistake
 from waggle.core.protocols import Case
 from waggle.core.seeds import Split, require
 from waggle.evaluate import anchors
@@ -59,7 +59,8 @@ def load(path: Path) -> FitRecipe:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{path}: {where}: {first['msg']}") from None
+        wrong = mistake(first["type"], first["msg"], first["input"])
+        raise ConfigError(f"{path}: {where}: {wrong}") from None
 
 
 def utility(organiser: Organiser, case: Case, draw: int) -> float:

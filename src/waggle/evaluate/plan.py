@@ -31,7 +31,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from waggle import plugins
-from waggle.core.errors import ConfigError, WaggleError, suggest
+from waggle.core.errors import ConfigError, WaggleError, mistake, suggest
 from waggle.core.order import Order
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
@@ -192,6 +192,8 @@ def load(path: Path) -> Recipe:
     data = read_file(path)
     if "backbone" in data:
         raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
+    if "credit" in data and "blocks" not in data:
+        raise ConfigError(f"{path} is a recipe of learning; use `waggle learn TASK {path}`")
     shared = data.pop("methods_from", None)
     if shared is not None:
         theirs, own = (
@@ -206,7 +208,8 @@ def load(path: Path) -> Recipe:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part != "")
-        raise ConfigError(f"{path}: {where}: {first['msg']}") from None
+        wrong = mistake(first["type"], first["msg"], first["input"])
+        raise ConfigError(f"{path}: {where}: {wrong}") from None
     for name in recipe.reference:
         _method(recipe, name)
     methods = {name: settled(spec) for name, spec in recipe.methods.items()}
@@ -291,13 +294,14 @@ def settled(spec: MethodSpec) -> MethodSpec:
     return spec.model_copy(update={name: own[name] for name in unset})
 
 
-def cells(recipe: Recipe) -> list[Cell]:
+def cells(recipe: Recipe, played: Sequence[plugins.Task] = ()) -> list[Cell]:
     """Return the cells of a recipe, without repeats, in a stable order.
 
-    An unknown method, task or setting is refused.
+    An unknown method, task or setting is refused. Tasks that were played are known, too: a report
+    needs no plug-in.
     """
     found: dict[Key, Cell] = {}
-    blocks = [(block, tasks_of(block.tasks)) for block in recipe.blocks]
+    blocks = [(block, tasks_of(block.tasks, played)) for block in recipe.blocks]
     asked = sum(_count(block, tasks) for block, tasks in blocks)
     if asked > MAX_CELLS:
         raise ConfigError(f"the plan asks for {asked:,} cells, over {MAX_CELLS:,}; make it smaller")
@@ -339,17 +343,21 @@ def _method(recipe: Recipe, name: str) -> MethodSpec:
     return recipe.methods[name]
 
 
-def tasks_of(patterns: Sequence[str]) -> list[plugins.Task]:
+def tasks_of(patterns: Sequence[str], played: Sequence[plugins.Task] = ()) -> list[plugins.Task]:
     """Return the tasks that names and patterns such as `silo/*` stand for."""
     chosen: dict[plugins.Task, None] = {}
+    here = set(plugins.names("substrate"))
+    elsewhere = [task for task in dict.fromkeys(played) if task.substrate not in here]
     for pattern in patterns:
         if "*" in pattern or "?" in pattern:
-            matched = [t for t in plugins.tasks() if fnmatchcase(t.name, pattern)]
+            everything = (*plugins.tasks(), *elsewhere)
+            matched = [t for t in everything if fnmatchcase(t.name, pattern)]
             if not matched:
                 raise ConfigError(f"no task matches {pattern!r}; see `waggle list tasks`")
-            chosen.update(dict.fromkeys(matched))
         else:
-            chosen[plugins.find_task(pattern)] = None
+            matched = [t for t in elsewhere if pattern in (t.name, t.task)]
+            matched = matched or [plugins.find_task(pattern)]
+        chosen.update(dict.fromkeys(matched))
     return list(chosen)
 
 
@@ -385,6 +393,19 @@ def _options(block: Block, substrate: str) -> Iterator[dict[str, Any]]:
 
 def _check_method(name: str, spec: MethodSpec) -> None:
     """Refuse settings of the runtime that it does not have, or that exclude one another."""
+    groups: dict[str, tuple[Mapping[str, Any], type[msgspec.Struct]]] = {
+        "switches": (spec.switches, Switches),
+        "perturbation": (spec.perturbation, Perturbation),
+        "defence": (spec.defence, Defence),
+    }
+    for group, (given, kind) in groups.items():
+        known = list(kind.__struct_fields__)
+        for key in given:
+            if key not in known:
+                raise ConfigError(
+                    f"method {name!r}: {group} has no {key!r}; use some of {', '.join(known)}"
+                    f"{suggest(key, known)}"
+                )
     try:
         msgspec.convert(spec.switches, Switches)
         msgspec.convert(spec.perturbation, Perturbation).on(spec.engine)

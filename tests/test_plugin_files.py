@@ -89,7 +89,7 @@ def test_what_is_no_python_file_is_refused(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["json.py", "wave.py", "sys.py"])
 def test_a_file_takes_no_name_of_another_module(tmp_path: Path, name: str) -> None:
-    with pytest.raises(plugins.PluginError, match=r"is another module already.*rename"):
+    with pytest.raises(plugins.PluginError, match=r"is another module already.*another name"):
         plugins.load_file(write(tmp_path, LAW, name))
 
 

@@ -65,7 +65,8 @@ def load_file(path: str | Path) -> None:
     file = Path(path).expanduser().resolve()
     spec = spec_from_file_location(file.stem.replace(".", "_"), file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise PluginError(f"{str(path)!r} is no plug-in; name a Python file that ends in .py")
+        why = "" if file.is_file() else "there is no such file; "
+        raise PluginError(f"{str(path)!r} is no plug-in; {why}name a Python file that ends in .py")
     refuse_taken(spec.name, file)
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # a plug-in may import the files beside it
@@ -90,7 +91,7 @@ def refuse_taken(name: str, file: Path) -> None:
         spec = find_spec(name)
         taken = str(file) if spec is None else spec.origin
     if taken is None or Path(taken).resolve() != file:
-        raise PluginError(f"{name!r} is another module already ({taken}); rename {file}")
+        raise PluginError(f"{name!r} is another module already ({taken}); give {file} another name")
 
 
 def told(error: BaseException) -> str:

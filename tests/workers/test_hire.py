@@ -69,10 +69,10 @@ def test_a_changed_file_is_another_worker(file: str, tmp_path: Path) -> None:
         ("native", {"rate": 1}, "no option 'rate'"),
         ("native", {"schedule": "often"}, "use full or reuse"),
         ("slips", {"rate": 2.0}, "from 0 to 1"),
-        ("nowhere.py:answer", {}, "cannot be loaded"),
+        ("nowhere.py:answer", {}, "there is no nowhere.py"),
         ("no.such.module:answer", {}, "cannot be loaded"),
-        ("{file}:missing", {}, "cannot be loaded"),
-        ("{file}:thing", {}, "not callable"),
+        ("{file}:answr", {}, "no callable 'answr'.*did you mean 'answer'"),
+        ("{file}:thing", {}, "no callable 'thing'"),
     ],
 )
 def test_a_wrong_worker_is_one_line(

@@ -62,7 +62,9 @@ def read_request(body: Any) -> Request:
         raise BadChat("a law decides once; leave out n")
     users = [_content(turn) for turn in body["messages"] if _role(turn) == "user"]
     if not users or _MARK not in users[0]:
-        raise BadChat("the first user message must hold a view, as `laws/chat` sends it")
+        raise BadChat(
+            "the first user message must end in a line `View: JSON`, as the law `chat` writes it"
+        )
     view = _view(users[0].split(_MARK, 1)[1])
     entropy = body.get("seed")
     if entropy is None:

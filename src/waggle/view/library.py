@@ -56,7 +56,10 @@ class Library:
         self._growing: dict[str, Path] = {}
         self.refresh()
         if not self.names and not empty:
-            raise ConfigError(f"{place} holds no record (*{SUFFIX}); `waggle run` makes one")
+            raise ConfigError(
+                f"{place} holds no record (*{SUFFIX}); `waggle run` makes one, `waggle eval "
+                "--keep` one for each cell"
+            )
 
     def refresh(self) -> None:
         """Look for records that are new; they come behind those that are known."""

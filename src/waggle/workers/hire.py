@@ -95,13 +95,21 @@ def find(name: str) -> Found:
         raise ConfigError(
             f"worker {name!r} is unknown; use {', '.join(BUILT_IN)} or FILE.py:callable{hint}"
         )
+    if place.endswith(".py") and not _path(place).is_file():
+        raise ConfigError(f"worker {name!r}: there is no {place}; name a file that exists")
     try:
         code = _digest(place)
-        target = getattr(_loaded(place, code), attribute)
+        module = _loaded(place, code)
+        target = getattr(module, attribute, None)
     except FAULTS as error:
         raise ConfigError(f"worker {name!r} cannot be loaded: {told(error)}; mend it") from error
     if not callable(target):
-        raise ConfigError(f"worker {name!r} is not callable; name a function or a class")
+        own = [word for word in vars(module) if not word.startswith("_")]
+        hint = suggest(attribute, own)
+        raise ConfigError(
+            f"worker {name!r}: {place} has no callable {attribute!r}; name a function or a "
+            f"class of it{hint}"
+        )
     return Found(target, code)
 
 

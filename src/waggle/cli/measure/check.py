@@ -87,7 +87,10 @@ def law(
     at_least_one(n=n)
     made = make_law(name, law_options)
     plugins.get_substrate(substrate)
-    return _show(check_law(made, substrate, task, n=n, seed=seed, order=order), json)
+    found = check_law(made, substrate, task, n=n, seed=seed, order=order)
+    if not found.passed:
+        console.note(f"the views are of {substrate}; a law of one world names it by --substrate")
+    return _show(found, json)
 
 
 def _show(report: Report, json: bool) -> int:

@@ -65,6 +65,7 @@ def test_recipes_are_listed_and_copied_with_what_they_need(waggle: Command, tmp_
     listed = waggle("recipes", "list", "--json").data
     assert listed["tables/reduced"]["use"] == "waggle eval" and listed["tiny"]["about"]
     assert listed["tables/methods"]["use"] == "other recipes"
+    assert listed["learn/median"]["use"] == "waggle learn"
     copied = waggle("recipes", "copy", "tables/reduced.toml", "--to", tmp_path, "--json").data
     assert copied["files"] == [str(tmp_path / f"tables/{n}.toml") for n in ("reduced", "methods")]
     assert waggle("eval", tmp_path / "tables/reduced.toml", "--dry-run").code == 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import waggle
 from waggle.cli import console
@@ -91,14 +91,22 @@ def _entries() -> Iterator[Entry]:
     for path in home.rglob("*.toml"):
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
-        use = "waggle train" if "backbone" in data else "waggle eval"
-        if "blocks" not in data and "backbone" not in data:
-            use = "waggle fit" if path.parent.name == "fit" else "other recipes"
         name = path.relative_to(home).with_suffix("").as_posix()
-        yield Entry(name, path, use, data.get("about") or _first_sentence(text))
+        yield Entry(name, path, _use(path, data), data.get("about") or _first_sentence(text))
     for path in home.rglob("*.sh"):
         text = path.read_text(encoding="utf-8").partition("\n")[2]
         yield Entry(path.relative_to(home).as_posix(), path, "sh", _first_sentence(text))
+
+
+def _use(path: Path, data: Mapping[str, Any]) -> str:
+    """Return the command that takes a recipe."""
+    if "backbone" in data:
+        return "waggle train"
+    if "blocks" in data:
+        return "waggle eval"
+    if "credit" in data:
+        return "waggle learn"
+    return "waggle fit" if path.parent.name == "fit" else "other recipes"
 
 
 def _first_sentence(text: str) -> str:

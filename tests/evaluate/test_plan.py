@@ -92,6 +92,7 @@ def test_horizons_multiply(tmp_path: Path) -> None:
         ('law = "expert"', 'law = "expert"\nswitches = { coherence = nan }', "share from 0 to 1"),
         ('law = "expert"', 'law = "expert"\nswitches = { refresh = 0 }', "1 round or more"),
         ('law = "expert"', 'law = "expert"\nswitches = { support = -1 }', "0 or more"),
+        ('law = "expert"', 'law = "expert"\nworker = { schedule = "full" }', "worker has no name"),
         ('title = "Small"', "title =", "not TOML"),
         ('title = "Small"', "title = " + "[" * 5_000, "not TOML"),
         ('title = "Small"', 'methods_from = "a\\u0000b"', "not TOML"),

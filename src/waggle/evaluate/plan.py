@@ -412,6 +412,8 @@ def _check_method(name: str, spec: MethodSpec) -> None:
         msgspec.convert(spec.defence, Defence)
         if spec.shards and (spec.engine != "sync" or spec.worker):
             raise ConfigError("shards need the engine `sync`, and no private workers")
+        if spec.worker and not isinstance(spec.worker.get("name"), str):
+            raise ConfigError('its worker has no name; write worker = { name = "native" }')
     except (msgspec.ValidationError, ConfigError) as error:
         raise ConfigError(f"method {name!r}: {error}") from None
 

@@ -126,6 +126,6 @@ def test_worker_processes_play_the_law_and_a_broken_metric_is_told(
         assert row.metrics["peak"] is not None and row.metrics["broken"] is None
     text = waggle("report", tmp_path / "run").out
     (line,) = (line for line in text.splitlines() if line.startswith("| peak |"))
-    assert re.search(r"\| mine \| [\d.]+ \[[\d.]+, [\d.]+\] \| . \| 2 \|", line), line
+    assert re.search(r"\| mine \| [\d.]+ \[[\d.]+,\s[\d.]+\] \| . \| 2 \|", line), line
     assert "| broken |" not in text
     law_of.cache_clear()

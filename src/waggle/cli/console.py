@@ -14,15 +14,20 @@ from typing import Any, Literal
 from rich.table import Table
 from rich.text import Text
 
-from waggle.api.grid import figure
+from waggle.api.grid import figure, shown
 from waggle.api.screen import note, out, say
 
-__all__ = ["dump", "note", "out", "say", "table"]
+__all__ = ["dump", "note", "out", "say", "table", "wrapped"]
 
 
 def dump(value: Mapping[str, Any]) -> None:
     """Print machine output: one JSON object."""
     sys.stdout.write(json.dumps(value, sort_keys=True, default=str) + "\n")
+
+
+def wrapped(text: str) -> None:
+    """Print prose, broken between words where the screen ends."""
+    out().print(shown(text), markup=False, soft_wrap=False)
 
 
 def table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -226,10 +227,11 @@ def report(
 ) -> int:
     """Write the report of a run from its rows: one HTML page, Markdown and LaTeX.
 
-    The files are `report.*` in the run directory; the Markdown is printed as well. Results of
-    `waggle diagnose --out` in the folder `diagnoses` of the run become its table of held-out
-    decisions. A run of `waggle learn`, or a folder of such runs (training seeds, credits, the
-    shuffled control), is reported with its curves, gains and controls. Example:
+    The files are `report.*` in the run directory. The Markdown is printed as well, on a terminal
+    without its tables. Results of `waggle diagnose --out` in the folder `diagnoses` of the run
+    become its table of held-out decisions. A run of `waggle learn`, or a folder of such runs
+    (training seeds, credits, the shuffled control), is reported with its curves, gains and
+    controls. Example:
 
     `waggle report results/primary`
 
@@ -262,8 +264,12 @@ def report(
     if json:
         console.dump({name: str(path) for name, path in written._asdict().items()})
     else:
-        console.say(written.markdown.read_text(encoding="utf-8"))
-        console.say(f"page: {written.html}")
+        text = written.markdown.read_text(encoding="utf-8")
+        if sys.stdout.isatty():
+            console.wrapped(text.partition("\n### ")[0])
+        else:
+            console.say(text)
+        console.say(f"page: {written.html}; tables: {written.markdown}")
     return 0
 
 

@@ -12,7 +12,7 @@ function lines(episode) {
     name: words.words[word], colour: words.colour(word), values: share(word),
   }));
   return [
-    { title: "Scores", top: 1, lines: scores.slice(0, 5).map((name, i) => of(name, PALETTE[i], (r) => r.score[name])) },
+    { title: "Scores", lines: scores.slice(0, 5).map((name, i) => of(name, PALETTE[i], (r) => r.score[name])) },
     {
       title: episode.what === "claim" ? "Share of agents by claim held" : "Share of agents by action", top: 1,
       lines: [...held, { name: "none", colour: OTHER, values: share(-1) }],
@@ -40,7 +40,7 @@ class Curve {
       onclick: (event) => go(this.at(event.offsetX)),
     });
     this.root = el("figure", {},
-      el("figcaption", {}, el("strong", {}, title), ...drawn.map((line, i) =>
+      el("figcaption", {}, el("strong", {}, title, el("span", { class: "soft" }, ` 0 to ${figure(this.top)}`)), ...drawn.map((line, i) =>
         el("span", { class: "key" }, swatch(line.colour), line.name, " ", this.readings[i]))),
       this.canvas,
     );

@@ -311,6 +311,8 @@ def _load(kind: Kind, name: str) -> Any:
         hint = suggest(name, list(index))
         if kind == "law" and name in ELSEWHERE:
             hint = f"; it comes with `pip install {ELSEWHERE[name]}`"
+        elif kind == "law" and "/" in name:
+            hint = "; there is no such folder of a law, either"
         raise PluginError(f"{kind} {name!r} is unknown; see `waggle list {kind}s`{hint}")
     if len(index[name]) > 1:
         both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])

@@ -154,6 +154,14 @@ def test_rehearsing_alone_is_no_learning(tmp_path: Path) -> None:
         read_settings(recipe)
 
 
+@pytest.mark.parametrize(("line", "command"), [("[corpus]", "train"), ("[[blocks]]", "eval")])
+def test_a_recipe_of_another_command_is_sent_there(tmp_path: Path, line: str, command: str) -> None:
+    recipe = tmp_path / "other.toml"
+    recipe.write_text(line, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"use `waggle {command} "):
+        read_settings(recipe)
+
+
 def test_no_process_that_plays_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -165,6 +165,10 @@ def read_settings(path: Path | None, **given: Any) -> Settings:
             raise ConfigError(f"cannot read recipe {path} ({reason})") from None
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"recipe {path} is not TOML ({error})") from None
+        if "blocks" in data:
+            raise ConfigError(f"{path} is a recipe of evaluation; use `waggle eval {path}`")
+        if "corpus" in data:
+            raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
     data |= {name: value for name, value in given.items() if value is not None}
     try:
         settings = Settings.model_validate(data)

@@ -221,6 +221,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"recipe {path} is not TOML ({error})") from None
     if not {"methods", "methods_from"}.isdisjoint(data):
         raise ConfigError(f"{path} is a recipe of evaluation; use `waggle eval {path}`")
+    if "credit" in data:
+        raise ConfigError(f"{path} is a recipe of learning; use `waggle learn TASK {path}`")
     return data
 
 

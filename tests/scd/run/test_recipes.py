@@ -165,9 +165,11 @@ def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "cannot read recipe" in capsys.readouterr().err
 
 
-def test_a_recipe_of_evaluation_is_sent_to_its_command(
+def test_a_recipe_of_another_command_is_sent_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name in ("silo_sources.toml", "tables/primary.toml"):
         assert main(["train", str(ROOT / "recipes" / name)]) == 2
         assert "recipe of evaluation; use `waggle eval" in capsys.readouterr().err
+    assert main(["train", str(ROOT / "recipes/learn/median.toml")]) == 2
+    assert "recipe of learning; use `waggle learn TASK" in capsys.readouterr().err

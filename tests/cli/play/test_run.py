@@ -89,6 +89,7 @@ def test_a_switch_has_other_spellings(waggle: Command, tmp_path: Path, spelling:
         (["beacon", "-n", 10**9], "-n must be from 1"),
         (["beacon", "-n", "many"], "many"),
         (["beacon", "--rounds", 0], "--rounds must be from 1"),
+        (["beacon", "--seed", -1], "--seed must be 0 or more"),
         (["beacon", "--law", "heuristc"], "did you mean 'heuristic'"),
         (["beacon", "--law", Path(__file__).parent], "holds no law; name the folder of one"),
         (["beacon", "--law.nonsense", 3], "has no option --law.nonsense"),

@@ -73,8 +73,10 @@ def run(
 ) -> int:
     """Run one episode and keep its record.
 
-    Prints scores, own metrics, traffic and the path of the record. The same command gives the same
-    record.
+    Prints scores, own metrics, traffic and the path of the record. Candidates are writes that laws
+    asked for; refreshed ones are executed again after the refresh interval. Decodes are
+    counted by the stage of admission that made them legal: first, where they were so at once. The
+    same command gives the same record.
 
     Examples:
     `waggle run beacon --shock --watch`
@@ -122,6 +124,8 @@ def run(
     """
     _refuse_foreign(groups, plugins.find_task(task).substrate)
     count("-n", n)
+    if seed < 0:
+        raise ConfigError(f"--seed must be 0 or more, not {seed}")
     if rounds is not None:
         count("--rounds", rounds)
     if fps is not None and not 0 < fps <= 1000:

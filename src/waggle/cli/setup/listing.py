@@ -65,7 +65,7 @@ def _print(title: str, rows: list[Row]) -> None:
     console.table(title, columns, cells, right=len(columns))
     kind = title.lower().removesuffix("s")
     if title == "Methods":
-        console.say("`waggle fit NAME` trains a method that is trained.")
+        console.say("`waggle fit NAME` trains those that say yes.")
     if any(row.get("options") for row in rows):
         console.say(f"An option is given as --{kind}.OPTION VALUE.")
 

@@ -67,7 +67,8 @@ def learn(
         credit: How an outcome is shared out among decisions: `group`, `share`, `progress`,
             `frozen`, `branch`, or `auto`, which takes `share` where the world has it.
         temperature: Of sampling: high to explore, lower once much is learned.
-        minutes: Time budget.
+        minutes: Time budget of the batches. One that has begun is finished, and the comparisons
+            before the first and after the last come on top.
         batches: Most batches of episodes.
         seed: Training seed.
         fidelity: After the run, compare the credit with closed-loop branches of so many decisions;

@@ -53,7 +53,7 @@ def test_words_say_what_was_compared_and_what_came_out() -> None:
     )
     (table,) = found.table()
     assert table.rows[0] == (
-        "Silo N=16, R=9 (%)", "Expert", "90.0", "Twin", "Relay", "25.0", "+65.0 [+65.0, +65.0]", "—"
+        "Silo N=16, R=9 (%)", "Expert", "90.0", "Twin", "Relay", "25.0", "+65.0 [+65.0, +65.0]"
     )  # fmt: skip
     assert "The floor is the better of" in found.words and "ceiling" not in found.words
 
@@ -62,7 +62,7 @@ def test_one_seed_judges_nothing_and_no_rows_say_nothing() -> None:
     recipe = made({**BLOCKS[0], "seeds": {"start": 20_000, "count": 1}})
     found = told(recipe)
     assert found.outcome.endswith("There is one seed, so that nothing is compared with a floor.")
-    assert found.table()[0].rows[0][-2].endswith(", one seed")
+    assert found.table()[0].rows[0][-1].endswith(", one seed")
     assert opening([], recipe) is None
 
 

@@ -92,13 +92,17 @@ class Opening(NamedTuple):
     """What the picture and the table of settings show."""
 
     @property
+    def bound(self) -> bool:
+        """Whether any setting has a ceiling."""
+        return any(setting.ceiling is not None for setting in self.settings)
+
+    @property
     def words(self) -> str:
         """What the words mean that the picture and the table of settings use."""
         if not self.settings:
             return ""
-        bound = any(setting.ceiling is not None for setting in self.settings)
         late = any(setting.name.startswith(_LATE) for setting in self.settings)
-        return WORDS + (CEILING if bound else "") + (RECOVERY if late else "")
+        return WORDS + (CEILING if self.bound else "") + (RECOVERY if late else "")
 
     def told(self) -> list[tuple[str, str]]:
         """Return what is said, each with its heading."""
@@ -113,8 +117,9 @@ class Opening(NamedTuple):
         """Return the table of all settings, if there are any."""
         columns = ("setting", "best law", "score", "no difference from it", "floor",
                    "floor score", "best minus floor", "ceiling")  # fmt: skip
-        body = tuple(map(_line, self.settings))
-        return [Table("Every setting", columns, body)] if body else []
+        end = len(columns) if self.bound else -1
+        body = tuple(_line(setting)[:end] for setting in self.settings)
+        return [Table("Every setting", columns[:end], body)] if body else []
 
 
 class _Scope(NamedTuple):

@@ -68,7 +68,7 @@ def test_anthropic_messages_get_the_same_decision(serve: Any, beacon_views: Any)
         assert said["usage"].keys() == {"input_tokens", "output_tokens"}
     refused = httpx.post(f"{url}/messages", json={"messages": []})
     assert (refused.status_code, refused.json()["type"]) == (400, "error")
-    assert "view" in refused.json()["error"]["message"]
+    assert "`View: JSON`" in refused.json()["error"]["message"]
 
 
 def test_many_clients_share_batches(client: Any, serve: Any, beacon_views: Any) -> None:

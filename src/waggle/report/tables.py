@@ -161,7 +161,8 @@ def markdown(table: Table, level: int = 3) -> str:
         f"{'#' * level} {prose(table.title)}",
         "",
         _row(heads),
-        _row(["---" if words else "---:" for words in texts(table)]),
+        # A table of two columns lists facts by name, in words or in numbers.
+        _row(["---" if words or len(heads) == 2 else "---:" for words in texts(table)]),
     ]
     over = dict(table.groups)
     for index, row in enumerate(formed):
@@ -172,7 +173,6 @@ def markdown(table: Table, level: int = 3) -> str:
     return "\n".join(lines) + "\n"
 
 
-_BOUNDS = re.compile(r"(\[[+-]?[\d.]+,) (?=[+-]?[\d.]+\])")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
@@ -182,8 +182,8 @@ def prose(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Keep a text within its cell, and an interval on one line."""
-    return _BOUNDS.sub("\\1\N{NO-BREAK SPACE}", prose(text).replace("|", r"\|"))
+    """Keep a text within its cell."""
+    return prose(text).replace("|", r"\|")
 
 
 def _row(cells: Sequence[str]) -> str:

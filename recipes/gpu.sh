@@ -47,6 +47,12 @@ run() {
   [ "$code" -eq 0 ] || failed=1
 }
 
+# together: wait for what runs beside this, which ends with its own `failed`
+together() {
+  local job
+  for job in $(jobs -p); do wait "$job" || failed=1; done
+}
+
 # play RECIPE METHODS [OPTION...]: their episodes; without METHODS those of all laws that are there
 play() {
   local recipe=$1 methods=$2
@@ -164,10 +170,11 @@ case $step in
   specialists)
     run $waggle train "$recipes/specialists/base.toml" --arm warm-start --out runs/specialists/base --workers "$workers"
     for law in joint matched_swarmbench matched_silo oracle_swarmbench oracle_silo; do
-      run env WAGGLE_GPU_SHARE=0.15 $waggle train "$recipes/specialists/$law.toml" \
-        --out "runs/specialists/train/${law/_/-}" --workers 3 --jobs 2 &
+      { run env WAGGLE_GPU_SHARE=0.15 $waggle train "$recipes/specialists/$law.toml" \
+          --out "runs/specialists/train/${law/_/-}" --workers 3 --jobs 2
+        exit $failed; } &
     done
-    wait
+    together
     play specialists/specialists "" --seeds 4
     play specialists/specialists ""
     ;;
@@ -176,15 +183,16 @@ case $step in
       out=runs/learn/agentsnet/$seed
       { learn agentsnet agentsnet "$seed" "$out-first"
         [ ! -d "$out-first/law" ] && [ -z "${DRY:-}" ] ||
-          learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2; } &
+          learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2
+        exit $failed; } &
     done
-    wait
+    together
     ;;
   learn-task)
     task=${1:-foraging} name=swarmbench/${1:-foraging}
     [ "$task" != median ] || name="median --plugin examples/median/median.py"
-    for seed in "${@:2}"; do learn "$name" "$task" "$seed" "runs/learn/$task/$seed" & done
-    wait
+    for seed in "${@:2}"; do { learn "$name" "$task" "$seed" "runs/learn/$task/$seed"; exit $failed; } & done
+    together
     ;;
   outcomes)
     play learn/outcomes 'outcomes*'

@@ -19,6 +19,8 @@ FORMAT = 1
 
 Stage: TypeAlias = Literal["first", "normalized", "regenerated", "projected", "fallback"]
 STAGES: tuple[Stage, ...] = ("first", "normalized", "regenerated", "projected", "fallback")
+EXECUTABLE: tuple[Stage, ...] = STAGES[:2]
+"""Stages at which a decision was executable as it was decoded."""
 Cause: TypeAlias = str
 """Why transport suppressed a write; a substrate's context safeguards add their own names."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from waggle import plugins
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, World
-from waggle.core.record import EpisodeRecord, RoundRecord
+from waggle.core.record import EXECUTABLE, EpisodeRecord, RoundRecord
 from waggle.core.seeds import derive, mix
 from waggle.crew import Run, mapped
 from waggle.engine import memory as gpu_memory
@@ -36,9 +36,6 @@ from waggle.scd.data.arrays import Encoded, Rows, from_encoded, stack
 from waggle.scd.data.tokenize import end_of_turn
 from waggle.scd.files import read_tensors
 from waggle.scd.train.distributed import Processes
-
-LEGAL = ("first", "normalized")
-"""Stages of admission at which a decision was executable as decoded."""
 
 
 class Outcome(NamedTuple):
@@ -165,7 +162,7 @@ class Player:
         for entry in record.rounds[job.fork(rounds) :]:  # what all replays share gets no credit
             for update in entry.updates:
                 sample = samples[mix(update.entropy, job.luck)]
-                legal = update.stage in LEGAL
+                legal = update.stage in EXECUTABLE
                 yield self._of_sample(sample, update.node, entry.round, legal)
 
     def _of_sample(self, sample: Sample, node: int, round: int, legal: bool) -> Decided:
@@ -366,4 +363,4 @@ def executable(ended: Sequence[Ended]) -> float:
     total: Counter[str] = Counter()
     for one in ended:
         total.update(one.counters)
-    return sum(total[f"stage.{stage}"] for stage in LEGAL) / max(1, total["updates"])
+    return sum(total[f"stage.{stage}"] for stage in EXECUTABLE) / max(1, total["updates"])

@@ -130,7 +130,7 @@ def manifest(place: Path) -> Manifest:
         found = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         raise ConfigError(f"the weights of {place.name!r} are not here; {_FIX}") from None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} does not describe a law ({error}); {_FIX}") from None
     if found.format != FORMAT:
         raise ConfigError(f"{path} has format {found.format}, not {FORMAT}; upgrade waggle-swarm")

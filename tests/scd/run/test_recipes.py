@@ -152,6 +152,16 @@ def test_a_step_prints_what_it_would_run() -> None:
             assert words[1] in ("waggle", "env", "mkdir", "cp"), line
 
 
+@pytest.mark.parametrize("step", [("learn", "0", "1"), ("learn-task", "median", "0"), ("near",)])
+def test_a_step_on_the_gpu_fails_with_any_of_its_commands(step: tuple[str, ...]) -> None:
+    for command, code in {"false": 1, "true": 0}.items():
+        told = subprocess.run(
+            ["bash", str(ROOT / "recipes/gpu.sh"), *step], capture_output=True, check=False,
+            env={"PATH": "/usr/bin:/bin", "WAGGLE": command},
+        )  # fmt: skip
+        assert told.returncode == code, told.stderr
+
+
 def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.toml"
     bad.write_text("[stage_two]\nupdatez = 3\n", encoding="utf-8")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.substrates.golden import ALL, recorded_graphs
 from waggle.core.protocols import Case
+from waggle.substrates.agentsnet import graph_files
 from waggle.substrates.agentsnet.adapter import AgentsNet
 from waggle.substrates.agentsnet.graph_files import find_graph, parse_graph
 from waggle.substrates.agentsnet.graphs import (
@@ -124,7 +125,9 @@ def test_find_graph_prefers_the_folder_and_says_what_is_missing(tmp_path: Path) 
         find_graph("ws", 8, 0, tmp_path)
 
 
-def test_parquet_dataset_or_the_extra_that_reads_it(tmp_path: Path) -> None:
+def test_parquet_dataset_or_the_extra_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "train.parquet"
     try:
         import pyarrow as pa
@@ -143,17 +146,22 @@ def test_parquet_dataset_or_the_extra_that_reads_it(tmp_path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(rows), path)
     found = find_graph("ws", 2, 0, path)
     assert (found.names, found.provenance) == (("Ann", "Joe"), "dataset")
+    many = graph | {"nodes": nodes + [{"id": i, "name": "Ann"} for i in range(2, 10_000)]}
+    parquet.write_table(pa.Table.from_pylist([rows[0] | {"graph": json.dumps(many)}]), path)
+    monkeypatch.setattr(graph_files, "_MAX_BYTES", 2 * path.stat().st_size)
+    with pytest.raises(GraphError, match="is larger than"):  # though not while it is packed
+        find_graph("ws", 2, 0, path)
 
 
 @pytest.mark.parametrize("error", [NotImplementedError, TypeError, KeyError, OSError, ValueError])
 def test_whatever_the_reader_says_of_a_bad_file_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    def read_table(path: Path, columns: list[str]) -> None:
+    def open_file(path: Path) -> None:
         raise error("a codec that is not built in\nStack: ...")
 
     reader = ModuleType("pyarrow")
-    reader.parquet = SimpleNamespace(read_table=read_table)  # type: ignore[attr-defined]
+    reader.parquet = SimpleNamespace(ParquetFile=open_file)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pyarrow", reader)
     (tmp_path / "train.parquet").write_bytes(b"PAR1")
     with pytest.raises(GraphError, match="not the AgentsNet parquet") as caught:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from tests.substrates.silo.episodes import SEED, Rule, nothing_held, scores
+from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Local, Request
 from waggle.core.record import EpisodeRecord
 from waggle.core.schema import Commitment, Decision
@@ -128,3 +129,9 @@ def test_a_version_refutes_claims_that_rest_on_the_older_one() -> None:
     assert rows[0].conflict == 0
     untouched = next(i for i in range(20) if i not in shock.nodes)
     assert len(world.sense(untouched, Local((), held[untouched], 4)).evidence) == 1
+
+
+def test_an_episode_too_short_for_late_counterevidence_is_refused() -> None:
+    Silo().open(Case("silo", "III-26", 8, SEED, rounds=6, shock=True))
+    with pytest.raises(ConfigError, match="at least 6 rounds, not 5"):
+        Silo().open(Case("silo", "III-26", 8, SEED, rounds=5, shock=True))

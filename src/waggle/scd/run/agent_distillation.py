@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from waggle import plugins
 from waggle.baselines.peers.agent_distillation import Transient
 from waggle.core.protocols import Case, World
-from waggle.core.record import EpisodeRecord, UpdateRecord
+from waggle.core.record import EXECUTABLE, EpisodeRecord, UpdateRecord
 from waggle.core.seeds import Split, derive, require
 from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.store import CorpusError, Example, Store
@@ -37,8 +37,6 @@ from waggle.scd.config import Positive, Recipe
 from waggle.scd.run.stages import Stages
 from waggle.scd.train.trainer import Watch, unwatched
 
-EXECUTABLE = ("first", "normalized")
-"""Stages of a record that was executable as the teacher wrote it."""
 TRIES = 40
 """Episodes for every one that would suffice if all its trajectories were kept."""
 

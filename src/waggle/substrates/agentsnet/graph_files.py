@@ -74,13 +74,17 @@ def read_json(path: Path) -> Any:
         GraphError: for a missing, oversized or malformed file.
     """
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise GraphError(f"{path} is larger than {_MAX_BYTES} bytes; split it")
+        _check_size(path, path.stat().st_size)
         return msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise GraphError(f"cannot read {path}: {error.strerror or error}; check the path") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise GraphError(f"{path} is not JSON ({error}); export it again") from None
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > _MAX_BYTES:
+        raise GraphError(f"{path} is larger than {_MAX_BYTES} bytes; split it")
 
 
 def load_graph(path: Path) -> GraphFile:
@@ -137,7 +141,12 @@ def _load_parquet(path: Path, changed: int) -> dict[str, AgentGraph]:
         ) from None
     columns = ["graph_generator", "num_nodes", "index", "graph"]
     try:
-        rows = parquet.read_table(path, columns=columns).to_pylist()
+        _check_size(path, path.stat().st_size)
+        file = parquet.ParquetFile(path)
+        about = file.metadata
+        groups = (about.row_group(index) for index in range(about.num_row_groups))
+        _check_size(path, sum(group.total_byte_size for group in groups))
+        rows = file.read(columns=columns).to_pylist()
     except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise GraphError(f"{path} is not the AgentsNet parquet file ({reason})") from None

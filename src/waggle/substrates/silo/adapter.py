@@ -14,7 +14,7 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.world import read_options
 from waggle.substrates.silo.cases import TASKS, find_task
-from waggle.substrates.silo.world import SiloWorld
+from waggle.substrates.silo.world import SHOCK_FROM, SiloWorld
 
 MAX_ROUNDS = 1_000
 
@@ -46,5 +46,10 @@ class Silo:
             raise ConfigError(f"{task.id} has no late counterevidence; use one of {able}")
         if case.rounds is not None and not 1 <= case.rounds <= MAX_ROUNDS:
             raise ConfigError(f"silo needs 1 to {MAX_ROUNDS} rounds, not {case.rounds}")
+        if case.shock and case.rounds is not None and case.rounds < SHOCK_FROM:
+            raise ConfigError(
+                f"late counterevidence comes from round {SHOCK_FROM} on, so that silo with a shock "
+                f"needs at least {SHOCK_FROM} rounds, not {case.rounds}"
+            )
         options = read_options(SiloOptions, case)
         return SiloWorld(case, options.cap if options.regime == "ports" else None, keys)

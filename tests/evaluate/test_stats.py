@@ -93,6 +93,39 @@ def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
     assert 0.88 <= np.mean([each.low <= 0.5 <= each.high for each in made]) <= 0.98
 
 
+@pytest.mark.parametrize(
+    ("cells", "units", "covered"), [(1, 5, 0.83), (3, 5, 0.89), (9, 5, 0.90), (1, 10, 0.90)]
+)
+def test_intervals_of_few_units_cover_as_little_as_the_docs_say(
+    cells: int, units: int, covered: float
+) -> None:
+    rng = generator(7, "test")
+    names = [str(cell) for cell in range(cells)]
+    found = [
+        paired(dict(zip(names, rng.normal(size=(cells, units)), strict=True)), resamples=500)
+        for _ in range(600)
+    ]
+    assert np.mean([each.low <= 0 <= each.high for each in found]) == pytest.approx(
+        covered, abs=0.03
+    )
+
+
+@pytest.mark.parametrize(("seeds", "covered"), [(3, 0.78), (5, 0.85)])
+def test_intervals_of_few_training_seeds_cover_as_little_as_the_docs_say(
+    seeds: int, covered: float
+) -> None:
+    rng = generator(8, "test")
+    found = [
+        hierarchical(
+            {"s": [*(rng.normal(size=(seeds, 1)) + rng.normal(size=(seeds, 20)))]}, resamples=400
+        )
+        for _ in range(500)
+    ]
+    assert np.mean([each.low <= 0 <= each.high for each in found]) == pytest.approx(
+        covered, abs=0.04
+    )
+
+
 def test_uneven_training_seeds_are_refused() -> None:
     with pytest.raises(ConfigError, match="same training seeds"):
         hierarchical({"a": [[1.0]], "b": [[1.0], [2.0]]})

@@ -77,6 +77,14 @@ def test_without_relay_the_best_floor_that_was_played_counts() -> None:
     assert found is not None and "No floor was played" in found.outcome
 
 
+def test_a_learned_law_is_told_whether_or_not_it_is_the_best() -> None:
+    methods = {name: {**METHODS[name], "teacher": "expert"} if name == "twin" else METHODS[name]
+               for name in METHODS}  # fmt: skip
+    found = told(sheets.recipe(*BLOCKS, methods=methods))
+    assert found.outcome.endswith(" Learned laws above the floor: Twin in 1 of 2.")
+    assert "Learned" not in told(made()).outcome
+
+
 def test_a_law_on_fewer_cases_is_not_the_best() -> None:
     recipe = made(BLOCKS[0])
     rows = [

@@ -67,6 +67,8 @@ class Setting(NamedTuple):
     """Best minus floor."""
     ceiling: float | None
     digits: int
+    learned: dict[str, bool]
+    """Laws that were trained, by label, and whether each is above the floor."""
 
     @property
     def judged(self) -> bool:
@@ -76,7 +78,7 @@ class Setting(NamedTuple):
     @property
     def resolved(self) -> bool:
         """Whether the best is above the floor."""
-        return self.gain is not None and self.gain.above_zero
+        return _above(self.gain)
 
     def text(self, value: float | None) -> str:
         """Write a value as the tables of this setting do."""
@@ -180,8 +182,8 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
         return None
     best = max(laws, key=laws.__getitem__)
 
-    def gain(other: str) -> Interval | None:
-        found = difference(of(rows, best), of(rows, other), value)
+    def gain(other: str, law: str = best) -> Interval | None:
+        found = difference(of(rows, law), of(rows, other), value)
         if found is None:
             return None
         mean, low, high = (scope.scale * part for part in (found.mean, found.low, found.high))
@@ -199,13 +201,26 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
         gain(low) if low else None,
         None if bound is None else scope.scale * bound,
         scope.digits,
+        {label(recipe, n): _above(gain(low, n)) for n in laws if _learned(n, recipe)}
+        if low
+        else {},
     )
+
+
+def _learned(name: str, recipe: Recipe) -> bool:
+    """Tell whether a method is a trained law as it is, in the runtime as it is."""
+    spec = recipe.methods[name]
+    return spec.teacher != "none" and not spec.switches and not spec.perturbation
 
 
 def _any_floor(means: dict[str, float], recipe: Recipe) -> str | None:
     """Return the best of the laws that know no task, where `relay` was not played."""
     known = [name for name in means if recipe.methods[name].law in floors.FLOORS]
     return max(known, key=means.__getitem__, default=None)
+
+
+def _above(found: Interval | None) -> bool:
+    return found is not None and found.above_zero
 
 
 def _includes_zero(found: Interval | None) -> bool:
@@ -251,7 +266,19 @@ def _outcome(settings: Sequence[Setting]) -> str:
     told = f"The best law is above the floor in {len(judged) - len(flat)} of "
     told += _counted(len(judged), "setting")
     told += f"; no difference from the floor in {_listed(flat)}" if flat else ""
-    return f"{told}. {best}"
+    return f"{told}. {best}{_of_learned(judged)}"
+
+
+def _of_learned(settings: Sequence[Setting]) -> str:
+    """Say how often each learned law was above the floor: it may be the best nowhere."""
+    names = list(dict.fromkeys(name for each in settings for name in each.learned))
+    said = (
+        f"{name} in {sum(each.learned[name] for each in own)} of {len(own)}"
+        for name, own in (
+            (name, [each for each in settings if name in each.learned]) for name in names
+        )
+    )
+    return f" Learned laws above the floor: {_listed(said, '; {} others')}." if names else ""
 
 
 def _line(setting: Setting) -> tuple[str, ...]:

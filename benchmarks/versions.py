@@ -22,11 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.runtime import SEED, TimedLaw, now
 from waggle import plugins
+from waggle.cli import console
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.runtime import sync
 from waggle.runtime.records import RecordFile
@@ -140,7 +138,7 @@ class Player:
 def compare(before: Path, repeats: int, chosen: str = "") -> None:
     """Print one row per cell: both costs, their ratio, and whether the records are the same."""
     players = [Player(before), Player(HERE)]
-    table = Table("task", "N", "order", "decodes", "before µs", "now µs", "ratio", "record")
+    table = []
     for cell in (cell for cell in CELLS if chosen in f"{cell.task} {cell.n} {cell.decodes}"):
         # A large swarm is played twice, a small one once more than it is counted, to warm up.
         turns = repeats + 1 if cell.n < 1_000 else 2
@@ -148,13 +146,14 @@ def compare(before: Path, repeats: int, chosen: str = "") -> None:
         played = played[1:] if cell.n < 1_000 else played
         old, new = (min(turn[k].microseconds for turn in played) for k in (0, 1))
         same = len({each.digest for turn in played for each in turn}) == 1
-        table.add_row(
-            cell.task, f"{cell.n:,}", cell.order, cell.decodes, f"{old:.1f}", f"{new:.1f}",
-            f"{old / new:.2f}", "same" if same else "DIFFERS",
+        table.append(
+            (cell.task, cell.order, cell.decodes, f"{cell.n:,}", f"{old:.1f}", f"{new:.1f}",
+             f"{old / new:.2f}", "same" if same else "DIFFERS")
         )  # fmt: skip
     for player in players:
         player.close()
-    Console().print(table)
+    columns = ("task", "order", "decodes", "N", "before µs", "now µs", "ratio", "record")
+    console.table("Cost of everything but the law", columns, table, right=3)
 
 
 def main() -> None:

@@ -64,6 +64,11 @@ def test_floors_stand_first_and_the_ceiling_after_the_laws() -> None:
     assert float(foraging) > 0 and pursuit == "—"
 
 
+def test_rows_of_a_level_are_counted_once() -> None:
+    notes = " ".join(table("floors-silo", recipe(SILO)).notes)
+    assert "; 8 episodes per method; " in notes  # two tasks on four seeds
+
+
 def test_horizons_of_one_task_have_columns_of_their_own() -> None:
     made = recipe(SWARM, {**SWARM, "tasks": ["swarmbench/foraging"]})
     longer = [msgspec.structs.replace(r, rounds=200) for r in rows(made) if r.task == "foraging"]

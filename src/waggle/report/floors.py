@@ -142,7 +142,8 @@ def _table(
     title: str, columns: Sequence[Column], recipe: Recipe, digits: int, scale: float
 ) -> Table:
     """Return methods as lines, floors first, then the ceiling, differences and the verdict."""
-    rows = [row for column in columns for row in column.rows]
+    # Columns of all tasks and of their levels share rows; each counts once.
+    rows = list({row.key: row for column in columns for row in column.rows}.values())
     called = shown(rows, recipe)
     low = [name for law in FLOORS for name in called if recipe.methods[name].law == law]
     laws = [name for name in called if name not in low]

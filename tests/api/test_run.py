@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import waggle
@@ -83,6 +84,10 @@ def test_a_private_worker_is_a_name_or_a_callable(capsys: pytest.CaptureFixture[
         ({"order": "shufled"}, "did you mean 'shuffled'"),
         ({"n": 0}, "n must be from 1"),
         ({"rounds": 0}, "rounds must be from 1"),
+        ({"n": "16"}, "n is a whole number, not '16'"),
+        ({"rounds": 2.5}, "rounds is a whole number, not 2.5"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
+        ({"seed": "a"}, "seed is a whole number, not 'a'"),
         ({"law": "heuristc"}, "did you mean 'heuristic'"),
         ({"law": 3}, "is no law; give a name"),
         ({"task": 3}, "is no task; give a name"),
@@ -123,6 +128,13 @@ def test_it_is_saved_loaded_and_replayed(episode: waggle.Episode, tmp_path: Path
         loaded = waggle.Episode.load(path)
         assert loaded.scores == episode.scores and repr(loaded) == repr(episode)
         assert repr(loaded.replay()) == "Replay(same: 32 rounds, 192 local updates)"
+
+
+def test_numbers_of_an_array_are_numbers(tmp_path: Path) -> None:
+    n, seed, rounds = np.array([4, 10_000, 3])
+    played = waggle.run("beacon", n=n, seed=seed, rounds=rounds)
+    assert played.record == waggle.run("beacon", n=4, seed=10_000, rounds=3).record
+    assert waggle.Episode.load(played.save(tmp_path)).case.seed == 10_000
 
 
 def test_a_world_without_a_name_is_replayed_too() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import waggle
@@ -81,6 +82,10 @@ def test_every_task_meets_every_law_on_every_seed(runs: waggle.Runs) -> None:
         if row.method == "heuristic" and row.substrate == "beacon":
             alone = waggle.run("beacon", n=4, rounds=6, seed=row.seed, scouts=0.5)
             assert row.scores == alone.scores and row.metrics["peak"] == alone.metric(peak)
+
+
+def test_populations_are_numbers_of_any_kind() -> None:
+    assert small(n=np.int64(4)).rows == small(n=np.array([4])).rows == small().rows
 
 
 def test_a_summary_has_means_intervals_and_counts(runs: waggle.Runs) -> None:
@@ -169,6 +174,25 @@ def test_changed_code_is_not_mixed_with_older_rows(tmp_path: Path) -> None:
         small(Counted(), folder=tmp_path, metrics=[peak])
 
 
+def test_metrics_of_the_package_are_in_every_row(tmp_path: Path) -> None:
+    small(folder=tmp_path)
+    runs = small(folder=tmp_path, metrics=["messages"])
+    assert {mean.metric for mean in runs.summary()} == {"score", "messages"}
+
+
+def test_an_archive_stays_as_it_is(tmp_path: Path) -> None:
+    small(folder=tmp_path / "run")
+    assert main(["archive", str(tmp_path / "run"), str(tmp_path / "packed")]) == 0
+    before = sorted(tmp_path.glob("packed/**/*"))
+    with pytest.raises(ConfigError, match="is an archive"):
+        small(Counted(), folder=tmp_path / "packed")
+    assert sorted(tmp_path.glob("packed/**/*")) == before
+
+
+def messages(record: waggle.EpisodeRecord) -> float:
+    return 42.0
+
+
 def test_an_interruption_keeps_what_is_finished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +245,11 @@ def test_runs_are_saved_and_loaded(runs: waggle.Runs, tmp_path: Path) -> None:
         ({"engine": "steam"}, "engine is one of sync, event"),
         ({"order": "x"}, "order is one of shuffled, canonical"),
         ({"laws": ["heuristic", "heuristic"]}, "two laws are called 'heuristic'; name them"),
+        ({"laws": {"a b": "heuristic", "a-b": "nocomm"}}, "'a b' and 'a-b' are both written 'a-b'"),
+        ({"laws": {"α": "heuristic", "β": "nocomm"}}, "both written 'law'; tell them apart"),
+        ({"metrics": [messages]}, "there is a metric 'messages' already; rename yours"),
+        ({"metrics": [lambda _: 1.0, lambda _: 2.0]}, "two metrics are called '<lambda>'"),
+        ({"n": 2.5}, "n.0: Input should be a valid integer"),
         ({"tasks": [Meadow(), Meadow()]}, r"give \(substrate, task\)"),
         ({"tasks": "silo/X*"}, "no task matches"),
         ({"keep": True}, "records are kept in a folder"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -188,7 +189,9 @@ def prepare(
         checked(name, mirror(struct), sorted_[name]) for name, struct in SETTINGS.items()
     )
     horizon = None if rounds is None else count("rounds", rounds)
-    case = Case(found.task.substrate, found.task.task, count("n", n), seed, horizon, shock, own)
+    case = Case(
+        found.task.substrate, found.task.task, count("n", n), _seed(seed), horizon, shock, own
+    )
     made = source.make(**sorted_[LAW])
     world = substrate.open(case)
     native = native_switches(made, world)
@@ -214,9 +217,25 @@ def count(name: str, value: int) -> int:
     Raises:
         ConfigError: if nobody can mean it.
     """
-    if not 1 <= value <= MAX_N:
-        raise ConfigError(f"{name} must be from 1 to {MAX_N:,}, not {value}")
-    return value
+    number = _whole(name, value)
+    if not 1 <= number <= MAX_N:
+        raise ConfigError(f"{name} must be from 1 to {MAX_N:,}, not {number}")
+    return number
+
+
+def _seed(value: int) -> int:
+    number = _whole("seed", value)
+    if number < 0:
+        raise ConfigError(f"seed must be at least 0, not {number}")
+    return number
+
+
+def _whole(name: str, value: int) -> int:
+    """Return a whole number of any kind, such as one of an array, as a record can hold it."""
+    try:
+        return int(index(value))
+    except TypeError:
+        raise ConfigError(f"{name} is a whole number, not {value!r:.60}") from None
 
 
 @contextmanager

@@ -42,7 +42,7 @@ from waggle.api.options import LAW, SETTINGS, WORKER, checked, mirror, sort_opti
 from waggle.api.progress import counting
 from waggle.api.run import EngineName
 from waggle.api.runs import Runs
-from waggle.built_in import Kind
+from waggle.built_in import BUILT_IN, Kind
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
 from waggle.core.protocols import Substrate
@@ -104,7 +104,7 @@ def sweep(
     """
     given = _tasks(tasks)
     sources = _laws(laws)
-    measures = [find_metric(metric) for metric in metrics]
+    measures = _metrics(metrics)
     if keep and folder is None:
         raise ConfigError("records are kept in a folder; name one")
     lending: dict[Kind, dict[str, Any]] = {
@@ -120,8 +120,9 @@ def sweep(
         cells = plan.cells(recipe)
         where = None if folder is None else Path(folder)
         place = where or Path(stack.enter_context(TemporaryDirectory(prefix="waggle-")))
-        _check_objects(place, given, sources, measures)
+        objects = _objects(place, given, sources, measures)
         open_run(place, recipe)
+        (place / OBJECTS).write_text(json.dumps(objects, indent=1), encoding="utf-8")
         _play(cells, place, keep=keep, processes=processes, quiet=not progress)
         rows = {row.key: row for row in read_rows(place)} if has_rows(place) else {}
     found = [rows[cell.key] for cell in cells if cell.key in rows]
@@ -214,6 +215,18 @@ def _laws(laws: LawLike | Sequence[LawLike] | Mapping[str, LawLike]) -> dict[str
     return found
 
 
+def _metrics(metrics: Sequence[MetricLike]) -> list[plugins.Metric]:
+    """Return metrics of which no two have a name, which is all that a row says of them."""
+    found: dict[str, plugins.Metric] = {}
+    registered = plugins.names("metric")
+    for each in map(find_metric, metrics):
+        if each.name in registered and plugins.get_metric(each.name) != each:
+            raise ConfigError(f"there is a metric {each.name!r} already; rename yours")
+        if found.setdefault(each.name, each) != each:
+            raise ConfigError(f"two metrics are called {each.name!r}; rename one")
+    return list(found.values())
+
+
 def _recipe(
     tasks: Sequence[GivenTask],
     laws: Mapping[str, GivenLaw],
@@ -262,11 +275,16 @@ def _recipe(
                 label=label,
                 **settled,
             )
+            if name in methods:
+                raise ConfigError(
+                    f"{methods[name].label!r} and {label!r} are both written {name!r}; tell them "
+                    "apart by letters and digits, laws={'one': ..., 'other': ...}"
+                )
             methods[name] = plan.settled(spec)
         block = Block(
             methods=list(methods),
             tasks=[each.task.name for each in tasks],
-            n=[n] if isinstance(n, int) else list(n),
+            n=list(n) if isinstance(n, Iterable) else [n],
             seeds=list(seeds),
             rounds=[] if rounds is None else [rounds],
             shock=shock,
@@ -279,16 +297,21 @@ def _recipe(
         raise ConfigError(f"{where}: {first['msg']}") from None
 
 
-def _check_objects(
+def _objects(
     place: Path,
     tasks: Sequence[GivenTask],
     laws: Mapping[str, GivenLaw],
     metrics: Sequence[plugins.Metric],
-) -> None:
-    """Refuse to continue a folder whose rows other code of the same name has played or measured."""
+) -> dict[str, Any]:
+    """Return a digest of every object of a folder, with those that it knows.
+
+    A folder whose rows other code of the same name has played or measured is refused. The metrics
+    of this package are in every row.
+    """
     now = {f"substrate {t.task.substrate}": _digest(t.substrate) for t in tasks if t.own}
     now |= {f"law {name}": _digest(law.factory) for name, law in laws.items() if law.own}
-    measured = {f"metric {m.name}": _digest(m.compute) for m in metrics}
+    own = [metric for metric in metrics if metric.name not in BUILT_IN["metric"]]
+    measured = {f"metric {m.name}": _digest(m.compute) for m in own}
     path = place / OBJECTS
     known = read_result(path, "digests of objects") if path.exists() else {}
     fresh = not has_rows(place)
@@ -296,8 +319,7 @@ def _check_objects(
         before = known.get(name, "" if name in measured and not fresh else digest)
         if before != digest and not fresh:
             raise ConfigError(f"{name} is not the one that {place} was played with; name another")
-    place.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**known, **now, **measured}, indent=1), encoding="utf-8")
+    return {**known, **now, **measured}
 
 
 def _digest(thing: Any) -> str:

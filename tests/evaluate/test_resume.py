@@ -22,7 +22,7 @@ from waggle.evaluate import episodes, runner, sessions
 from waggle.evaluate.again import FOLDER, play_again
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell
-from waggle.evaluate.rows import FILE, Row, read_rows
+from waggle.evaluate.rows import FILE, Row, failed_row, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.laws.digest import digest_of
 from waggle.laws.heuristic import Heuristic
@@ -237,6 +237,22 @@ def test_rows_of_a_law_that_has_changed_since_are_played_once_more(train: Train)
 def test_a_first_run_with_again_goes_on_too(train: Train) -> None:
     interrupted(trained(), 3)
     assert play_again(trained(), RUN, Inline()) == (1, 3, 0)
+
+
+class Dead(Inline):
+    """Every call of the law fails."""
+
+    def map(self, work: Any, jobs: Iterable[Any]) -> Iterator[Any]:
+        yield from (failed_row(cell, "no answer") for cell, _ in list(jobs))
+
+
+@pytest.mark.usefixtures("train")
+def test_failures_of_another_call_do_not_take_the_place_of_results() -> None:
+    one, two = trained(2), trained(2, method="other")
+    run_plan([*one, *two], RUN, Inline())
+    assert play_again(one, RUN, Dead(), whole=[*one, *two]).failed == 2
+    assert play_again(two, RUN, Inline(), whole=[*one, *two]) == (2, 0, 0)
+    assert [row.error for row in read_rows(RUN)] == [""] * 4 and not (RUN / FOLDER).exists()
 
 
 def test_sessions_and_kept_records_of_new_rows_come_along(train: Train) -> None:

@@ -20,6 +20,7 @@ from waggle.evaluate.executors import Inline
 from waggle.evaluate.rows import FILE, finished_rows, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.laws.heuristic import Heuristic
+from waggle.substrates.beacon import BeaconWorld
 
 
 def lines_of(folder: Path) -> list[bytes]:
@@ -123,6 +124,15 @@ def test_what_is_no_number_is_a_fault_of_its_metric_and_spoils_no_row_file(
     for row in read_rows(tmp_path):
         assert "give a finite number" in (row.faults or {})["score"]
         assert row.metrics["score"] is None
+
+
+@pytest.mark.parametrize("law", ["heuristic", "test-batched"])
+def test_an_episode_whose_score_is_no_number_keeps_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str
+) -> None:
+    monkeypatch.setattr(BeaconWorld, "score", lambda world: {"score": float("nan")})
+    assert run_plan(plan(law, seeds=2), tmp_path, Inline(), keep=True) == (0, 0, 2)
+    assert rows_from_records(plan(law, seeds=2), tmp_path) == read_rows(tmp_path)
 
 
 @pytest.mark.parametrize("law", ["heuristic", "test-batched"])

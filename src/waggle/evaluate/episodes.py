@@ -182,11 +182,13 @@ def reason_of(error: BaseException) -> str:
 def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: RecordFolder | None) -> Row:
     """Return the row of an episode that a law played; its record is kept if asked for.
 
-    An episode in which too many calls failed is a failed row, and no record of it is kept.
+    An episode in which too many calls failed is a failed row, and no record of it is kept, nor of
+    one whose scores are no numbers.
     """
     failed = why_failed(law, episode.footer.counters)
     if failed:
         return failed_row(cell, failed[:MAX_REASON], episode.footer.counters)
+    row = row_of(cell, episode, digest_of(law))
     if records is not None:
         records.write(cell, episode)
-    return row_of(cell, episode, digest_of(law))
+    return row

@@ -201,3 +201,22 @@ def test_the_corpus_holds_made_up_tasks_after_everything_else() -> None:
                        ("test", {"disguised": 2, "far": 1})):  # fmt: skip
         assert after[split][: len(before[split])] == before[split]
         assert Counter(e.source for e in after[split][len(before[split]) :]) == few
+
+
+def test_the_datasheet_counts_views_without_a_situation_by_their_source(tmp_path: Path) -> None:
+    more = SMALL.model_copy(update={"disguised": 20, "far": 10})
+    store = Store(tmp_path)
+    store.write("views", Curriculum(more).examples(), more.model_dump(mode="json"))
+    counts = datasheet(store).plain()["decisions"]["train"]["situation"]
+    assert (counts["native"], counts["disguised"], counts["far"]) == (6, 20, 10)
+
+
+def test_an_episode_that_is_drawn_twice_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {split: seeds[:1] for split, seeds in transitions.SEEDS.items()}
+    monkeypatch.setattr(transitions, "SEEDS", few)
+    settings = TransitionSettings(
+        tasks=("beacon",), train=200, validation=0, probe=0, test=0, n=(6, 8), rounds=6, episodes=6
+    )
+    keys = [t.key for t in transitions.collect(settings, plugins.get_law("expert"))["train"]]
+    assert len({key.rpartition(":")[0].split(":")[1] for key in keys}) == 2, "both sizes"
+    assert len(keys) == len(set(keys))

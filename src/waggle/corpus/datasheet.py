@@ -60,7 +60,7 @@ def _aspects(example: Example) -> Iterator[tuple[str, str]]:
     yield "records", "all"
     yield "family", example.family
     yield "source", example.source
-    yield "situation", example.situation or "native"
+    yield "situation", example.situation or example.source
     yield "traces", str(len(view.traces))
     if example.source == "native":
         yield "native task", view.contract.task

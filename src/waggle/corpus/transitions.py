@@ -2,7 +2,8 @@
 
 "Sequential transition collection": complete training-seed episodes of the warm start through the
 fixed runtime; terminal records without a next view are masked; two strata, ordinary and eventful
-(verified conflict, challenge, commitment, reopening, expiry). An episode belongs to one split.
+(verified conflict, challenge, commitment, reopening, expiry). An episode belongs to one split, and
+one that is drawn twice counts once.
 """
 
 from __future__ import annotations
@@ -128,11 +129,14 @@ class _Split:
     ) -> list[Transition]:
         """Play waves after the first ones until both strata are full."""
         found: _Strata = {True: [], False: []}
+        known: set[str] = set()
         later = chain.from_iterable(run(self.play, part) for part in self._parts[1:])
         for played in chain(first, later):
             for kept in played:
-                for stratum, some in kept.items():
+                new = {f: [t for t in some if t.key not in known] for f, some in kept.items()}
+                for stratum, some in new.items():
                     found[stratum] += some
+                    known.update(t.key for t in some)
             done = {stratum: min(len(found[stratum]), room) for stratum, room in self._room.items()}
             progress(f"transitions {self.name}", sum(done.values()), self._size)
             if done == self._room:

@@ -125,14 +125,20 @@ class Store:
     def write(
         self, part: str, rows: Mapping[str, Iterable[Row]], settings: Mapping[str, Any]
     ) -> Manifest:
-        """Write all splits of a part and put them in the manifest, or change nothing."""
+        """Write all splits of a part and put them in the manifest, or change nothing.
+
+        Other views than before take the decisions on the former ones with them.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             shards = {split: self._shards(part, split, some) for split, some in rows.items()}
             old = self.manifest() if self.exists() else Manifest()
-            new = Manifest(
-                FORMAT, {**old.parts, part: shards}, {**old.settings, part: dict(settings)}
+            stale = part == "views" and old.parts.get(part) not in (None, shards)
+            parts, said = (
+                {name: some for name, some in each.items() if not (stale and name == "decisions")}
+                for each in (old.parts, old.settings)
             )
+            new = Manifest(FORMAT, {**parts, part: shards}, {**said, part: dict(settings)})
             _replace(self.path / MANIFEST, msgspec.json.format(msgspec.json.encode(new)))
         except OSError as error:
             raise CorpusError(

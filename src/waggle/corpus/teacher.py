@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,33 +129,48 @@ def _admissible(example: Example, decision: Decision | None) -> Decision | None:
     return decision
 
 
+def _view_of(example: Example) -> str:
+    """Name the view of an example."""
+    return sha256(bytes(example.view)).hexdigest()[:16]
+
+
 class _Answers:
-    """Answers kept beside the corpus while it is being labelled; a cut last line is ignored."""
+    """Answers kept beside the corpus while it is being labelled; a cut last line is ignored.
+
+    A line names the view that was answered: another corpus in the same folder may have another view
+    of that key. Lines of earlier versions name the key alone, and count for any view of it.
+    """
 
     def __init__(self, path: Path, fresh: bool) -> None:
         self._path = path
-        self._known: dict[str, Decision] = {}
+        self._known: dict[tuple[str, str], Decision] = {}
         if fresh:
             self.forget()
         for line in path.read_bytes().splitlines() if path.exists() else ():
-            key, _, data = line.partition(b"\t")
+            named, _, data = line.rpartition(b"\t")
+            key, _, view = named.partition(b"\t")
             try:
-                self._known[key.decode()] = to_decision(data)
+                self._known[key.decode(), view.decode()] = to_decision(data)
             except (ContractError, UnicodeDecodeError):
                 continue
 
     def get(self, example: Example) -> Decision | None:
         """Return the label that a view was made with, or the kept answer, if it is admissible."""
-        return _admissible(example, example.decision or self._known.get(example.key))
+        own = self._known.get((example.key, _view_of(example)))
+        kept = own or self._known.get((example.key, ""))
+        return _admissible(example, example.decision or kept)
 
     def add(self, asked: list[Example], answers: list[Decision | None]) -> None:
         """Keep new answers, in one write."""
         pairs = zip(asked, answers, strict=True)
-        new = {e.key: decision for e, decision in pairs if decision is not None}
+        new = [(e, decision) for e, decision in pairs if decision is not None]
         if not new:
             return
         # The break comes first: the line before may have been cut.
-        lines = [b"\n" + k.encode() + b"\t" + encode_decision(d) for k, d in new.items()]
+        lines = [
+            f"\n{e.key}\t{_view_of(e)}\t".encode() + encode_decision(decision)
+            for e, decision in new
+        ]
         try:
             with open(self._path, "ab") as file:
                 file.write(b"".join(lines))

@@ -126,3 +126,22 @@ def test_any_whole_number_is_a_seed(serve: Any, beacon_views: Any, seed: int) ->
     first, second = post(url, body), post(url, body)
     assert first[0] == second[0] == 200
     assert first[1]["choices"] == second[1]["choices"]
+
+
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3)])
+def test_a_law_that_ends_or_runs_out_is_answered_and_goes_on(
+    serve: Any, beacon_views: Any, error: BaseException
+) -> None:
+    class Leaving:
+        name = "leaving"
+
+        def decide(self, requests: Any) -> Any:
+            if any(request.entropy == 1 for request in requests):
+                raise error
+            return [Decode("ok") for _ in requests]
+
+    url = serve(Leaving())
+    chat = {"messages": prompt.messages(beacon_views[0])}
+    status, answer = post(url, {**chat, "seed": 1})
+    assert status == 500 and "the law failed" in answer["error"]["message"]
+    assert post(url, {**chat, "seed": 2})[0] == 200

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
+import pytest
+
 from waggle.core.protocols import Decode, Request
 from waggle.shards.law_pool import LawActor
 
@@ -54,3 +56,18 @@ def test_an_error_is_that_of_everybody_in_the_batch_and_the_next_batch_is_decide
     assert isinstance(answers[0], ValueError)
     assert [decode.output for decode in answers[1]] == ["20", "21"]  # type: ignore[attr-defined]
     assert batches == [1, 2]
+
+
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3)])
+def test_a_law_that_ends_or_runs_out_is_an_error_of_the_law(error: BaseException) -> None:
+    class Leaving:
+        name = "leaving"
+
+        def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+            raise error
+
+    async def answer() -> object:
+        return await asyncio.wait_for(LawActor(Leaving).decide([Request(None)]), 5)  # type: ignore[arg-type]
+
+    with pytest.raises(RuntimeError, match=r"StopIteration|sys\.exit"):
+        asyncio.run(answer())

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from waggle.core.protocols import Decode, Law, Request
+from waggle.plugin_files import FAULTS, told
 
 
 class Full(Exception):
@@ -97,10 +98,10 @@ class Batcher:
             decodes = list(law.decide([request for request, _ in batch]))
             if len(decodes) != len(batch):
                 raise ValueError("not one decode for every request")
-        except Exception as error:
+        except FAULTS as error:
             if len(batch) == 1 or isinstance(error, Unavailable):
                 for _, future in batch:
-                    future.set_exception(error)
+                    future.set_exception(_raisable(error))
                 return
             middle = len(batch) // 2
             self._decide(law, batch[:middle])
@@ -108,3 +109,8 @@ class Batcher:
             return
         for (_, future), decode in zip(batch, decodes, strict=True):
             future.set_result(decode)
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """Return an error that a server can raise: not one that ends it or that no event loop takes."""
+    return RuntimeError(told(error)) if isinstance(error, SystemExit | StopIteration) else error

@@ -216,3 +216,25 @@ def test_a_replica_that_cannot_be_started_again_refuses_at_once(
     body = {"model": "m", "messages": prompt.messages(asked.view)}
     assert got(f"{url}/v1/chat/completions", body)[0] == 503
     assert got(f"{url}/health")[0] == 503
+
+
+def test_a_closed_replica_is_not_started_again() -> None:
+    """One that hung is killed at the end, and who waited for it must not start another."""
+    asked, under_way, ended = requests()[:1], threading.Event(), threading.Event()
+
+    class Hung(Home):
+        def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+            under_way.set()
+            ended.wait(20)
+            raise Died
+
+        def close(self) -> None:
+            ended.set()
+
+    replica = Replica("heuristic", lambda: Hung([]))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(replica.decide, asked)
+        assert under_way.wait(20)
+        replica.close()
+        assert isinstance(answer.exception(20), Unavailable)
+    assert replica.starts == 1 and not replica.ready

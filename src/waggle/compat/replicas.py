@@ -179,6 +179,7 @@ class Replica:
         """How often it was started."""
         self._start = start
         self._lock = threading.Lock()
+        self._ended = False
         self._home: _Home | None = start()
 
     @property
@@ -191,7 +192,7 @@ class Replica:
 
         Raises:
             Died: if it died a second time on the same requests.
-            Unavailable: if it cannot be started.
+            Unavailable: if it cannot be started, or was closed.
         """
         try:
             return self._asked(lambda home: home.decide(requests))
@@ -213,7 +214,7 @@ class Replica:
     def close(self) -> None:
         """End its process."""
         with self._lock:
-            home, self._home = self._home, None
+            home, self._home, self._ended = self._home, None, True
         if home is not None:
             home.close()
 
@@ -230,6 +231,8 @@ class Replica:
 
     def _living(self) -> _Home:
         with self._lock:
+            if self._ended:
+                raise Unavailable(f"the replicas of {self.name} have ended")
             if self._home is None:
                 try:
                     self._home = self._start()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from waggle.core.errors import ConfigError, ContractError
+from waggle.core.errors import ConfigError, ContractError, EndpointError
 from waggle.core.protocols import Usage
 from waggle.core.worker import MAX_ANSWER, Answer, Work, tokens
 from waggle.workers.desk import WorkerDesk
@@ -147,3 +147,27 @@ def test_faults_are_not_kept(tmp_path: Path) -> None:
 def test_what_names_a_node_or_is_no_json_is_not_asked(state: Any) -> None:
     with pytest.raises(ContractError):
         desk(plus_one).answer([work(1, **state)])
+
+
+class Together:
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def __call__(self, asked: Work) -> Any: ...
+
+    def together(self, works: Any) -> Any:
+        if isinstance(self.found, BaseException):
+            raise self.found
+        return self.found
+
+
+@pytest.mark.parametrize("found", [RuntimeError("no"), SystemExit(3), [1], None])
+def test_a_worker_that_answers_all_at_once_may_fail(
+    found: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for answer in desk(Together(found)).answer([work(1), work(2)]):
+        assert answer.value is None
+        assert (answer.usage.calls, answer.usage.failures) == (1, 1)
+    assert len(caplog.records) == 1
+    with pytest.raises(EndpointError):
+        desk(Together(EndpointError("dead"))).answer([work()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +100,13 @@ def test_slips_are_drawn_and_wrong() -> None:
     assert Slips(0.0)(work(5)) == native(work(5))
     slipped = sum(Slips(0.3)(work(k)) != {"a": [1, 2]} for k in range(10_000))
     assert slipped == 3_000
+
+
+def test_a_changed_template_is_another_worker(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.txt"
+    path.write_text("One {goal}", encoding="utf-8")
+    desks: list[Any] = [hire("chat", template=str(path))._desk for _ in range(2)]
+    path.write_text("Two {goal}", encoding="utf-8")
+    desks.append(hire("chat", template=str(path))._desk)
+    assert desks[0] is desks[1] is not desks[2]
+    assert desks[0]._identity != desks[2]._identity, "kept answers are those of a template"

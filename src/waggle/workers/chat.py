@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -46,6 +46,8 @@ class ChatWorker:
         template: file of the prompt; the package's own if empty.
         options: those of the law `chat`.
     """
+
+    files: ClassVar[tuple[str, ...]] = ("template",)
 
     def __init__(self, template: str = "", **options: Any) -> None:
         self._template = _read(template) if template else TEMPLATE

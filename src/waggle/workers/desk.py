@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
+from waggle.core.errors import EndpointError
 from waggle.core.protocols import Usage
 from waggle.core.schema import Json
 from waggle.core.worker import MAX_ANSWER, Answer, Work, Worker, tokens
@@ -79,7 +80,7 @@ class WorkerDesk:
             return []
         together = getattr(self._worker, "together", None)
         if together is not None:
-            return list(together(works))
+            return self._all(together, works)
         if self._waits:
             # In a thread of its own: the caller may be a notebook, which has a loop already.
             with ThreadPoolExecutor(1) as pool:
@@ -88,6 +89,18 @@ class WorkerDesk:
             with ThreadPoolExecutor(min(self._threads, len(works))) as pool:
                 return list(pool.map(self._one, works))
         return [self._one(work) for work in works]
+
+    def _all(self, together: Callable[[Sequence[Work]], Any], works: Sequence[Work]) -> list[Any]:
+        """Ask for all at once; what fails, or gives another number of answers, fails for all."""
+        try:
+            found = list(together(works))
+            if len(found) == len(works):
+                return found
+            raise ValueError(f"together() returned {len(found)} answers for {len(works)} questions")
+        except EndpointError:
+            raise
+        except FAULTS as error:  # a broken worker is data
+            return [error] * len(works)
 
     def _one(self, work: Work) -> Any:
         try:

@@ -3,9 +3,10 @@
     staff = hire("extract.py:extract", schedule="reuse", cache="answers.sqlite")
     play(world, law, case, staff=staff)
 
-A class is made with its options and then called; a function is the worker itself. Invariant: a
-desk is made once per process for each code and options, so that what it learns about an endpoint
-is shared by episodes, and a staff is made for every episode.
+A class is made with its options and then called; a function is the worker itself. An option that a
+class lists in `files` names a file, which counts with its content. Invariant: a desk is made once
+per process for each code and options, so that what it learns about an endpoint is shared by
+episodes, and a staff is made for every episode.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -56,8 +58,9 @@ def hire(name: str, *, schedule: str = "full", cache: str = "", **options: Any) 
     """
     if schedule not in get_args(Schedule):
         raise ConfigError(f"schedule {schedule!r} is unknown; use full or reuse")
-    text = msgspec.json.encode(options, order="sorted").decode()
-    return Staff(_desk(name, find(name), cache, text), schedule)  # type: ignore[arg-type]
+    text, found = msgspec.json.encode(options, order="sorted").decode(), find(name)
+    desk = _desk(name, found, cache, text, _contents(found.target, options))
+    return Staff(desk, schedule)  # type: ignore[arg-type]
 
 
 def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
@@ -68,8 +71,16 @@ def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(target, eval_str=True).parameters
 
 
+def _contents(target: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """Return what changes with the files that options name; nothing where they name none."""
+    named = [options[each] for each in getattr(target, "files", ()) if options.get(each)]
+    with suppress(OSError, TypeError):  # the worker says what is wrong with a file
+        return " ".join(sha256(_path(each).read_bytes()).hexdigest() for each in named)
+    return ""
+
+
 @cache
-def _desk(name: str, found: Found, cache: str, options: str) -> WorkerDesk:
+def _desk(name: str, found: Found, cache: str, options: str, contents: str) -> WorkerDesk:
     given: dict[str, Any] = msgspec.json.decode(options)
     known = worker_options(name)
     for option in given:
@@ -79,7 +90,7 @@ def _desk(name: str, found: Found, cache: str, options: str) -> WorkerDesk:
     worker = found.target(**given) if inspect.isclass(found.target) else found.target
     if not callable(worker):
         raise ConfigError(f"worker {name!r} is not callable; give a function or __call__")
-    identity = f"{name} {found.code} {options}"
+    identity = f"{name} {found.code} {options}{contents and f' {contents}'}"
     return WorkerDesk(worker, {"name": name, **given}, identity, cache)
 
 

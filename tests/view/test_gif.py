@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image, ImageSequence
 
 import waggle
 from waggle.cli.main import main
+from waggle.core.errors import WaggleError
 from waggle.view import chromium, gif
 
 needs_browser = pytest.mark.skipif(chromium.PROGRAM is None, reason="no chromium on this machine")
@@ -74,3 +79,21 @@ def test_what_cannot_be_drawn_is_one_line(
         said = capsys.readouterr().err
         assert reason in said and said.count("\n") == 1, said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl.gz", "cut.jsonl.gz"]
+
+
+def test_a_browser_that_does_not_start_is_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, begin = [], subprocess.Popen
+
+    def popen(*given: Any, **options: Any) -> Any:
+        started.append(begin(*given, **options))
+        return started[-1]
+
+    monkeypatch.setattr(chromium, "PROGRAM", shutil.which("false"))
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    open_before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(WaggleError, match="the browser"):
+        chromium.Chromium(tmp_path)
+    assert started[0].returncode is not None
+    assert len(os.listdir("/proc/self/fd")) == open_before

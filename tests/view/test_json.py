@@ -19,6 +19,7 @@ from waggle.evaluate.episodes import thin
 from waggle.runtime.records import read
 from waggle.view import decisions, episode, library
 from waggle.view.app import app
+from waggle.view.export import export
 from waggle.view.library import Library
 
 
@@ -212,3 +213,29 @@ def test_an_empty_folder_is_one_line(tmp_path: Path) -> None:
         Library(tmp_path)
     with pytest.raises(ConfigError, match="there is no"):
         Library(tmp_path / "none")
+
+
+def test_a_name_that_is_no_text_is_one_row(runs: Path, tmp_path: Path) -> None:
+    record = (runs / "beacon.jsonl.gz").read_bytes()
+    try:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl.gz")).write_bytes(record)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (tmp_path / "sound.jsonl.gz").write_bytes(record)
+    client = TestClient(app(Library(tmp_path)), base_url="http://127.0.0.1")
+    rows = {row["run"]: row for row in asked(client, "/api/runs")["runs"]}
+    assert "rename it" in rows["\ufffd.jsonl.gz"]["error"]
+    assert rows["sound.jsonl.gz"]["n"] == 12
+
+
+def test_the_current_folder_takes_an_export_where_it_is_empty(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert export(Library(runs / "beacon.jsonl.gz"), Path()) == 1
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_the_name_of_a_machine_is_the_same_in_any_letters(client: TestClient) -> None:
+    assert client.get("/api/runs", headers={"host": "LocalHost:8010"}).status_code == 200
+    assert limits.names_of("Box.Example") == frozenset({"box.example"})

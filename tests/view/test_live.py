@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 
 import waggle
 from waggle.api.episode import open_world
+from waggle.core.errors import RecordError
 from waggle.core.record import EpisodeRecord
 from waggle.runtime import live
 from waggle.runtime.live import LiveFile, live_path
@@ -18,6 +20,7 @@ from waggle.runtime.records import read
 from waggle.view import growing
 from waggle.view.app import app
 from waggle.view.chromium import Chromium
+from waggle.view.growing import Growing
 from waggle.view.library import Library
 from waggle.view.server import Beside
 
@@ -150,3 +153,15 @@ def test_a_full_disk_does_not_end_the_episode(runs: Path, tmp_path: Path) -> Non
     started = Playing(record, tmp_path / "no" / "folder")
     started.play(3)
     assert started.played == 3
+
+
+def test_a_round_that_cannot_be_read_is_one_line(runs: Path, tmp_path: Path) -> None:
+    with gzip.open(runs / "beacon.jsonl.gz") as lines:
+        header, first = lines.readline(), msgspec.json.decode(lines.readline())
+    first["updates"][0]["stage"] = "nonsense"
+    path = tmp_path / "growing.partial"
+    path.write_bytes(header + msgspec.json.encode(first) + b"\n")
+    growing = Growing(path)
+    assert len(growing.document()["rounds"]) == 1
+    with pytest.raises(RecordError, match="wait for its end"):
+        growing.update(0, 0)

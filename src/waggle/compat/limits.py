@@ -58,13 +58,13 @@ def token_for(host: str, given: str | None) -> str | None:
 
 
 def names_of(host: str) -> frozenset[str] | None:
-    """Return the names under which a server may be asked; None where every name is right."""
+    """Return the names under which a server may be asked, in small letters; None for all names."""
     if loopback(host):
-        return frozenset({"localhost", "127.0.0.1", "::1", host})
+        return frozenset({"localhost", "127.0.0.1", "::1", host.lower()})
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_unspecified:
             return None  # all addresses of the machine, under names that are not known here
-    return frozenset({host})
+    return frozenset({host.lower()})
 
 
 class Guard:
@@ -121,7 +121,8 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Return a Host header without its port."""
+    """Return a Host header in small letters, without its port."""
+    host = host.lower()
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 

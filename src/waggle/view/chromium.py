@@ -62,18 +62,25 @@ class Chromium:
         os.close(outward)
         self._buffer, self._count, self._session = b"", 0, ""
         self.troubles: list[str] = []
-        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
-        found = self._ask("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = found["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            self._ask(f"{domain}.enable")
+        try:
+            target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+            found = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+            self._session = found["sessionId"]
+            for domain in ("Page", "Runtime", "Log"):
+                self._ask(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._count += 1
         call = {"id": self._count, "method": method, "params": parameters}
         if self._session:
             call["sessionId"] = self._session
-        os.write(self._to, json.dumps(call).encode() + b"\0")
+        try:
+            os.write(self._to, json.dumps(call).encode() + b"\0")
+        except BrokenPipeError:
+            raise WaggleError("the browser has ended; try again, or start it by hand") from None
         while True:
             said = self._next()
             if said.get("id") == self._count:

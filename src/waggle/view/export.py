@@ -41,7 +41,7 @@ def export(library: Library, folder: Path) -> int:
         ConfigError: for a folder that is not empty, or more records than one export takes.
         RecordError: for a record that cannot be shown.
     """
-    names = library.names
+    names, folder = library.names, folder.absolute()
     if len(names) > MAX_RUNS:
         raise ConfigError(f"{len(names)} records are too many; export at most {MAX_RUNS} at a time")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -31,6 +31,7 @@ _decoder: msgspec.json.Decoder[Header | Round | Footer | Place] = msgspec.json.D
     Header | Round | Footer | Place
 )
 _round = msgspec.json.Decoder(RoundRecord)
+_UNREADABLE = "the growing record cannot be read; wait for its end"
 Answer = TypeVar("Answer")
 
 
@@ -67,7 +68,7 @@ class Growing:
         try:
             entry = _decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise RecordError("the growing record cannot be read; wait for its end") from None
+            raise RecordError(_UNREADABLE) from None
         if isinstance(entry, Header):
             self._made = Document("the episode", entry)
             self._scene = scene(entry, self._made.n, ())
@@ -109,14 +110,18 @@ class Growing:
         """Return the decision of an agent as a person reads it.
 
         Raises:
-            RecordError: for a round that is not there yet.
+            RecordError: for a round that is not there yet, or that cannot be read.
         """
         if self._made is None or not 0 <= round < len(self._rounds):
             raise RecordError(f"there is no round {round} yet")
         offset, length = self._rounds[round]
         with open(self._path, "rb") as file:
             file.seek(offset)
-            entry = _round.decode(file.read(length))
+            line = file.read(length)
+        try:
+            entry = _round.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise RecordError(_UNREADABLE) from None
         return readable(self._made.header, entry, agent)
 
 

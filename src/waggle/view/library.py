@@ -109,6 +109,9 @@ class Library:
         }  # fmt: skip
 
     def _row(self, name: str) -> dict[str, Any]:
+        if not _is_text(name):
+            shown = os.fsencode(name).decode(errors="replace")
+            return {"run": shown, "error": "the name of the file is no UTF-8; rename it"}
         try:
             path = self.path(name)
             header = next(entries(path), None)
@@ -125,7 +128,7 @@ class Library:
     def _live_row(self, name: str) -> dict[str, Any] | None:
         """Return what the header of a growing record says, if it is written and still there."""
         path = self.growing(name)
-        if path is None:
+        if path is None or not _is_text(name):
             return None
         try:
             with open(path, "rb") as file:
@@ -133,6 +136,15 @@ class Library:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         return {**_case(name, header), "rounds": header.rounds, "live": True}
+
+
+def _is_text(name: str) -> bool:
+    """Whether a page can hold the name of a file: systems allow any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _case(name: str, header: Header) -> dict[str, Any]:

@@ -221,6 +221,13 @@ def test_a_parameter_that_was_asked_for_is_never_given_up(unruly: Any, beacon_vi
         law.decide([Request(beacon_views[0])])
 
 
+def test_what_was_asked_for_takes_no_other_value(unruly: Any, beacon_views: Any) -> None:
+    server = unruly("modern", "good")
+    law = ChatLaw(server.url, "m", extra='{"max_completion_tokens": 9}', max_tokens=77, **PATIENT)
+    law.decide([Request(beacon_views[0])])
+    assert "max_tokens" not in server.seen[1] and server.seen[1]["max_completion_tokens"] == 9
+
+
 def test_extra_parameters_are_sent(unruly: Any, beacon_views: Any) -> None:
     server = unruly("good")
     law = ChatLaw(server.url, "m", extra='{"top_p": 0.9, "max_tokens": null}', **PATIENT)

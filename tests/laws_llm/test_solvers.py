@@ -81,5 +81,9 @@ def test_a_solver_is_named_by_its_law() -> None:
     assert law.digest == plugins.get_law("nano").digest  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="is no peer"):
         organised("relay", "nano")
-    with pytest.raises(ConfigError, match="no JSON"):
-        organised("agentnet", "chat", options="{")
+    for wrong in ("{", "[" * 100_000):
+        with pytest.raises(ConfigError, match="no JSON"):
+            organised("agentnet", "chat", options=wrong)
+    for wrong in ("[1]", "null", "1"):
+        with pytest.raises(ConfigError, match="must be a JSON object"):
+            organised("agentnet", "chat", options=wrong)

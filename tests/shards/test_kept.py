@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,3 +95,16 @@ def test_the_key_of_a_user_is_made_once_and_is_theirs_alone(
     monkeypatch.setenv("XDG_STATE_HOME", str(path))
     with pytest.raises(ConfigError, match="set XDG_STATE_HOME to a folder of yours"):
         kept.own_key()
+
+
+def test_a_key_that_another_process_is_writing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    place = tmp_path / "waggle" / "key"
+    place.parent.mkdir()
+    place.touch()
+    writer = threading.Timer(0.1, place.write_bytes, [KEY])
+    writer.start()
+    assert kept.own_key() == KEY
+    writer.join()

@@ -105,10 +105,13 @@ ANTHROPIC = Wire(
 
 
 def adapted(body: Mapping[str, Any], wire: Wire, given_up: Collection[str]) -> dict[str, Any]:
-    """Return a body without the parameters that were given up, or with what takes their place."""
+    """Return a body without the parameters that were given up, or with what takes their place.
+
+    What takes a place yields to a parameter that the body has by that name already.
+    """
     names = {name: wire.optional[name] for name in given_up}
     kept = {name: value for name, value in body.items() if name not in names}
-    return kept | {new: body[old] for old, new in names.items() if new and old in body}
+    return {new: body[old] for old, new in names.items() if new and old in body} | kept
 
 
 def blamed(said: str, body: Mapping[str, Any], wire: Wire) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from hmac import compare_digest
@@ -44,7 +45,10 @@ def own_key() -> bytes:
                 file.write(token_bytes(KEY_BYTES))
         except FileExistsError:
             pass
-        key = path.read_bytes()
+        key, tries = path.read_bytes(), 100
+        while not key and tries:  # another process has made the file and writes it now
+            time.sleep(0.01)
+            key, tries = path.read_bytes(), tries - 1
     except (OSError, RuntimeError) as error:
         raise ConfigError(
             f"cannot keep the key of kept states in {path} ({error}); set XDG_STATE_HOME to a "

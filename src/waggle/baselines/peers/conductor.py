@@ -292,7 +292,9 @@ def organised(
         raise ConfigError(f"{method!r} is no peer; choose one of `waggle list methods`")
     try:
         found = json.loads(options or "{}") if isinstance(options, str) else dict(options)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"options are no JSON ({str(error)[:80]}); write an object") from None
+    if not isinstance(found, dict):
+        raise ConfigError('options must be a JSON object, such as {"model": "NAME"}')
     law = of_folder(Path(solver)) if is_folder(solver) else plugins.get_law(solver, **found)
     return _Solved(peer, law)

@@ -33,6 +33,8 @@ _FORMER = {
     "harvest": {"orders", "linked", "crowded", "poised", "eased", "relays", "agreed"},
 }
 """Settings that laws trained earlier name and that recipes no longer have."""
+_OF_OTHER_KINDS = ("trajectories",)
+"""Tables of recipes that say more, such as those of Agent Distillation."""
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -237,13 +239,14 @@ def _changed(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def recipe_of_law(data: dict[str, Any]) -> Recipe:
-    """Return the recipe that a trained law names, without settings that recipes no longer have."""
+    """Return the recipe that a trained law names, without settings that only others have."""
     parts = {
         part: {key: value for key, value in data[part].items() if key not in former}
         for part, former in _FORMER.items()
         if isinstance(data.get(part), dict)
     }
-    return Recipe.model_validate(data | parts)
+    kept = {name: value for name, value in data.items() if name not in _OF_OTHER_KINDS}
+    return Recipe.model_validate(kept | parts)
 
 
 def weights(stage: StageTwo, arm: str) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Sequence
@@ -26,9 +27,11 @@ from waggle.scd.diagnose.law import (
     diagnose_law,
     f1_by_mode,
     law_of,
+    load_student,
     trained_by,
 )
 from waggle.scd.files import read_tensors
+from waggle.scd.run.agent_distillation import DistillRecipe
 
 
 def test_diagnosis_names_every_measure(
@@ -73,6 +76,18 @@ def test_a_law_that_says_nothing_is_trained_by_an_unknown_recipe(
     assert trained_by(tmp_path) == "unknown"
     said = trained_by(trained / "seed-0/scd/law")
     assert "lora of rank 4" in said and "4 updates of 3 records and 2 transitions" in said
+
+
+def test_a_law_of_agent_distillation_is_read_as_any_other(
+    recipe: Recipe, trained: Path, tmp_path: Path
+) -> None:
+    law = tmp_path / "warm-start" / "law"
+    shutil.copytree(trained / "seed-0/warm-start", law.parent)
+    said = json.loads((law / "waggle.json").read_text())
+    more = DistillRecipe.model_validate(recipe.model_dump()).model_dump(mode="json")
+    (law / "waggle.json").write_text(json.dumps(said | {"recipe": more}))
+    assert trained_by(law) == trained_by(trained / "seed-0/warm-start/law")
+    assert load_student(law).recipe.name == recipe.name
 
 
 class _First:

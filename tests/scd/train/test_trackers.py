@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+from signal import SIG_IGN, SIGXFSZ, signal
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from waggle.core.errors import ConfigError
+from waggle.scd.files import TrainError
 from waggle.scd.train import trackers
 
 TOLD = [(0, {"nll": 2.0}), (3, {"nll": 1.0, "validation.nll": 1.5})]
@@ -90,3 +93,19 @@ def test_lines_of_updates_that_are_done_again_are_dropped(tmp_path: Path) -> Non
     again.close()
     left = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in left] == [0]
+
+
+def test_a_full_disk_leaves_the_lines_that_were_there(tmp_path: Path) -> None:
+    told("none", tmp_path)
+    path = tmp_path / "metrics.jsonl"
+    before = path.read_text()
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    ignored = signal(SIGXFSZ, SIG_IGN)
+    setrlimit(RLIMIT_FSIZE, (8, hard))
+    try:
+        with pytest.raises(TrainError, match=r"cannot write .*metrics\.jsonl.*resume"):
+            trackers.make("none", tmp_path, "run-7", 9)
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))
+        signal(SIGXFSZ, ignored)
+    assert path.read_text() == before

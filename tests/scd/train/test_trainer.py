@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from waggle.scd.config import Recipe
 from waggle.scd.files import TrainError, read_tensors, write_tensors
 from waggle.scd.forward import prefix_tree
 from waggle.scd.run.stages import Stages
+from waggle.scd.ship import export
+from waggle.scd.train.trackers import JsonLines
 from waggle.scd.train.trainer import Trainer
 
 
@@ -118,6 +121,38 @@ def test_a_kill_while_saving_leaves_the_older_checkpoint(
     assert sorted(p.name for p in folder.iterdir())[-1] == "update-000002"
     monkeypatch.undo()
     assert Stages(recipe, corpus, started, 0).arm("field").name == "law"
+
+
+def test_a_kill_while_metrics_are_written_loses_no_line(
+    recipe: Recipe, corpus: Path, started: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = JsonLines.log
+
+    def killed(self: JsonLines, update: int, values: Mapping[str, float]) -> None:
+        if update == 2:
+            raise KeyboardInterrupt
+        real(self, update, values)
+
+    monkeypatch.setattr(JsonLines, "log", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Stages(recipe, corpus, started, 0).arm("decision")
+    monkeypatch.undo()
+    stage = Stages(recipe, corpus, started, 0).arm("decision").parent
+    assert [update for update, _ in nlls(stage)] == [0, 1, 2, 3]
+
+
+def test_a_stage_whose_time_was_up_is_not_trained_further(
+    recipe: Recipe, corpus: Path, started: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = changed(recipe, stage_two={"updates": 9, "seconds": 1e-4})
+    monkeypatch.setattr(export, "export", lambda *_: 1 / 0)
+    stage, trained = started / "seed-0/field", []
+    for _ in range(2):  # the law could not be written the first time
+        with pytest.raises(ZeroDivisionError):
+            Stages(timed, corpus, started, 0).arm("field")
+        trained.append((last_weights(stage), nlls(stage)))
+    (one, before), (other, after) = trained
+    assert len(before) < 9 and before == after and same(one, other)
 
 
 def test_a_run_with_other_settings_is_not_resumed(

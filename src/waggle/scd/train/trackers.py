@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from waggle.core.errors import ConfigError, suggest
+from waggle.scd.files import write_file
 
 NAMES = ("none", "tensorboard", "trackio", "wandb")
 
@@ -32,9 +33,8 @@ class JsonLines:
     """`metrics.jsonl`: one object per line; lines of updates that will be redone are dropped."""
 
     def __init__(self, path: Path, start: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         kept = [line for line in _lines(path) if _update(line) < start]
-        path.write_text("".join(kept), encoding="utf-8")
+        write_file(path, "".join(kept).encode())
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def log(self, update: int, values: Mapping[str, float]) -> None:

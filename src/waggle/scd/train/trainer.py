@@ -99,6 +99,8 @@ class Trainer:
         """Train from the newest checkpoint to the end, or to an update; return where it stands."""
         self._resume()
         last = min(self.plan.stage.updates, until or self.plan.stage.updates)
+        if self.finished:  # time may be up before the last update
+            last = self.progress.update
         self._logged = (self.progress.update - 1, time.perf_counter())
         sinks = self._sinks()
         try:
@@ -107,11 +109,11 @@ class Trainer:
                 final = update + 1 == last or self.finished
                 if final or self._due(self.plan.run.evaluate_every):
                     values |= self._validate()
-                if final or self._due(self.plan.run.save_every):
-                    self._save()
-                if values:
+                if values:  # before the checkpoint, so that a kill between them loses no line
                     for sink in sinks:
                         sink.log(update, values)
+                if final or self._due(self.plan.run.save_every):
+                    self._save()
                 self._watch(update, self.plan.stage.updates, values)
                 if final:
                     break

@@ -44,6 +44,18 @@ def test_cells_pool_upwards(rows: list[Row], recipe: Recipe) -> None:
     assert mine[-1][6] == "5.00"
 
 
+def test_a_mean_over_some_settings_says_so(rows: list[Row], recipe: Recipe) -> None:
+    """Half of the swarm does not come to hold a new claim everywhere."""
+    never = [
+        msgspec.structs.replace(each, metrics={**each.metrics, "half_latency": value})
+        for each, value in ((rows[0], 4.0), (rows[1], None))
+    ]
+    for made in (tables.cells(never, recipe), tables.process(never, recipe)):
+        column = list(made.columns).index("half new after")
+        assert made.rows[-1][column] == "4.0"
+        assert any("half new after" in note and "come to it" in note for note in made.notes)
+
+
 def test_components_are_read_against_their_own_law(rows: list[Row], recipe: Recipe) -> None:
     lines = {line[:2]: line for line in tables.components(rows, recipe).rows}
     assert lines["whole", "pooled"][3] == "—"

@@ -156,8 +156,9 @@ def cells(rows: Rows, recipe: Recipe) -> Table:
             values = (number(mean(found, value), digits) for value, digits in means.values())
             body.append((called, task, n, *recoveries(found), *values))
     notes = (
-        "latency over recovered settings; new leads after: rounds until the new claim's share "
-        "first exceeds the old one's, where it does; everything else over all settings of the line",
+        "latency over recovered settings; half new after, new leads after: rounds until half of "
+        "the swarm holds a new claim, and until its share first exceeds the old one's, over "
+        "settings that come to it; everything else over all settings of the line",
         f"challenges, syntheses and messages from the injection on; {AREA}",
         NEW,
         *provenance(rows, recipe),
@@ -184,8 +185,10 @@ def process(rows: Rows, recipe: Recipe) -> Table:
         "relative stale AUC", "… over all settings", "post-conflict messages/agent",
     )  # fmt: skip
     notes = (
-        "latency and relative stale AUC over recovered settings; over all settings: mean of the "
-        f"cells' means; relative to {label(recipe, first)} on the settings that both have played",
+        "latency and relative stale AUC over recovered settings; half new after: rounds until half "
+        "of the swarm holds a new claim, over settings that come to it; over all settings: mean of "
+        f"the cells' means; relative to {label(recipe, first)} on the settings that both have "
+        "played",
         *provenance(rows, recipe),
     )
     return Table("Late-counterevidence outcomes by decision source", columns, tuple(body), notes)

@@ -57,6 +57,10 @@ class Meadow(Beacon):
     tasks = ("meadow", "pasture")
 
 
+class Fog(Beacon):
+    """A world of one's own under a name of the package."""
+
+
 def peak(record: waggle.EpisodeRecord) -> float | None:
     return max(entry.score["score"] for entry in record.rounds)
 
@@ -251,6 +255,8 @@ def test_runs_are_saved_and_loaded(runs: waggle.Runs, tmp_path: Path) -> None:
         ({"metrics": [lambda _: 1.0, lambda _: 2.0]}, "two metrics are called '<lambda>'"),
         ({"n": 2.5}, "n.0: Input should be a valid integer"),
         ({"tasks": [Meadow(), Meadow()]}, r"give \(substrate, task\)"),
+        ({"tasks": ["beacon", Fog()]}, "two substrates are called 'beacon'; rename one"),
+        ({"tasks": [Fog(), Fog()]}, "two substrates are called 'beacon'; rename one"),
         ({"tasks": "silo/X*"}, "no task matches"),
         ({"keep": True}, "records are kept in a folder"),
     ],

@@ -52,7 +52,9 @@ def test_whole_seeds_come_first() -> None:
     [
         ({"methods": ["aa"]}, "not in the plan"),
         ({"n": [5]}, "--n: '5' is not in the plan; use some of"),
+        ({"n": [4, 5]}, "--n: '5' is not in the plan; use some of"),
         ({"tasks": ["beacn"]}, "--tasks: 'beacn' is not in the plan"),
+        ({"tasks": ["beacon/one", "beacon/tow"]}, "--tasks: 'beacon/tow' is not in the plan"),
         ({"seeds": 0}, "at least 1"),
     ],
 )

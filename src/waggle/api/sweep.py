@@ -45,7 +45,6 @@ from waggle.api.runs import Runs
 from waggle.built_in import BUILT_IN, Kind
 from waggle.core.errors import ConfigError
 from waggle.core.order import Order
-from waggle.core.protocols import Substrate
 from waggle.evaluate import plan
 from waggle.evaluate.episodes import law_of
 from waggle.evaluate.executors import Inline, Job, Processes, Result
@@ -193,9 +192,10 @@ def _tasks(tasks: TaskLike | Sequence[TaskLike]) -> list[GivenTask]:
             found += [find_task(each.name) for each in plan.tasks_of([task])]
         else:
             found.append(find_task(task))
-    objects: dict[str, Substrate] = {}
+    objects = {each.task.substrate: each.substrate for each in found if each.own}
     for each in found:
-        if each.own and objects.setdefault(each.task.substrate, each.substrate) != each.substrate:
+        one = objects.get(each.task.substrate, each.substrate)
+        if one != each.substrate and (each.own or type(one) is not type(each.substrate)):
             raise ConfigError(f"two substrates are called {each.task.substrate!r}; rename one")
     return found
 

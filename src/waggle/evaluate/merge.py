@@ -44,7 +44,7 @@ class Merged(NamedTuple):
     taken: int
     known: int
     foreign: int
-    """Rows whose cells are not in the plan, or that failed."""
+    """Rows whose cells are not in the plan; rows of failed cells are not looked at."""
     older: int = 0
     """Rows that stay although others of their method were replaced: perhaps of an older law."""
 

@@ -41,6 +41,8 @@ def select(
         ConfigError: for a choice that names nothing in the plan.
     """
     _require("--methods", methods, [cell.method for cell in plan])
+    _require("--tasks", tasks, list(map(_task, plan)))
+    _require("--n", list(map(str, n)), [str(cell.case.n) for cell in plan])
     if seeds is not None and seeds < 1:
         raise ConfigError("--seeds must be at least 1")
     chosen = [
@@ -53,8 +55,6 @@ def select(
     if seeds is not None:
         chosen = [cell for cell, rank in _seed_ranks(chosen) if rank < seeds]
     if not chosen:
-        _require("--tasks", tasks, list(map(_task, plan)))
-        _require("--n", list(map(str, n)), [str(cell.case.n) for cell in plan])
         raise ConfigError("no cell is left; choose fewer of --methods, --tasks, --n and --seeds")
     return chosen
 

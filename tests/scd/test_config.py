@@ -1,4 +1,4 @@
-"""A training is named by the terms that were not zero."""
+"""A training is named by the terms that taught more than imitation."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from waggle.scd.config import StageTwo, objective
         ("shuffled", "field", "imitation in shuffled order, with the field term"),
     ],
 )
-def test_only_terms_that_were_not_zero_are_named(order: Order, arm: str, name: str) -> None:
+def test_only_terms_that_taught_more_than_imitation_are_named(
+    order: Order, arm: str, name: str
+) -> None:
     assert objective(order, StageTwo(), arm) == name
     assert "field" not in objective(order, StageTwo(lambda_field=0), arm)

@@ -117,7 +117,8 @@ class Run(_Settings):
     """How the machine is used; what is learned changes by rounding and by dropout draws alone.
 
     Compiled adapters draw dropout by a hash of the place, and tokens that are computed once are
-    dropped alike in all sequences that share them.
+    dropped alike in all sequences that share them. What is validated, and how often, chooses the
+    update that is selected.
     """
 
     device: str = "auto"
@@ -150,6 +151,10 @@ class Run(_Settings):
     tracker: str = "none"
     """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
 
+    def fixed(self) -> dict[str, Any]:
+        """Return what a run keeps when it is resumed: arithmetic, and what selects an update."""
+        return self.model_dump(include={"dtype", "evaluate_every", "validation_records"})
+
 
 class Recipe(_Settings):
     """A training run."""
@@ -161,7 +166,7 @@ class Recipe(_Settings):
     order: Order = "shuffled"
     """Canon order: `shuffled` (the paper) or `canonical` (an orbit pair is then one text)."""
     max_context: Positive = 16_384
-    """Records with longer prompts are left out, and counted."""
+    """Decision records of more tokens, prompt and answer together, are left out."""
     reduction: Literal["mean", "sum"] = "mean"
     """Token loss of a record: mean over its tokens (the scale of the reported NLL) or their sum
     (the letter of Eq. token-loss)."""
@@ -257,9 +262,10 @@ def weights(stage: StageTwo, arm: str) -> tuple[float, float]:
 
 
 def terms(order: Order, stage: StageTwo, arm: str) -> list[str]:
-    """Return which terms of an arm were not zero: `orbit`, `field`.
+    """Return which terms of an arm taught more than imitation: `orbit`, `field`.
 
-    In canonical order both views of an orbit pair are one text, so the orbit term is zero there.
+    In canonical order both views of an orbit pair are one text. The consistency of the orbit term
+    is zero there, and its rest imitates the same record and the summary of it once more.
     """
     orbit, field = weights(stage, arm)
     active = {"orbit": orbit > 0 and order == "shuffled", "field": field > 0}
@@ -267,7 +273,7 @@ def terms(order: Order, stage: StageTwo, arm: str) -> list[str]:
 
 
 def objective(order: Order, stage: StageTwo, arm: str) -> str:
-    """Name a training by the terms that were not zero."""
+    """Name a training by the terms that taught more than imitation."""
     active = terms(order, stage, arm)
     if len(active) == 2:
         return "Swarm-Consistent Distillation"

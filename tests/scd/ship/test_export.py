@@ -38,6 +38,7 @@ def test_trained_matrices_ship_as_an_adapter(recipe: Recipe, corpus: Path, tmp_p
     law = Stages(small, corpus, tmp_path, 0).warm_start()
     _check_that_vllm_reads(law)
     assert decodes(law, corpus)
+    assert "library_name: peft\n" in (law / "README.md").read_text()
 
 
 def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
@@ -46,6 +47,7 @@ def test_all_weights_ship_and_those_that_go_on_from_a_law_have_its_backbone(
     small = changed(recipe, adaptation={"kind": "full"}, stage_one={"updates": 2})
     first = Stages(small, corpus, tmp_path / "first", 0).warm_start()
     assert (first / "model.safetensors").exists() and decodes(first, corpus)
+    assert "library_name: transformers\n" in (first / "README.md").read_text()
     again = small.model_copy(update={"backbone": str(first)})
     law = Stages(again, corpus, tmp_path / "second", 0).warm_start()
     told = json.loads((law / "waggle.json").read_text())

@@ -89,6 +89,20 @@ def test_passes_have_the_loss_and_gradient_of_one_record_after_another(
     assert (shared != "nothing") == any(part.ragged.shared is not None for part in parts)
 
 
+def test_in_canonical_order_the_orbit_term_is_imitation_without_consistency(
+    recipe: Recipe, corpus: Path, tmp_path: Path
+) -> None:
+    canonical = Recipe(order="canonical", stage_two=STAGE)
+    with encoded(tmp_path, corpus, "canonical") as some:
+        batches = scd_batches(some, canonical, 7)
+    student = stirred(Student(recipe, 0))
+    (shown,) = compared(student, batches, 100_000)
+    heads = Heads(student.width, 1).eval()
+    result = Objective(STAGE.model_copy(update={"beta": 1e6}), heads)(student, shown)
+    plain = Objective(STAGE.model_copy(update={"beta": 0.0}), heads)(student, shown)
+    assert result.sums["orbit"] == plain.sums["orbit"] > 0
+
+
 def test_sums_of_several_passes_are_those_of_one(recipe: Recipe, batches: Batches) -> None:
     student = stirred(Student(recipe, 0))
     student.model.eval()

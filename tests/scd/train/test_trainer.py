@@ -159,9 +159,11 @@ def test_a_run_with_other_settings_is_not_resumed(
     recipe: Recipe, corpus: Path, started: Path
 ) -> None:
     Stages(recipe, corpus, started, 0).arm("orbit", until=1)
-    other = changed(recipe, stage_two={"beta": 0.3})
-    with pytest.raises(TrainError, match="other settings"):
-        Stages(other, corpus, started, 0).arm("orbit")
+    for part, values in (("stage_two", {"beta": 0.3}), ("run", {"validation_records": 2})):
+        other = changed(recipe, **{part: values})
+        with pytest.raises(TrainError, match="other settings"):
+            Stages(other, corpus, started, 0).arm("orbit")
+    Stages(changed(recipe, run={"tokens_per_pass": 900}), corpus, started, 0).arm("orbit", until=2)
 
 
 def test_canonical_order_trains_on_one_text_per_pair(

@@ -196,7 +196,7 @@ class Stages:
     def _identity(self, stage: str, arm: Arm | None) -> dict[str, Any]:
         """Return the settings that a checkpoint must share to be resumed from."""
         settings = self.recipe.model_dump(mode="json", exclude={"run", "corpus", "transitions"})
-        settings["run"] = {"dtype": self.recipe.run.dtype}
+        settings["run"] = self.recipe.run.fixed()
         parts = ("decisions",) if stage == "one" else ("decisions", "transitions")
         shards = self.store.manifest().parts if stage == "two" or not self.harvested else {}
         used = {

@@ -149,7 +149,7 @@ def settle(candidate: Candidate, corpus: Path | None) -> None:
             mode="json",
             exclude={"run": True, "transitions": True, "stage_two": {"rate"}},
         ),
-        "run": recipe.run.model_dump(include={"dtype", "evaluate_every", "validation_records"}),
+        "run": recipe.run.fixed(),
         "seed": candidate.seed,
         "corpus": corpus and str(corpus),
     }  # fmt: skip

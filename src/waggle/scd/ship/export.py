@@ -108,7 +108,7 @@ def model_card(recipe: Recipe, card: Mapping[str, Any], training: Training = "di
     rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
     return f"""---
 base_model: {recipe.backbone}
-library_name: peft
+library_name: {"transformers" if recipe.adaptation.kind == "full" else "peft"}
 tags: [waggle, swarm]
 ---
 # A Waggle law: {recipe.name}

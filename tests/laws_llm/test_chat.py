@@ -384,3 +384,18 @@ def test_bad_options_say_the_fix(options: Any, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ConfigError) as caught:
         ChatLaw(**options)
     assert "\n" not in str(caught.value) and "schl" not in str(caught.value)
+
+
+def test_equal_questions_of_a_round_are_asked_once_where_replies_are_kept(
+    unruly: Any, beacon_views: Any, tmp_path: Path
+) -> None:
+    """Else the answer of a node would depend on what lies in the cache."""
+    server = unruly("good", "prose")
+    law = ChatLaw(server.url, "m", cache=str(tmp_path / "r.sqlite3"), **PATIENT)
+    asked = [Request(beacon_views[k]) for k in (0, 1, 0, 1)]
+    for calls in ([1, 1, 0, 0], [0, 0, 0, 0]):
+        found = law.decide(asked)
+        assert [decode.usage.calls for decode in found] == calls
+        assert found[0].output == found[2].output == RECORD
+        assert found[1].output == found[3].output != RECORD
+    assert len(server.seen) == 2

@@ -135,12 +135,18 @@ class Endpoint:
     def ask(self, questions: Sequence[Question]) -> list[Reply | Failure]:
         """Ask several questions at once and return what became of each, in order.
 
+        Where replies are kept, equal questions are asked once, as they are later.
+
         Raises:
             EndpointError: if the first question ever that is not in the cache gets no answer.
         """
         keys = [self._key_of(question) for question in questions]
         found: list[Reply | Failure | None] = [self._known(key) for key in keys]
-        missing = [place for place, reply in enumerate(found) if reply is None]
+        first: dict[str, int] = {}
+        for place, reply in enumerate(found):
+            if reply is None:
+                first.setdefault(keys[place] or str(place), place)
+        missing = list(first.values())
         if missing:
             if self._dead:
                 raise EndpointError(self._dead)
@@ -157,7 +163,10 @@ class Endpoint:
                 found[place] = answer
                 if self._cache and isinstance(answer, Reply):
                     self._cache.keep(keys[place], answer)
-        return [each for each in found if each is not None]
+        return [
+            _known_by_now(found[first[key]]) if each is None else each
+            for each, key in zip(found, keys, strict=True)
+        ]
 
     def _key_of(self, question: Question) -> str:
         """Return what a reply is cached by: the address and everything that is said to it."""
@@ -366,6 +375,12 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=f"endpoints-{process}", daemon=True).start()
     return loop
+
+
+def _known_by_now(answer: Reply | Failure | None) -> Reply | Failure:
+    """Return the answer of an equal question, which costs nothing again."""
+    assert answer is not None
+    return answer._replace(calls=0) if isinstance(answer, Reply) else answer
 
 
 def _key(variable: str) -> str:

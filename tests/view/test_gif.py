@@ -48,11 +48,11 @@ def test_fewer_pictures_take_the_same_time() -> None:
 def test_a_record_becomes_a_moving_picture(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = tmp_path / "a.jsonl.gz"
+    record = tmp_path / "a&b +%20#.jsonl.gz"  # as a page's address would not hold it
     waggle.run(task, n=8, seed=10_003, law="expert", rounds=2).save(record)
     assert main(["gif", str(record), "--width", "320"]) == 0
-    assert "a.gif: 12 frames" in capsys.readouterr().out
-    with Image.open(tmp_path / "a.gif") as shown:
+    assert "a&b +%20#.gif: 12 frames" in capsys.readouterr().out
+    with Image.open(tmp_path / "a&b +%20#.gif") as shown:
         assert shown.width == 320 and 200 < shown.height <= 640 and shown.info["loop"] == 0
         frames = [frame.convert("RGB") for frame in ImageSequence.all_frames(shown)]
     first, last = frames[0], frames[-1]

@@ -16,10 +16,12 @@ from waggle.core.errors import RecordError
 from waggle.core.record import EpisodeRecord
 from waggle.runtime import live
 from waggle.runtime.live import LiveFile, live_path
+from waggle.runtime.names import Aliases
 from waggle.runtime.records import read
 from waggle.view import growing
 from waggle.view.app import app
 from waggle.view.chromium import Chromium
+from waggle.view.episode import Document, Round
 from waggle.view.growing import Growing
 from waggle.view.library import Library
 from waggle.view.server import Beside
@@ -165,3 +167,17 @@ def test_a_round_that_cannot_be_read_is_one_line(runs: Path, tmp_path: Path) -> 
     assert len(growing.document()["rounds"]) == 1
     with pytest.raises(RecordError, match="wait for its end"):
         growing.update(0, 0)
+
+
+def test_claims_that_draw_one_alias_are_told_apart_in_later_rounds(runs: Path) -> None:
+    header = read(runs / "beacon.jsonl.gz").header
+    both = ["c1605", "c1850"]  # of the seed of this record, and without salt
+    assert len({Aliases(header.case.seed, header.salt).alias(claim) for claim in both}) == 1
+    made = Document("the episode", header)
+    for round, claim in enumerate(both):
+        update = {"node": 0, "decision": {"task_action": "WAIT", "deposits": []}, "claim": claim}
+        row = {"round": round, "updates": [update], "score": {}, "attempted": 0, "delivered": 0}
+        made.add(msgspec.convert(row | {"kind": "round"}, Round))
+    assert made.since(1)["claims"] == both[1:]
+    assert made.since(1)["aliases"] == made.since(0)["aliases"][2:]
+    assert len(set(made.since(0)["aliases"])) == 3

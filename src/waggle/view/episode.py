@@ -117,6 +117,7 @@ class Document:
         self.met: set[Edge] = set()
         self._claims, self._actions = _Words(self.n), _Words(self.n)
         self._handles: dict[tuple[int, str], int] = {}
+        self._aliases = Aliases(header.case.seed, header.salt)
         self._messages = 0
         self._known = [(0, 0, 0)]
         """Claims, actions and handles that were known before every round."""
@@ -143,10 +144,11 @@ class Document:
         """Return the rounds from one on, with the words and contacts that came with them."""
         claims, actions, handles = self._known[min(start, len(self.rounds))]
         names = self._claims.since(claims)
-        aliases = Aliases(self.header.case.seed, self.header.salt)
+        # Of two claims with one draw the first has the alias, so all are named in their order.
+        aliases = [self._aliases.alias(claim) for claim in self._claims.numbers]
         return {
             "claims": [cut(claim) for claim in names],
-            "aliases": [aliases.alias(claim) for claim in names],
+            "aliases": aliases[claims:],
             "actions": [cut(action) for action in self._actions.since(actions)],
             "handles": [
                 (node, cut(handle), to)

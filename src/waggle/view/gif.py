@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from waggle.core.errors import ConfigError
 from waggle.extras import install
@@ -89,7 +90,7 @@ def _frames(library: Library, width: int, dark: bool) -> Iterator[tuple[Image, i
         write(library, page, whole=False)
         with Chromium(Path(own) / "profile") as browser:
             browser.size(width, width, dark)
-            browser.open(f"{page.as_uri()}/index.html#run={library.names[0]}")
+            browser.open(f"{page.as_uri()}/index.html#{urlencode({'run': library.names[0]})}")
             if said := browser.run("document.querySelector('[role=alert]')?.innerText"):
                 raise ConfigError(f"the viewer cannot show {library.names[0]}: {said}")
             only = f"{_ONLY} .stage {{ height: {int(_FLAT * width)}px }}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from waggle import shipped
 from waggle.evaluate import anchors, plan
+from waggle.evaluate.results import read_result
 from waggle.evaluate.rows import read_rows
 from waggle.report import ceilings
 from waggle.report.docs_pages import archives
+from waggle.report.law_results import Results, gather
 from waggle.report.provenance import counted
 from waggle.report.rows import silo
 
@@ -31,6 +35,16 @@ def test_every_row_is_planned_by_the_recipe_it_names() -> None:
 def test_the_anchors_are_those_of_the_rows() -> None:
     frozen = anchors.load()
     assert anchors.freeze(read_rows(ROOT / "results" / "anchors"), frozen.command) == frozen
+
+
+def test_the_card_that_ships_tells_of_the_rows_of_today() -> None:
+    """A card of earlier archives names fewer methods, and fewer of those that are better."""
+    results = read_result(shipped.folder("nano") / shipped.RESULTS, "results")
+    told = {run["title"]: run for run in results["runs"]}
+    known = {plan.load_run(folder).title: folder for folder in FOLDERS}
+    assert len(told) == 5 and told.keys() <= known.keys()
+    of_rows = gather({}, Results(run=tuple(known[title] for title in told)))["runs"]
+    assert told == {run["title"]: run for run in json.loads(json.dumps(of_rows))}
 
 
 @pytest.fixture

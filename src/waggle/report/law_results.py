@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from waggle.core.errors import ConfigError
-from waggle.evaluate import plan
+from waggle.evaluate import plan, sessions
 from waggle.evaluate.results import read_result
 from waggle.evaluate.rows import read_rows
 from waggle.laws.origin import origin
@@ -116,4 +116,6 @@ def _rows(path: Path) -> dict[str, int]:
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    return run_results(plan.load_run(folder), read_rows(folder), f"waggle eval {folder.name}.toml")
+    recipe = plan.load_run(folder)
+    command = sessions.plain(f"waggle eval {recipe.source}")
+    return run_results(recipe, read_rows(folder), command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.report.sheets import LATE, arms_of, late_row, row
@@ -126,6 +127,25 @@ def test_one_training_seed_says_what_was_drawn(tmp_path: Path) -> None:
         "+100.0", "[+100.0, +100.0]", "yes", "1", "16", "units of one seed",
     )  # fmt: skip
     assert quality.rows[0][4:6] == ("—", "—")  # one seed, one case per cell
+
+
+def test_a_setting_without_an_injection_did_not_recover(tmp_path: Path) -> None:
+    """Nothing is injected where nobody is committed: that is no recovery, here as by cell."""
+    made = arms_of(("decision", "scd"), 2)
+    rows = [late_row(c, hit=True, latency=2.0, stale=3.0) for c in cells(made) if c.case.shock]
+    quiet = dict.fromkeys(("recovery", "event_recovery", "outcome_recovery"))
+    rows = [
+        msgspec.structs.replace(each, metrics={**each.metrics, **quiet}, course={})
+        if each.method.startswith("scd") and each.seed < 22_002
+        else each
+        for each in rows
+    ]
+    arms, effects, by_cell = factorial.tables(tmp_path, rows, made)
+    recovery = by_cell.columns.index("recovery")
+    assert by_cell.rows[-1][recovery] == "16/32 (50.0 %)"
+    assert arms.rows[-1][arms.columns.index("recovery (%)")] == "50.0 ± 0.0"
+    found = {line[1]: line for line in effects.rows}
+    assert found["recovery (pp)"][2:5] == ("100.0", "50.0", "-50.0")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from waggle.report.rows import (
     DAGGER,
     Rows,
     Unit,
+    Value,
     cell_of,
     grouped,
     macro,
@@ -77,6 +78,12 @@ class Endpoint(NamedTuple):
     def rows(self, rows: Rows) -> list[Row]:
         """Return the rows that it is read on."""
         return [row for row in rows if self.substrate in ("", row.substrate)]
+
+    @property
+    def of_row(self) -> Value:
+        """The reader of its metric; as in other tables, nothing recovers without an injection."""
+        kind = reorganization.flag if self.key in reorganization.RECOVERIES else metric
+        return kind(self.key)
 
 
 _STRUCTURE = (
@@ -244,7 +251,7 @@ def _structure(column: Endpoint, own: dict[int, Trained], base: dict[int, Traine
 
 def _behaviour(column: Endpoint, played: Sequence[Rows]) -> str:
     """Return the spread of a metric over the laws of an arm."""
-    means = (macro(column.rows(rows), metric(column.key), cell_of) for rows in played)
+    means = (macro(column.rows(rows), column.of_row, cell_of) for rows in played)
     found = [mean for mean in means if mean is not None]
     return _over_seeds(found, column.scale, column.digits)
 
@@ -263,7 +270,7 @@ def effects(found: Sequence[Trained], late: Rows) -> Table:
                 made = structural(found, arm, each.key, each.units, each.relative)
                 body += _effect_row(arm, each, made)
         for each in _BEHAVIOUR:
-            made = behavioural(each.rows(late), arm, metric(each.key), cell_of)
+            made = behavioural(each.rows(late), arm, each.of_row, cell_of)
             body += _effect_row(arm, each, made)
     seeds = max((int(line[7]) for line in body), default=0)
     columns = ("arm", "endpoint", "Decision only", "arm's value", "paired Δ", "paired 95 % CI",

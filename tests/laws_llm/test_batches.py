@@ -1,7 +1,9 @@
 """Requests that share a batch answer for themselves alone."""
 
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +15,7 @@ pytest.importorskip("starlette", reason="needs the serve extra")
 
 from waggle import plugins
 from waggle.compat.batcher import Batcher
+from waggle.compat.meters import Meters
 from waggle.core import prompt
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Decode, Request
@@ -145,3 +148,42 @@ def test_a_law_that_ends_or_runs_out_is_answered_and_goes_on(
     status, answer = post(url, {**chat, "seed": 1})
     assert status == 500 and "the law failed" in answer["error"]["message"]
     assert post(url, {**chat, "seed": 2})[0] == 200
+
+
+def test_a_question_is_given_up_when_its_caller_hangs_up(serve: Any, beacon_views: Any) -> None:
+    asked: list[int] = []
+    gate = threading.Event()
+
+    class Waiting:
+        name = "waiting"
+
+        def decide(self, requests: Any) -> Any:
+            asked.extend(request.entropy for request in requests)
+            gate.wait(20)
+            return [Decode("ok") for _ in requests]
+
+    meters = Meters()
+    url = serve(Waiting(), max_batch=1, meters=meters)
+    chat = {"messages": prompt.messages(beacon_views[0])}
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(post, url, {**chat, "seed": 1})
+        while not asked:
+            time.sleep(0.01)
+        host, _, port = url.removeprefix("http://").removesuffix("/v1").partition(":")
+        body = json.dumps({**chat, "seed": 2}).encode()
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        with socket.create_connection((host, int(port))) as caller:
+            caller.sendall(head.encode() + body)
+            while not meters.gauges["queue"][1]():
+                time.sleep(0.01)
+        while not meters.dropped["gone"]:
+            time.sleep(0.01)
+        last = pool.submit(post, url, {**chat, "seed": 3})
+        while meters.gauges["queue"][1]() < 2:
+            time.sleep(0.01)
+        gate.set()
+        assert first.result(20)[0] == last.result(20)[0] == 200
+    assert asked == [1, 3]
+    assert meters.answers == {("/v1/chat/completions", 200): 2}, "nobody got the other answer"

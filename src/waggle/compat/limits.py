@@ -98,6 +98,7 @@ class Guard:
                 await inner(scope, _whole_body(receive, patience), counted)
         except ClientDisconnect:
             self._meters.dropped["gone"] += 1
+            status = 0  # what was said to nobody is no answer
         except TimeoutError:
             self._meters.dropped["body"] += 1
             if not status:

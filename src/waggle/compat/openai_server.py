@@ -14,12 +14,14 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -215,8 +217,27 @@ async def _body(request: HttpRequest) -> bytes | None:
     return data
 
 
-async def _answer(law: Law, batcher: Batcher, data: bytes | None, shape: _Shape) -> Response:
+async def _while_heard(request: HttpRequest, future: Future[Decode]) -> Decode:
+    """Wait for a decode, and give the question up when its caller hangs up.
+
+    Raises:
+        ClientDisconnect: if the caller did.
+    """
+    answer = asyncio.wrap_future(future)
+    gone = asyncio.ensure_future(request.receive())  # behind a body nothing else can come
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        gone.cancel()
+        answer.cancel()
+
+
+async def _answer(law: Law, batcher: Batcher, request: HttpRequest, shape: _Shape) -> Response:
     """Let a law decide what a request's body asks, or say which mistake is whose."""
+    data = await _body(request)
     if data is None:
         return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
     try:
@@ -227,8 +248,10 @@ async def _answer(law: Law, batcher: Batcher, data: bytes | None, shape: _Shape)
     except Full:
         return _refuse(429, "too many requests wait already; try again", Retry_After="1")
     try:
-        decode = await asyncio.wrap_future(future)
+        decode = await _while_heard(request, future)
         return JSONResponse(shape(answer_in(asked.naming, decode), law.name))
+    except ClientDisconnect:
+        raise
     except Unavailable as error:
         return _refuse(503, f"{error}; try again", Retry_After="5")
     except WaggleError as error:  # a prompt too long for the model, say: asking again is no use
@@ -273,10 +296,10 @@ def app(
     )
 
     async def chat(request: HttpRequest) -> Response:
-        return await _answer(law, batcher, await _body(request), completion)
+        return await _answer(law, batcher, request, completion)
 
     async def messages(request: HttpRequest) -> Response:
-        return await _answer(law, batcher, await _body(request), message)
+        return await _answer(law, batcher, request, message)
 
     async def models(_: HttpRequest) -> Response:
         entry = {"id": law.name, "object": "model", "created": 0, "owned_by": "waggle"}

@@ -109,3 +109,11 @@ def test_who_says_nothing_waits_and_a_text_is_read() -> None:
     assert [u.stage for u in first.updates] == ["fallback", "first", "first", "first"]
     assert {u.decision.task_action for u in second.updates} == {"WAIT"}
     env.close()
+
+
+def test_a_choice_that_stands_for_nothing_changes_nothing() -> None:
+    env = SwarmEnv("beacon", n=4)
+    env.reset(seed=0)
+    offered = env._menus[env.agents[0]]
+    nothing = offered.decision([0, 0, 0, 0, 0])
+    assert all(offered.decision([k, k, k, k, k]) == nothing for k in (-3, -1, 99))

@@ -100,7 +100,8 @@ class Menu(NamedTuple):
         held = None
         if commit in self.commits:
             held = Commitment(self.claims[commit - 1], self.commits[commit])
-        return Decision(said, response, deposits, held, INTENTS[intent])
+        meant = INTENTS[intent] if 0 <= intent < len(INTENTS) else None
+        return Decision(said, response, deposits, held, meant)
 
     def _targets(self, channel: int) -> tuple[str, ...]:
         if 1 <= channel <= len(self.channels):

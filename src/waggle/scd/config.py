@@ -184,6 +184,11 @@ class Recipe(_Settings):
         """Say in a few words what the law was trained on."""
         return f"{self.corpus.bundles} bundles, {self.corpus.native} native"
 
+    def harvested(self) -> str:
+        """Say what stage one reads instead, if that is a token corpus; else nothing."""
+        kinds = ("native", "synthetic") if self.harvest.native or self.harvest.synthetic else ()
+        return ", ".join(f"{getattr(self.harvest, kind):,} {kind} views" for kind in kinds)
+
     def uncompiled(self) -> Recipe:
         """Return the recipe without compilation, for work that is over before it pays."""
         return self.model_copy(update={"run": self.run.model_copy(update={"compile": False})})

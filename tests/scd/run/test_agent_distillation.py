@@ -155,6 +155,9 @@ def test_a_student_learns_its_trajectories_and_plays(tmp_path: Path) -> None:
     law = distil(recipe, tmp_path / "run", watch=watch)
     assert seen[-1] < seen[0] - 0.5
     assert distil(recipe, tmp_path / "run") == law
+    more = recipe.trajectories.model_copy(update={"turns": 5})
+    with pytest.raises(CorpusError, match="trajectories of other settings; choose another --out"):
+        distil(recipe.model_copy(update={"trajectories": more}), tmp_path / "run")
     card = (law / "README.md").read_text()
     assert "| stage one | 24 updates of 8 records |" in card and "stage two" not in card
     assert "| corpus | 6 trajectories that ended well, at most 4 turns of each, 8 epochs |" in card

@@ -195,3 +195,7 @@ def test_stage_one_on_a_token_corpus_resumes_to_the_same_law_or_ends_with_its_ti
     timed = harvested(backbone, updates=100_000, seconds=0.3)
     law = Stages(timed, nothing, tmp_path / "c", 0).warm_start()
     assert (law / "config.json").exists()
+    card = (law / "README.md").read_text()
+    assert "| stage one | 0.3 seconds, at most 100000 updates of 4 records |" in card
+    assert "| tokens | of 60 native views, 80 synthetic views at most |" in card
+    assert "| corpus |" not in card, "it has not read one"

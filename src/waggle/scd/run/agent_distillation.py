@@ -189,11 +189,20 @@ def distil(
     recipe: DistillRecipe, out: Path, *, workers: int = 1, watch: Watch = unwatched,
     progress: Progress = quiet,
 ) -> Path:  # fmt: skip
-    """Collect trajectories unless they are there, train the student, and return its law."""
+    """Collect trajectories unless they are there, train the student, and return its law.
+
+    Raises:
+        CorpusError: if the folder holds trajectories of other settings.
+    """
     store, settings = Store(out / "corpus"), recipe.trajectories
+    asked = {**settings.model_dump(mode="json"), "refused": 0}
     if not store.exists():
         rows = collect(settings, workers=workers, progress=progress)
-        store.write("decisions", rows, {**settings.model_dump(mode="json"), "refused": 0})
+        store.write("decisions", rows, asked)
+    elif {**store.manifest().settings.get("decisions", {}), "epochs": settings.epochs} != asked:
+        raise CorpusError(
+            f"{store.path} holds trajectories of other settings; choose another --out or delete it"
+        )
     stages = Stages(planned(recipe, store), store.path, out, 0, watch=watch, workers=workers)
     law = stages.warm_start()
     stages.tidy(law)

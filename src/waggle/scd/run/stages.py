@@ -144,7 +144,7 @@ class Stages:
     @property
     def harvested(self) -> bool:
         """Whether stage one reads a token corpus."""
-        return bool(self.recipe.harvest.native or self.recipe.harvest.synthetic)
+        return bool(self.recipe.harvested())
 
     def tokens(self, progress: harvest.Progress = quiet) -> dict[str, Rows]:
         """Return the token corpus of stage one, which all seeds share; harvest it if need be.

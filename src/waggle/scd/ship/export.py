@@ -18,7 +18,7 @@ import torch
 
 from waggle.laws.origin import origin
 from waggle.models import adapters, load
-from waggle.scd.config import ARMS, Recipe, objective
+from waggle.scd.config import ARMS, Recipe, Stage, objective
 from waggle.scd.files import ABOUT, new_folder
 from waggle.scd.forward import attention
 from waggle.scd.model import Student
@@ -135,6 +135,13 @@ def _how(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
     return f"by {objective(recipe.order, recipe.stage_two, str(card.get('objective')))}"
 
 
+def _length(stage: Stage) -> str:
+    """Say how long a stage may be; the card has its updates."""
+    if stage.seconds is None:
+        return f"{stage.updates} updates"
+    return f"{stage.seconds:g} seconds, at most {stage.updates} updates"
+
+
 def _settings(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
     """Return the settings that this law was trained with, and none of a stage it did not reach."""
     adaptation, one, two = recipe.adaptation, recipe.stage_one, recipe.stage_two
@@ -143,11 +150,14 @@ def _settings(recipe: Recipe, card: Mapping[str, Any], training: Training) -> st
         trained += f", rank {adaptation.rank}, alpha {adaptation.alpha}"
     if training == "outcomes":
         return f"{trained} |"
-    stage = f"stage one | {one.updates} updates of {one.batch} records"
+    stage = f"stage one | {_length(one)} of {one.batch} records"
+    read, tokens = f"corpus | {recipe.source()}", recipe.harvested()
     if card.get("objective") in ARMS:
-        stage = f"stage two | {two.updates} updates of {two.batch} records"
+        stage = f"stage two | {_length(two)} of {two.batch} records"
         stage += f" and {two.transition_batch} transitions"
+    elif tokens:
+        read = f"tokens | of {tokens} at most"
     return f"""{trained} |
 | {stage} |
-| corpus | {recipe.source()} |
+| {read} |
 | never trained on | Synchronization, Flocking, Transport, AgentsNet |"""

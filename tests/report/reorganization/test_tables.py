@@ -102,6 +102,18 @@ def test_sensitivity_shares_runs_that_cannot_differ(recipe: Recipe) -> None:
     assert [lines[m][-1] for m in ("whole", "no decay")] == ["8", "8"]
 
 
+def test_what_a_configuration_has_yet_to_play_is_not_taken_from_the_default() -> None:
+    plain = {**LATE, "shock": False, "methods": ["whole", "no-decay"]}
+    made = Recipe.model_validate({"title": "T", "methods": LATE_METHODS, "blocks": [plain]})
+    rows = [
+        row(c, 3.0 if c.method == "no-decay" else 2.0)
+        for c in cells(made)
+        if c.method == "whole" or c.case.task == "pursuit"
+    ]
+    (line,) = (each for each in runtime.sensitivity(rows, made).rows if "no decay" in each[0])
+    assert line[1] == "1.500" and line[-1] == "4"
+
+
 def test_a_setting_without_injection_did_not_recover(rows: list[Row]) -> None:
     data = {name: getattr(rows[0], name) for name in rows[0].__struct_fields__}
     silent = Row(**{**data, "metrics": {"recovery": None}, "course": {}})

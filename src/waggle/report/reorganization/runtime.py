@@ -6,12 +6,14 @@ Controller". Each method is read against its own law in the unchanged runtime.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from statistics import fmean
 from typing import NamedTuple
 
-from waggle.evaluate.plan import Recipe
+from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import Row
+from waggle.plugins import Task
 from waggle.report.layout import points
 from waggle.report.provenance import provenance
 from waggle.report.reorganization.tables import (
@@ -68,6 +70,10 @@ def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Var
     With `alone`, others are yielded as well, each beside itself.
     """
     names = shown(rows, recipe)
+    planned: dict[str, set[str]] = defaultdict(set)
+    for cell in cells(recipe, [Task(row.substrate, row.task) for row in rows]):
+        if not (case := cell.case).shock:
+            planned[cell.method].add(f"{case.substrate}/{case.task} N={case.n}")
     for method, text in names.items():
         default = own_reference(recipe, method, list(names)) or (method if alone else None)
         if default is not None:
@@ -76,14 +82,16 @@ def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Var
             )
             yield Variant(
                 method, text, default, late(rows, method), late(rows, default),
-                _completed(plain, base), base,
+                _completed(plain, base, planned[method]), base,
             )  # fmt: skip
 
 
-def _completed(rows: list[Row], base: Rows) -> list[Row]:
-    """Add the default's rows of cells that a configuration cannot change and so did not play."""
-    played = {cell_of(row) for row in rows}
-    return rows + [row for row in base if cell_of(row) not in played] if rows else rows
+def _completed(rows: list[Row], base: Rows, planned: set[str]) -> list[Row]:
+    """Add the default's rows of cells that a configuration cannot change and so does not play.
+
+    A planned cell that is not played yet is missing, not the same.
+    """
+    return rows + [row for row in base if cell_of(row) not in planned] if rows else rows
 
 
 def relative(mine: Rows, other: Rows, value: Value) -> float | None:

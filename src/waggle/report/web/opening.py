@@ -43,8 +43,8 @@ WORDS = (
 CEILING = " The ceiling is what perfect exchange of messages would reach."
 _LATE = "recovery, "
 RECOVERY = (
-    " Recovery: the data of some agents change late, the agents that hold the refuted claim reopen "
-    "it, and the new claim ends ahead of the old."
+    " Recovery: the data of some agents change late, at least half of the agents that hold the "
+    "refuted claim reopen it, a replacement is formed, and the new claim ends ahead of the old."
 )
 _NAMED = 4
 """Methods or settings that a sentence names before it counts the rest."""

@@ -255,6 +255,17 @@ def test_failures_of_another_call_do_not_take_the_place_of_results() -> None:
     assert [row.error for row in read_rows(RUN)] == [""] * 4 and not (RUN / FOLDER).exists()
 
 
+@pytest.mark.usefixtures("train")
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_record_of_an_episode_that_is_replaced_goes(changed: bool) -> None:
+    run_plan(trained(1), RUN, Inline(), keep=True)
+    (row,) = read_rows(RUN)
+    if changed:
+        write_rows(RUN, [msgspec.structs.replace(row, scores={"score": -1.0})])
+    play_again(trained(1), RUN, Inline())
+    assert read_rows(RUN) == [row] and len(list((RUN / "records").iterdir())) == 1 - changed
+
+
 def test_sessions_and_kept_records_of_new_rows_come_along(train: Train) -> None:
     run_plan(trained(1), RUN, Inline(), keep=True)
     train("bbbb")

@@ -17,8 +17,9 @@ from waggle.evaluate.episodes import RECORDS
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.resume import compare, stale_methods
-from waggle.evaluate.rows import RowFile, finished_rows, read_rows
+from waggle.evaluate.rows import RowFile, alike, finished_rows, read_rows
 from waggle.evaluate.runner import Outcome, run_plan
+from waggle.runtime.records import SUFFIX
 
 FOLDER = "again"
 
@@ -48,8 +49,12 @@ def play_again(
         return outcome  # a dead endpoint must not take the place of a result
     rows = RowFile(folder)
     for row in read_rows(place):
-        if not row.error or row.key not in here:  # perhaps of another call, for other cells
-            rows.append(row)
+        before = here.get(row.key)
+        if before is not None and row.error:
+            continue  # of an earlier call, for other cells
+        if before is not None and not alike(before, row):  # its record is of another episode
+            (folder / RECORDS / f"{row.method}_{row.cell}{SUFFIX}").unlink(missing_ok=True)
+        rows.append(row)
     rows.close()
     sessions.carry(place, folder)
     for record in (place / RECORDS).glob("*"):

@@ -63,6 +63,19 @@ def test_reuse_is_paired_with_the_same_law_and_worker() -> None:
     )  # fmt: skip
 
 
+def test_reuse_is_not_paired_with_another_runtime() -> None:
+    recipe, rows = made()
+    lossy = method("full", perturbation={"loss": 0.5}, label="Lossy")
+    more = sheets.recipe(
+        TASKS | {"methods": [*METHODS, "lossy"]}, methods={**METHODS, "lossy": lossy}
+    )
+    worse = [sheets.row(cell, 0.25) for cell in cells(more) if cell.method == "lossy"]
+    one, two = (catalog.table("worker-reuse")(*given) for given in (
+        (rows, recipe), ([*rows, *worse], more),
+    ))  # fmt: skip
+    assert one.rows == two.rows
+
+
 def test_the_figure_is_drawn() -> None:
     recipe, rows = made()
     figure = catalog.figure("worker-tradeoff")(rows, recipe)

@@ -117,7 +117,8 @@ def _schedule(recipe: Recipe, name: str) -> str:
 def _setting(spec: MethodSpec) -> str:
     """Name everything of a method but its schedule and what tables print."""
     shared = {k: v for k, v in spec.worker.items() if k not in ("schedule", "cache")}
-    return repr((spec.law, spec.options, spec.order, spec.engine, spec.switches, shared))
+    runtime = spec.order, spec.engine, spec.switches, spec.perturbation, spec.defence
+    return repr((spec.law, spec.options, *runtime, shared))
 
 
 def _staffed(rows: Rows, recipe: Recipe, schedule: str) -> list[Row]:

@@ -9,7 +9,7 @@ from tests.laws.views import episode_views, view
 from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.protocols import Case
-from waggle.core.schema import Commitment, Contract, Evidence, Trace
+from waggle.core.schema import Commitment, Contract, Decision, Evidence, Trace
 from waggle.laws.expert import generic as expert_generic
 from waggle.laws.expert import law as expert
 from waggle.testing.episodes import play
@@ -19,9 +19,31 @@ AGAINST = Evidence("za", 4, 0, 4)
 NEWS = Trace("ha", "zb", 3, 3, 0, 5)
 
 
-@pytest.mark.parametrize("task", ["unknown/task", "beacon", "../x", "", "generic.evil/x", "a b/c"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "unknown/task",
+        "beacon",
+        "../x",
+        "",
+        "generic.evil/x",
+        "a b/c",
+        "law/x",
+        "__init__",
+        "__pycache__",
+    ],
+)
 def test_an_unknown_or_strange_task_gets_the_generic_rules(task: str) -> None:
     assert expert.rules(task) is expert_generic.decide
+
+
+@pytest.mark.parametrize("task", ["agentsnet", "agentsnet/other", "agentsnet/leader_election"])
+def test_a_view_of_no_world_is_decided_all_the_same(task: str) -> None:
+    """A server is asked with any view; this one has no claim of the smallest priority."""
+    shown = view(contract=Contract(task, "Do well.", ("Yes", "No", "WAIT"), deposits=1))
+    private = msgspec.structs.replace(shown.private, observation={"order": 3})
+    shown = msgspec.structs.replace(shown, private=private)
+    assert isinstance(expert.rules(task)(shown), Decision)
 
 
 def test_it_replaces_a_refuted_commitment_in_one_update() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from waggle.core.relations import relay_ttl
 from waggle.core.schema import BROADCAST, MAX_BIN, MAX_TTL, WAIT, Decision, Fact, Port, Trace, View
 from waggle.laws import moves
+from waggle.laws.expert import generic
 
 FIRM = MAX_BIN
 """Support of a statement whose answer is final."""
@@ -23,8 +24,8 @@ _MATCH = "MATCH"
 
 
 def decide(view: View) -> Decision:
-    """Apply the rule of the contract's task."""
-    return _RULES[view.contract.task.partition("/")[2]](view)
+    """Apply the rule of the contract's task, or the generic ones to a task without a rule."""
+    return _RULES.get(view.contract.task.partition("/")[2], generic.decide)(view)
 
 
 def coloring(view: View) -> Decision:
@@ -107,10 +108,10 @@ def _flood(view: View) -> tuple[Trace, ...]:
     """Relay the smallest priority while some contact may not know it."""
     if view.budget == 0 or not view.contract.deposits:
         return ()
-    smallest = next(row for row in view.private.claims if row.facts["order"] == 0)
-    if not smallest.facts["untold"]:
+    smallest = next((row for row in view.private.claims if row.facts.get("order") == 0), None)
+    if smallest is None or not smallest.facts.get("untold"):
         return ()
-    if smallest.facts["own"]:
+    if smallest.facts.get("own"):
         return _unless(False, view, FIRM)
     alive = [t for t in view.traces if t.claim == smallest.claim and relay_ttl(t)]
     longest = max(alive, key=lambda t: (t.ttl, t.novelty, t.support), default=None)

@@ -8,13 +8,14 @@ contract selects the rules, so every node of an episode runs the same ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import ClassVar, TypeAlias, cast
 
 from waggle.core.protocols import Decode, Request
 from waggle.core.schema import Decision, View
+from waggle.laws.expert import generic
 
 Rules: TypeAlias = Callable[[View], Decision]
 
@@ -29,11 +30,11 @@ class Expert:
         return [Decode(rules(r.view.contract.task)(r.view)) for r in requests]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def rules(task: str) -> Rules:
     """Return the rules for a contract's task (`substrate/task`, or the substrate alone)."""
     substrate = task.partition("/")[0]
     module = f"waggle.laws.expert.{substrate}"
-    if not substrate.isidentifier() or find_spec(module) is None:
-        module = "waggle.laws.expert.generic"
-    return cast(Rules, import_module(module).decide)
+    known = substrate.isidentifier() and find_spec(module) is not None
+    own = getattr(import_module(module), "decide", None) if known else None
+    return cast(Rules, own or generic.decide)

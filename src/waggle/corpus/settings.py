@@ -17,6 +17,9 @@ from waggle.core.errors import ConfigError, mistake
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
+Names = Annotated[tuple[str, ...], Field(min_length=1)]
+Sizes = Annotated[tuple[int, ...], Field(min_length=1)]
+Rounds = Annotated[int, Field(ge=1, le=1_000_000)] | None
 _LATER = frozenset(("close", "ports", "far", "near", "development", "as_seen", "families"))
 """Settings that were added after the first corpora."""
 
@@ -36,7 +39,7 @@ class CorpusSettings(_Settings):
 
     seed: int = 0
     """Seed of every draw of the corpus."""
-    tasks: tuple[str, ...] = TRAINING
+    tasks: Names = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
     families: tuple[str, ...] = ()
     """Substrates whose views are kept of the corpus that `tasks` make; all if empty."""
@@ -60,11 +63,11 @@ class CorpusSettings(_Settings):
     """Views of the Far problems that no law is trained on, in the test split only."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 50
     """Percent of synthetic views with made-up task and action vocabularies."""
-    laws: tuple[str, ...] = ("expert", "heuristic", "random-legal")
+    laws: Names = ("expert", "heuristic", "random-legal")
     """Laws that play the episodes of native views."""
-    n: tuple[int, ...] = (8, 16, 32)
+    n: Sizes = (8, 16, 32)
     """Swarm sizes of those episodes."""
-    rounds: int | None = None
+    rounds: Rounds = None
     """Rounds of those episodes; by default the task's own horizon."""
 
 
@@ -73,7 +76,7 @@ class HarvestSettings(_Settings):
 
     seed: int = 0
     """Seed of every draw of the harvest."""
-    tasks: tuple[str, ...] = TRAINING
+    tasks: Names = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
     native: Count = 0
     """Views of the planned episodes, as many per substrate; duplicates are then left out."""
@@ -94,11 +97,13 @@ class HarvestSettings(_Settings):
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
     """Percent of synthetic views with made-up task and action vocabularies, half of them of
     every spelling (see `waggle.corpus.views.words`)."""
-    laws: tuple[str, ...] = ("expert", "noisy-expert", "noisy-expert", "heuristic", "random-legal")
+    laws: Names = ("expert", "noisy-expert", "noisy-expert", "heuristic", "random-legal")
     """Laws that steer episodes; `noisy-expert` replaces some of the expert's choices."""
-    n: tuple[Annotated[int, Field(ge=2, le=1024)], ...] = (8, 16, 32, 64)
+    n: Annotated[tuple[Annotated[int, Field(ge=2, le=1024)], ...], Field(min_length=1)] = (
+        8, 16, 32, 64,
+    )  # fmt: skip
     """Swarm sizes; each gets about the same number of views."""
-    rounds: int | None = None
+    rounds: Rounds = None
     """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
     as_seen: bool = False
     """In shuffled order: no orbit images. Of each orbit one view is kept, with the names and rows
@@ -110,7 +115,7 @@ class TransitionSettings(_Settings):
 
     seed: int = 0
     """Seed of every draw of the collection."""
-    tasks: tuple[str, ...] = TRAINING
+    tasks: Names = TRAINING
     """Training tasks; a substrate alone stands for all its tasks."""
     law: str = "warm-start"
     """Who plays: `warm-start` (the decision-supervised law of the run), or any law by name."""
@@ -124,9 +129,9 @@ class TransitionSettings(_Settings):
     """Transitions that the frozen probes are evaluated on."""
     eventful: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of eventful transitions in every split."""
-    n: tuple[int, ...] = (8, 16)
+    n: Sizes = (8, 16)
     """Swarm sizes."""
-    rounds: int | None = None
+    rounds: Rounds = None
     """Rounds of an episode; by default the task's own horizon."""
     episodes: Annotated[int, Field(ge=1, le=10_000)] = 400
     """Episodes per split, at most; the collection ends earlier when it is full."""

@@ -33,6 +33,8 @@ _FORMER = {
     "harvest": {"orders", "linked", "crowded", "poised", "eased", "relays", "agreed"},
 }
 """Settings that laws trained earlier name and that recipes no longer have."""
+_HARVESTED = ("native", "synthetic", "disguised", "close", "ports", "far", "near")
+"""Kinds of views of a token corpus."""
 _OF_OTHER_KINDS = ("trajectories",)
 """Tables of recipes that say more, such as those of Agent Distillation."""
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -186,8 +188,10 @@ class Recipe(_Settings):
 
     def harvested(self) -> str:
         """Say what stage one reads instead, if that is a token corpus; else nothing."""
-        kinds = ("native", "synthetic") if self.harvest.native or self.harvest.synthetic else ()
-        return ", ".join(f"{getattr(self.harvest, kind):,} {kind} views" for kind in kinds)
+        if not (self.harvest.native or self.harvest.synthetic):
+            return ""
+        counts = {kind: getattr(self.harvest, kind) for kind in _HARVESTED}
+        return ", ".join(f"{count:,} {kind} views" for kind, count in counts.items() if count)
 
     def uncompiled(self) -> Recipe:
         """Return the recipe without compilation, for work that is over before it pays."""

@@ -27,6 +27,7 @@ from waggle.core.protocols import Case, World
 from waggle.core.record import EXECUTABLE, EpisodeRecord, UpdateRecord
 from waggle.core.seeds import Split, derive, require
 from waggle.corpus.curriculum import Progress, quiet
+from waggle.corpus.settings import Names, Rounds
 from waggle.corpus.store import CorpusError, Example, Store
 from waggle.corpus.transitions import SEEDS
 from waggle.corpus.views.native import TRAINING, training_tasks, view_head, whole_view
@@ -46,7 +47,7 @@ class TrajectorySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
-    tasks: tuple[str, ...] = TRAINING
+    tasks: Names = TRAINING
     """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
     teacher: str = "expert"
     """The law that plays, by name."""
@@ -62,9 +63,9 @@ class TrajectorySettings(BaseModel):
     """Trajectories of one episode, at most."""
     epochs: Positive = 2
     """Times that every turn is met; fixes the updates of the training."""
-    n: tuple[Annotated[int, Field(ge=2)], ...] = (8, 16, 32)
+    n: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Field(min_length=1)] = (8, 16, 32)
     """Swarm sizes."""
-    rounds: int | None = None
+    rounds: Rounds = None
     """Rounds of an episode; by default the task's own horizon."""
 
 

@@ -10,7 +10,7 @@ from tests.report import sheets
 from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import catalog
-from waggle.report.floors import NO_DIFFERENCE, QUESTION
+from waggle.report.floors import NO_DIFFERENCE, QUESTION, plain
 from waggle.report.tables import Table, markdown
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -62,6 +62,13 @@ def test_floors_stand_first_and_the_ceiling_after_the_laws() -> None:
     assert [group.text for group in found.groups][:2] == ["Floors", "Reference"]
     foraging, pursuit = line(found, "Ceiling")
     assert float(foraging) > 0 and pursuit == "—"
+
+
+def test_the_floor_is_the_law_in_the_runtime_as_it_is() -> None:
+    first = {"guarded": {"law": "relay", "defence": {"reopening": 1}}, **METHODS}
+    made = sheets.recipe({**SWARM, "methods": [*first]}, methods=first)
+    played = sheets.played(made, lambda cell: SCORES.get(cell.method, 1.0))
+    assert plain("relay", played, made) == "relay"
 
 
 def test_rows_of_a_level_are_counted_once() -> None:

@@ -68,6 +68,12 @@ def test_components_are_read_against_their_own_law(rows: list[Row], recipe: Reci
     assert lines["other", "pooled"][3] == "—"
 
 
+def test_a_law_under_a_defence_is_not_its_own_reference(recipe: Recipe) -> None:
+    guarded = recipe.methods["whole"].model_copy(update={"defence": {"reopening": 1}})
+    more = recipe.model_copy(update={"methods": {"guarded": guarded, **recipe.methods}})
+    assert tables.own_reference(more, "guarded", list(more.methods)) == "whole"
+
+
 def test_process_counts_a_source_that_never_recovers(rows: list[Row], recipe: Recipe) -> None:
     lines = {line[0]: line for line in tables.process(rows, recipe).rows}
     assert lines["other"][1] == "0/8 (0.0 %)" and lines["other"][4:7] == ("—", "—", "—")

@@ -64,7 +64,8 @@ def own_reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None
         return spec.law, repr(sorted(spec.options.items()))
 
     def unchanged(spec: MethodSpec) -> bool:
-        return not spec.switches and not spec.perturbation and spec.engine == "sync"
+        changes = spec.switches or spec.perturbation or spec.defence
+        return not changes and spec.engine == "sync"
 
     own = law(recipe.methods[name])
     specs = ((other, recipe.methods[other]) for other in among)

@@ -113,6 +113,18 @@ def test_its_repr_is_the_summary(runs: waggle.Runs) -> None:
     assert runs._repr_html_().count("<tr>") == 1 + 6
 
 
+def test_methods_of_one_label_are_not_pooled(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(
+        'title = "T"\n[methods.one]\nlaw = "heuristic"\nlabel = "Same"\n[methods.two]\n'
+        'law = "nocomm"\nlabel = "Same"\n[[blocks]]\nmethods = ["one", "two"]\n'
+        'tasks = ["beacon"]\nn = [4]\nrounds = [6]\nseeds = [10000, 10001]\n'
+    )
+    call = ["eval", str(tmp_path / "r.toml"), "--out", str(tmp_path / "run")]
+    assert main([*call, "--executor", "inline"]) == 0
+    found = waggle.Runs.load(tmp_path / "run").summary()
+    assert [(mean.law, mean.episodes) for mean in found] == [("one", 2), ("two", 2)]
+
+
 def test_a_plot_has_a_panel_for_every_metric(runs: waggle.Runs, tmp_path: Path) -> None:
     figure: Any = runs.plot(path=tmp_path / "runs.png")
     assert [axis.get_title() for axis in figure.axes] == ["score", "messages", "peak"]

@@ -9,6 +9,7 @@ A `Runs` is made of rows, as those of `waggle eval` are; `Runs.load` reads any r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -103,6 +104,12 @@ class Runs:
         self.left = 0 if planned is None else planned - len(self.rows)
         """Episodes that were planned and not played, after an interruption."""
         self._metrics = tuple(metrics)
+        labels = Counter(spec.label for spec in recipe.methods.values())
+        self._laws = {
+            name: spec.label
+            for name, spec in recipe.methods.items()
+            if spec.label and labels[spec.label] == 1  # of one label, methods keep their names
+        }
 
     @classmethod
     def load(cls, folder: str | Path) -> Runs:
@@ -123,8 +130,7 @@ class Runs:
 
     def law(self, row: Row) -> str:
         """Return the name of the law that played a row."""
-        spec = self.recipe.methods.get(row.method)
-        return (spec.label if spec else "") or row.method
+        return self._laws.get(row.method, row.method)
 
     def summary(self, *metrics: str) -> Summary:
         """Return means with 95 % bootstrap intervals over the episodes of a task, law and size.

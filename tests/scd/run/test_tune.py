@@ -170,8 +170,9 @@ def candidate(recipe: Recipe, corpus: Path, trained: Path, tmp_path: Path) -> Ca
     return found
 
 
+@pytest.mark.parametrize("done", [2, 4])
 def test_an_interrupted_candidate_goes_on_where_it_was(
-    candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+    candidate: Candidate, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     (whole,) = run_all([candidate], 1, strict)
     (candidate.folder / tune.RESULT).unlink()
@@ -179,7 +180,7 @@ def test_an_interrupted_candidate_goes_on_where_it_was(
     began: list[int] = []
 
     def killed(self: Trainer, until: int | None = None) -> Progress:
-        train(self, 2)
+        train(self, done)
         raise KeyboardInterrupt
 
     def watched(self: Trainer, first: int, last: int) -> Iterator[tuple[int, dict[str, float]]]:
@@ -192,7 +193,7 @@ def test_an_interrupted_candidate_goes_on_where_it_was(
     monkeypatch.setattr(Trainer, "train", train)
     monkeypatch.setattr(Trainer, "steps", watched)
     (again,) = run_all([candidate], 1, strict)
-    assert began == [2]
+    assert began == [done]
     assert {**again, "seconds": 0} == {**whole, "seconds": 0}
 
 

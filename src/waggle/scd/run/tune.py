@@ -35,6 +35,7 @@ from waggle.scd.run.stages import WARM_START, Stages
 from waggle.scd.run.workers import student_of
 from waggle.scd.train import checkpoint
 from waggle.scd.train.objective import Objective
+from waggle.scd.train.trackers import last
 from waggle.scd.train.trainer import Plan, Trainer
 
 SEEDS = range(1_000, 10_000)
@@ -194,10 +195,9 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
         stage, recipe.run, derive(candidate.seed, "stage two"), identity,
         f"{recipe.name}, {candidate.name}",
     )  # fmt: skip
-    seen: dict[str, float] = {}
     trainer = Trainer(
         student, Objective(stage, mean=recipe.reduction == "mean"), batches, validation, plan,
-        candidate.folder, watch=lambda _update, _updates, values: seen.update(values),
+        candidate.folder,
     )  # fmt: skip
     progress = trainer.train()
     if not math.isfinite(progress.best_loss):
@@ -208,7 +208,7 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
         "updates": progress.update,
         "best": progress.best_loss,
         "best update": progress.best_update,
-        "last": seen.get("validation.nll"),
+        "last": last(candidate.folder, "validation.nll"),
         # Of all updates and validations but the first update, which may compile.
         "seconds": round(progress.seconds, 2),
         "validation records": len(validation),

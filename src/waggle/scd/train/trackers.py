@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from waggle.core.errors import ConfigError, suggest
 from waggle.scd.files import write_file
 
+METRICS = "metrics.jsonl"
 NAMES = ("none", "tensorboard", "trackio", "wandb")
 
 
@@ -57,6 +58,12 @@ def _update(line: str) -> float:
         return int(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):
         return float("inf")
+
+
+def last(folder: Path, name: str) -> float | None:
+    """Return the latest value of a metric in a stage's `metrics.jsonl`, if there is one."""
+    told = (json.loads(line) for line in reversed(_lines(folder / METRICS)))
+    return next((float(values[name]) for values in told if name in values), None)
 
 
 class _TensorBoard:
@@ -106,4 +113,4 @@ def make(name: str, folder: Path, run: str, start: int) -> list[Tracker]:
         trackers.append(_TensorBoard(folder / "tensorboard"))
     elif name != "none":
         trackers.append(_Run(name, run))
-    return [JsonLines(folder / "metrics.jsonl", start), *trackers]
+    return [JsonLines(folder / METRICS, start), *trackers]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from waggle.core import orbit
+from waggle.core.canon import to_decision
 from waggle.core.schema import Contract, Decision, Port, Private, Proposal, View
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
@@ -116,9 +117,11 @@ def test_no_text_stands_twice_or_in_both_splits(tokens: Path) -> None:
 def test_sequences_are_the_chat_and_its_record(tokens: Path) -> None:
     part = read(tokens)["train"]
     tokenizer = nano_tokenizer()
-    text = tokenizer.decode(part.ids[: part.lengths[0]])
-    assert text.endswith('"commit":null}<|im_end|>') or '"commit":' in text
-    assert tokenizer.decode(part.ids[: part.prompts[0]]).endswith("<|im_start|>assistant\n")
+    for start, prompt, length in zip(part.starts, part.prompts, part.lengths, strict=True):
+        shown = tokenizer.decode(part.ids[start : start + prompt])
+        answer = tokenizer.decode(part.ids[start + prompt : start + length])
+        assert shown.endswith("<|im_start|>assistant\n") and answer.endswith("<|im_end|>")
+        assert to_decision(answer.removesuffix("<|im_end|>").encode()).task_action in shown
     assert len(harvest.tokenised(ChatEncoder(tokenizer), [], 1024).rows) == 0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from inspect import getattr_static
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -46,6 +47,7 @@ from waggle.substrates.silo.proposals import Proposer
 from waggle.substrates.swarmbench.episode import SwarmEpisode
 from waggle.testing.episodes import REGIMES
 from waggle.testing.propositions import relabelling
+from waggle.workers.hire import hire
 
 SILO = plugins.get_substrate("silo")
 CASE = Case("silo", "III-26", 16, 10_000)
@@ -481,3 +483,13 @@ def test_a_local_organiser_sees_one_node_and_a_designer_all() -> None:
     Conductor(Counting(), ViewSolver(), world, CASE)
     Conductor(Counting(centralised=False), ViewSolver(), world, CASE)
     assert seen == [16] + [1] * 16
+
+
+def test_private_workers_are_hired_for_organised_nodes_on_every_python() -> None:
+    """From Python 3.12 on a protocol is looked for without `__getattr__`."""
+    world = Conductor(AgentNet(), ViewSolver(), SILO.open(CASE), CASE).world
+    assert all(getattr_static(world, name, None) for name in ("staff", "work", "adopt"))
+    memory = Memory()
+    Engine(SILO.open(CASE), Peer(AgentNet()), CASE, staff=hire("native"), sinks=[memory]).play()
+    assert memory.record().footer.counters["worker.calls"] > 0
+    assert replay(memory.record(), SILO.open(CASE)).same

@@ -42,6 +42,7 @@ from waggle.core.order import Order
 from waggle.core.protocols import Case, Decode, Request, Usage, World, Write
 from waggle.core.schema import MAX_FACT, WAIT, Contract, Decision
 from waggle.core.seeds import derive, mix
+from waggle.core.worker import Workplace
 from waggle.laws.shipped import is_folder, of_folder
 from waggle.runtime.state import Shown
 from waggle.runtime.switches import Switches
@@ -97,6 +98,8 @@ class _Mail:
         self._world = world
         self.outgoing: dict[tuple[int, int], Memo] = {}
         self.inboxes: dict[int, list[Received]] = {}
+        if isinstance(world, Workplace):  # a protocol is not looked for behind `__getattr__`
+            self.staff, self.work, self.adopt = world.staff, world.work, world.adopt
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import pytest
 
 from waggle.core.protocols import Decode, Request
+from waggle.shards.inline import answered
 from waggle.shards.law_pool import LawActor
 
 
@@ -71,3 +72,18 @@ def test_a_law_that_ends_or_runs_out_is_an_error_of_the_law(error: BaseException
 
     with pytest.raises(RuntimeError, match=r"StopIteration|sys\.exit"):
         asyncio.run(answer())
+
+
+def test_a_law_that_runs_out_does_not_end_the_part_of_a_shard() -> None:
+    class Empty:
+        name = "empty"
+
+        def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+            raise StopIteration
+
+    def shard() -> Generator[Sequence[Request], Sequence[Decode], str]:
+        yield [Request(None)]  # type: ignore[arg-type]
+        return "told"
+
+    with pytest.raises(StopIteration):
+        answered(shard(), Empty())

@@ -26,8 +26,6 @@ HEADER = f"waggle state {FORMAT} {vars(sys.modules['waggle'])['__version__']}\n"
 KEY_BYTES = 32
 _SEAL_BYTES = 32
 _SIZE_BYTES = 8
-MAX_PART = 1 << 32
-"""Bytes of a part; a larger one is damaged."""
 
 
 def own_key() -> bytes:
@@ -82,11 +80,11 @@ def read(path: Path, key: bytes) -> Iterator[bytes]:
         with open(path, "rb") as file:
             if file.read(len(HEADER)) != HEADER:
                 raise ConfigError(f"{path} was kept by another version of Waggle; {again}")
-            number, part = 0, b"-"
+            number, part, most = 0, b"-", os.fstat(file.fileno()).st_size
             while part:
                 number += 1
                 size = int.from_bytes(file.read(_SIZE_BYTES), "big")
-                seal, part = file.read(_SEAL_BYTES), file.read(min(size, MAX_PART))
+                seal, part = file.read(_SEAL_BYTES), file.read(min(size, most))
                 if not compare_digest(seal, _seal(path, key, number, part)):
                     raise ConfigError(
                         f"{path} is damaged, or was not kept by you: reading it could run code of "

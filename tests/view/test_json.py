@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -239,3 +240,14 @@ def test_the_current_folder_takes_an_export_where_it_is_empty(
 def test_the_name_of_a_machine_is_the_same_in_any_letters(client: TestClient) -> None:
     assert client.get("/api/runs", headers={"host": "LocalHost:8010"}).status_code == 200
     assert limits.names_of("Box.Example") == frozenset({"box.example"})
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl.gz")
+    rows: list[Any] = []
+    look = threading.Thread(
+        target=lambda: rows.extend(Library(tmp_path).page(0)["runs"]), daemon=True
+    )
+    look.start()
+    look.join(20)
+    assert rows and "is no file" in rows[0]["error"]

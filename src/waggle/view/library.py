@@ -88,7 +88,8 @@ class Library:
         """Return the file of a listed record.
 
         Raises:
-            RecordError: for a name that is not listed, or a link that leads out of the folder.
+            RecordError: for a name that is not listed, a link that leads out of the folder, or what
+                is no file.
         """
         if name not in self.names:
             self.refresh()  # it may have come since
@@ -97,6 +98,8 @@ class Library:
         path = (self.root / name).resolve()
         if not self._alone and not path.is_relative_to(self.root):
             raise RecordError("the record is a link out of its folder; name its own folder")
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise RecordError("the record is no file; remove it from the folder")
         return path
 
     def page(self, start: int) -> dict[str, Any]:

@@ -376,8 +376,9 @@ def test_an_episode_survives_the_death_of_its_endpoint(unruly: Any) -> None:
      {"base_url": "http://a..b"}, {"max_tokens": 0}, {"api_key_env": "ODD_KEY"},
      {"api_key_env": "sk-schluessel"},
      {"base_url": "http://me:sk-schl@host/v1"}, {"api": "grpc"}, {"extra": "{"}, {"extra": "[]"},
-     {"extra": '{"stream": true}'}, {"rate": -1}, {"price_input": float("inf")},
-     {"max_failed": 2}, {"api": "anthropic", "seed": True}],
+     {"extra": '{"stream": true}'}, {"extra": '{"top_p": NaN}'}, {"extra": '{"user": "\\ud800"}'},
+     {"extra": {"user": object()}}, {"extra": 5}, {"model": "\udcff"}, {"rate": -1},
+     {"price_input": float("inf")}, {"max_failed": 2}, {"api": "anthropic", "seed": True}],
 )  # fmt: skip
 def test_bad_options_say_the_fix(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODD_KEY", "schlüssel")

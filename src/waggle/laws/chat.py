@@ -111,7 +111,7 @@ class ChatLaw:
         self._endpoint = Endpoint(
             base_url,
             wire,
-            {**parameters, **more},
+            _sendable({**parameters, **more}),
             key_env=api_key_env,
             limits=Limits(timeout, retries, concurrency, rate, patience),
             fixed=tuple(more),
@@ -186,8 +186,19 @@ def _extra(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return further parameters; what the law itself must say is refused."""
     try:
         found = json.loads(given or "{}") if isinstance(given, str) else dict(given)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"extra is no JSON ({str(error)[:80]}); write an object") from None
     if not isinstance(found, dict) or not {"messages", "system", "stream", "n"}.isdisjoint(found):
         raise ConfigError("extra must be a JSON object without messages, system, stream and n")
     return found
+
+
+def _sendable(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of all questions; what no body of JSON can hold is refused."""
+    try:
+        json.dumps(parameters, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"model and extra cannot be sent ({str(error)[:80]}); use plain text and finite numbers"
+        ) from None
+    return parameters

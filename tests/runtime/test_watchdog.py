@@ -1,4 +1,4 @@
-"""The watchdog: a law that hangs is one line of its episode, and nothing else changes."""
+"""A law that hangs or runs out is one line of its episode; the watchdog changes nothing else."""
 
 from __future__ import annotations
 
@@ -37,6 +37,17 @@ def test_a_law_that_hangs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> Non
         play(Beacon().open(CASE), Hanging(), CASE)
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_law_that_runs_out_is_an_error_and_not_the_end_of_the_episode() -> None:
+    class Empty:
+        name = "empty"
+
+        def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
+            return [next(iter(())) for _ in requests]
+
+    with pytest.raises(RuntimeError, match="law 'empty' raised StopIteration"):
+        play(Beacon().open(CASE), Empty(), CASE)
 
 
 def test_a_law_in_time_plays_the_same_episode(monkeypatch: pytest.MonkeyPatch) -> None:

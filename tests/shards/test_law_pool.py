@@ -85,5 +85,5 @@ def test_a_law_that_runs_out_does_not_end_the_part_of_a_shard() -> None:
         yield [Request(None)]  # type: ignore[arg-type]
         return "told"
 
-    with pytest.raises(StopIteration):
+    with pytest.raises(RuntimeError, match="'empty' raised StopIteration"):
         answered(shard(), Empty())

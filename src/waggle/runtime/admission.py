@@ -74,7 +74,10 @@ def decide(requests: Sequence[Request]) -> Deciding:
 
 def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
     """Let a law answer a batch, and hold it to one decode per request, each at a countable cost."""
-    decodes = watched(law, requests)
+    try:
+        decodes = watched(law, requests)
+    except StopIteration as error:  # to a generator it would mean that the episode is over
+        raise RuntimeError(f"law {law.name!r} raised StopIteration") from error
     if len(decodes) != len(requests):
         raise ContractError(
             f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "

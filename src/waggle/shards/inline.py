@@ -60,12 +60,11 @@ class Inline:
 
 
 def answered(asking: Generator[Sequence[Request], Sequence[Decode], Result], law: Law) -> Result:
-    """Answer every batch that a shard asks for; what the law raises never ends the shard's part."""
-    decodes: Sequence[Decode] | None = None
-    while True:
-        try:
-            requests = next(asking) if decodes is None else asking.send(decodes)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        decodes = ask(law, requests)
+    """Answer every batch that a shard asks for."""
+    try:
+        requests = next(asking)
+        while True:
+            requests = asking.send(ask(law, requests))
+    except StopIteration as end:
+        result: Result = end.value
+        return result

@@ -11,7 +11,7 @@ import pytest
 from waggle import plugins
 from waggle.core.canon import decode_view
 from waggle.core.errors import ConfigError, SeedError
-from waggle.core.protocols import Decode, Request
+from waggle.core.protocols import Case, Decode, Request, World
 from waggle.core.schema import Decision
 from waggle.core.seeds import Split
 from waggle.corpus import curriculum, transitions
@@ -20,7 +20,7 @@ from waggle.corpus.datasheet import datasheet
 from waggle.corpus.settings import CorpusSettings, TransitionSettings
 from waggle.corpus.store import CorpusError, Store
 from waggle.corpus.teacher import label, make_teacher
-from waggle.corpus.views.native import TRANSFER, play, training_tasks
+from waggle.corpus.views.native import TRANSFER, open_case, play, training_tasks
 
 SMALL = CorpusSettings(
     tasks=("beacon",), bundles=3, validation=2, test=1, native=6, n=(6,), rounds=6
@@ -239,3 +239,22 @@ def test_an_episode_that_is_drawn_twice_counts_once(monkeypatch: pytest.MonkeyPa
     keys = [t.key for t in transitions.collect(settings, plugins.get_law("expert"))["train"]]
     assert len({key.rpartition(":")[0].split(":")[1] for key in keys}) == 2, "both sizes"
     assert len(keys) == len(set(keys))
+
+
+def test_every_task_has_late_counterevidence_in_some_episodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: set[tuple[str, bool]] = set()
+
+    def noted(case: Case) -> tuple[Case, World]:
+        opened.add((case.task, case.shock))
+        return open_case(case)
+
+    monkeypatch.setattr(transitions, "open_case", noted)
+    settings = TransitionSettings(
+        tasks=("swarmbench/pursuit", "swarmbench/foraging", "beacon"), train=100, validation=0, probe=0,
+        test=0, n=(4,), rounds=2, episodes=32, spread=32,
+    )  # fmt: skip
+    transitions.collect(settings, plugins.get_law("private-only"))
+    tasks = ("pursuit", "foraging", "beacon")
+    assert opened == {(task, late) for task in tasks for late in (False, True)}

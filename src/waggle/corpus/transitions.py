@@ -169,7 +169,8 @@ class _Split:
         pool = SEEDS[self.name]
         seed = require(pool[derive(self._root, "seed", episode) % len(pool)], Split.TRAIN)
         n = s.n[derive(self._root, "n", episode) % len(s.n)]
-        return Case(task.substrate, task.task, n, seed, s.rounds, shock=episode % 4 >= 2)
+        late = derive(self._root, "late", episode) % 2 == 1
+        return Case(task.substrate, task.task, n, seed, s.rounds, shock=late)
 
     def _keep(self, record: EpisodeRecord) -> _Strata:
         """Keep a bounded draw of each stratum, so that many episodes count."""

@@ -252,8 +252,8 @@ def test_every_task_has_late_counterevidence_in_some_episodes(
 
     monkeypatch.setattr(transitions, "open_case", noted)
     settings = TransitionSettings(
-        tasks=("swarmbench/pursuit", "swarmbench/foraging", "beacon"), train=100, validation=0, probe=0,
-        test=0, n=(4,), rounds=2, episodes=32, spread=32,
+        tasks=("swarmbench/pursuit", "swarmbench/foraging", "beacon"), train=100, validation=0,
+        probe=0, test=0, n=(4,), rounds=2, episodes=32, spread=32,
     )  # fmt: skip
     transitions.collect(settings, plugins.get_law("private-only"))
     tasks = ("pursuit", "foraging", "beacon")

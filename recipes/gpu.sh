@@ -16,7 +16,7 @@
 #   recipes/gpu.sh specialists        one law against specialists: base, five controllers, episodes
 #   recipes/gpu.sh learn [SEED...]    AgentsNet from outcomes, seeds (0) side by side: explore, then cool down
 #   recipes/gpu.sh learn-task TASK [SEED...]  foraging, synchronization or median from outcomes, likewise
-#   recipes/gpu.sh outcomes           the laws of `learn` and `learn-task` in their tables
+#   recipes/gpu.sh outcomes           the laws that `learn` and `learn-task` left, seeds 0 to 2, in their tables
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
 # The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
@@ -78,6 +78,21 @@ learn() {
   shift 4
   # shellcheck disable=SC2086  # a name may bring its plug-in
   run $waggle learn $name "$recipes/learn/$recipe.toml" --seed "$seed" --out "$out" "$@"
+}
+
+# learned RECIPE METHOD:RUN...: the episodes of those laws of training seeds 0 to 2 that are there: a method named
+# without its law would end the call
+learned() {
+  local recipe=$1 pair seed methods=
+  shift
+  for pair in "$@"; do
+    for seed in 0 1 2; do
+      [ ! -d "runs/learn/${pair#*:}/$seed/law" ] && [ -z "${DRY:-}" ] || methods+=,${pair%:*}-$seed
+    done
+  done
+  [ -n "$methods" ] || { echo "$0: no law for $recipe; call learn or learn-task first" >&2; return 0; }
+  found=1
+  play "learn/$recipe" "${methods#,}"
 }
 
 # take RECIPE METHODS RUN...: cells that another table has in common with this one
@@ -181,7 +196,8 @@ case $step in
   learn)
     for seed in "${@:-0}"; do
       out=runs/learn/agentsnet/$seed
-      { learn agentsnet agentsnet "$seed" "$out-first"
+      # A finished run would play its last comparison again.
+      { [ -d "$out-first/law" ] || learn agentsnet agentsnet "$seed" "$out-first"
         [ ! -d "$out-first/law" ] && [ -z "${DRY:-}" ] ||
           learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2
         exit $failed; } &
@@ -191,13 +207,16 @@ case $step in
   learn-task)
     task=${1:-foraging} name=swarmbench/${1:-foraging}
     [ "$task" != median ] || name="median --plugin examples/median/median.py"
-    for seed in "${@:2}"; do { learn "$name" "$task" "$seed" "runs/learn/$task/$seed"; exit $failed; } & done
+    shift $(($# > 0))
+    for seed in "${@:-0}"; do { learn "$name" "$task" "$seed" "runs/learn/$task/$seed"; exit $failed; } & done
     together
     ;;
   outcomes)
-    play learn/outcomes 'outcomes*'
-    play learn/outcomes_kept 'outcomes*'
-    play learn/outcomes_beyond 'foraging*,synchronization*'
+    found=0
+    learned outcomes outcomes:agentsnet
+    learned outcomes_kept outcomes:agentsnet
+    learned outcomes_beyond foraging:foraging synchronization:synchronization
+    [ "$found" -eq 1 ] || failed=1
     ;;
   pack)
     for rows in runs/*/rows.jsonl; do

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -160,6 +161,41 @@ def test_a_step_on_the_gpu_fails_with_any_of_its_commands(step: tuple[str, ...])
             env={"PATH": "/usr/bin:/bin", "WAGGLE": command},
         )  # fmt: skip
         assert told.returncode == code, told.stderr
+
+
+def called(folder: Path, *step: str) -> subprocess.CompletedProcess[str]:
+    """Call a step in a folder with nothing but runs/; every command is printed and does nothing."""
+    (folder / "recipes").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "recipes/gpu.sh", folder / "recipes")
+    return subprocess.run(
+        ["bash", str(folder / "recipes/gpu.sh"), *step], capture_output=True, text=True,
+        check=False, env={"PATH": "/usr/bin:/bin", "WAGGLE": "echo"},
+    )  # fmt: skip
+
+
+def test_learning_a_task_takes_seed_0_where_none_is_named(tmp_path: Path) -> None:
+    told = called(tmp_path, "learn-task", "synchronization").stdout
+    assert "--seed 0 --out runs/learn/synchronization/0" in told
+
+
+def test_a_first_run_that_is_finished_is_not_finished_again(tmp_path: Path) -> None:
+    (tmp_path / "runs/learn/agentsnet/1-first/law").mkdir(parents=True)
+    told = called(tmp_path, "learn", "1").stdout
+    assert "--out runs/learn/agentsnet/1-first" not in told
+    assert "--out runs/learn/agentsnet/1 --start runs/learn/agentsnet/1-first/law" in told
+
+
+def test_laws_from_outcomes_that_are_missing_are_not_played(tmp_path: Path) -> None:
+    # A method that is named and has no weights ends `waggle eval` before any is played.
+    assert called(tmp_path, "outcomes").returncode == 1
+    for law in ("agentsnet/0", "agentsnet/1", "agentsnet/1-first", "synchronization/2"):
+        (tmp_path / f"runs/learn/{law}/law").mkdir(parents=True)
+    done = called(tmp_path, "outcomes")
+    found = [line.split() for line in done.stdout.splitlines() if line.startswith("+")]
+    assert done.returncode == 0
+    assert [words[words.index("--methods") + 1] for words in found] == [
+        "outcomes-0,outcomes-1", "outcomes-0,outcomes-1", "synchronization-2",
+    ]  # fmt: skip
 
 
 def test_a_bad_recipe_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

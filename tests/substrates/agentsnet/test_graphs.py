@@ -100,6 +100,9 @@ def test_disconnected_graph_has_no_diameter() -> None:
         {"graph": {"nodes": [{"id": 0}], "links": ["x"]}},
         {"names": [], "edges": []},
         {"names": ["a" * 65], "edges": []},
+        {"names": ["Ann", "None"], "edges": [[0, 1]]},
+        {"names": ["Ann", "\x1b[2J"], "edges": [[0, 1]]},
+        {"names": ["Ann", "Joe"], "edges": [[0, 1]], "id": "\x1b[2J"},
     ],
 )
 def test_malformed_graphs_are_one_clear_error(value: Any) -> None:
@@ -167,6 +170,24 @@ def test_whatever_the_reader_says_of_a_bad_file_is_one_line(
     with pytest.raises(GraphError, match="not the AgentsNet parquet") as caught:
         find_graph("ws", 8, 0, tmp_path / "train.parquet")
     assert "\n" not in str(caught.value)
+
+
+def test_a_dataset_without_one_of_its_columns_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_file(path: Path) -> object:
+        """Leave out what the file lacks without a word, as pyarrow does."""
+        table = SimpleNamespace(to_pylist=lambda: [{"num_nodes": 8, "index": 0}])
+        return SimpleNamespace(
+            metadata=SimpleNamespace(num_row_groups=0), read=lambda columns: table
+        )
+
+    reader = ModuleType("pyarrow")
+    reader.parquet = SimpleNamespace(ParquetFile=open_file)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyarrow", reader)
+    (tmp_path / "train.parquet").write_bytes(b"PAR1")
+    with pytest.raises(GraphError, match=r"not the AgentsNet parquet file .*graph_generator"):
+        find_graph("ws", 8, 0, tmp_path / "train.parquet")
 
 
 def shared_graphs(editions: tuple[int, int], sizes: tuple[int, ...] = (8, 16, 30)) -> list[str]:

@@ -150,6 +150,12 @@ def _load_parquet(path: Path, changed: int) -> dict[str, AgentGraph]:
     except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise GraphError(f"{path} is not the AgentsNet parquet file ({reason})") from None
+    # A column that the file lacks is left out without a word.
+    missing = [name for name in columns if rows and name not in rows[0]]
+    if missing:
+        raise GraphError(
+            f"{path} is not the AgentsNet parquet file (it lacks the column {missing[0]})"
+        )
     graphs = (_from_row(row, path) for row in rows)
     return {graph.id: graph for graph in graphs}
 

@@ -139,14 +139,18 @@ def from_edges(
     """Build a checked graph; adjacency order is edge order unless given.
 
     Raises:
-        GraphError: for a loop, a repeated edge, an unknown node, repeated names, or an adjacency
-            that does not match the edges.
+        GraphError: for a loop, a repeated edge, an unknown node, names that are repeated, cannot be
+            shown or are an answer, or an adjacency that does not match the edges.
     """
     n = len(names)
     if not 1 <= n <= MAX_NODES:
         raise GraphError(f"graph {id!r} has {n} nodes; use 1 to {MAX_NODES}")
     if len(set(names)) != n:
         raise GraphError(f"graph {id!r} repeats a name; give every node its own")
+    if "None" in names:  # the matching answer without a partner
+        raise GraphError(f"graph {id!r} calls a node None, which is an answer; rename it")
+    if not all(text.isprintable() for text in (id, *names)):  # they are shown on terminals, too
+        raise GraphError(f"graph {id!r} has control characters in its id or a name; remove them")
     order: list[list[int]] = [[] for _ in range(n)]
     for u, v in edges:
         if not (0 <= u < n and 0 <= v < n):

@@ -43,9 +43,12 @@ def test_the_graph_is_simple_symmetric_connected_and_sparse(n: int, graph: str) 
     assert len(reached) == n
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.25, 4), (0.001, 1), (1.0, 16)])
-def test_the_share_of_scouts_is_what_was_asked(share: float, expected: int) -> None:
-    assert len(scouts(opened(scouts=share))) == expected
+@pytest.mark.parametrize(
+    ("n", "share", "expected"),
+    [(16, 0.25, 4), (16, 0.001, 1), (16, 1.0, 16), (100, 0.07, 7), (100, 0.55, 55), (100, 1e-5, 1)],
+)
+def test_the_share_of_scouts_is_what_was_asked(n: int, share: float, expected: int) -> None:
+    assert len(scouts(opened(n, scouts=share))) == expected
 
 
 def test_a_newer_showing_refutes_the_older_one_for_who_sees_or_hears_it() -> None:

@@ -11,6 +11,7 @@ swarm is the same swarm.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from math import ceil
 from typing import Annotated, ClassVar
 
@@ -78,8 +79,9 @@ class BeaconWorld(WorldBase):
         self._shocking = case.shock
         place = {body: node for node, body in enumerate(self.keys)}
         self._adjacent = [()] * self.n if self.n == 1 else adjacency(case, options.graph, place)
-        ranked = drawn_order(case, "scouts")[: ceil(options.scouts * case.n)]
-        self._scouts = [place[body] for body in ranked]
+        # As it is written: 0.07 of 100 nodes are seven, though the binary product is above 7.
+        count = ceil(Fraction(str(options.scouts)) * case.n)
+        self._scouts = [place[body] for body in drawn_order(case, "scouts")[:count]]
         shown = sorted(_COLOURS, key=lambda colour: seeds.derive(case.seed, "colour", colour))
         self._claims = [f"{colour}:{showing}" for showing, colour in enumerate(shown[:2])]
         self._showing = 0

@@ -12,7 +12,7 @@ from waggle.core.schema import Decision
 from waggle.laws.ports import FirstListed, RoundRobin
 from waggle.runtime.sync import play
 from waggle.substrates.silo.adapter import Silo
-from waggle.substrates.silo.cases import episode_graph
+from waggle.substrates.silo.cases import episode_graph, independent_case
 from waggle.substrates.silo.ceilings import SCHEDULES, ceiling_row, spread
 from waggle.substrates.silo.proposals import MAX_TEXT, show_answer
 from waggle.substrates.silo.world import NEVER, Frame, PortMemory, SiloWorld
@@ -114,6 +114,24 @@ def test_readiness_is_native_constructibility() -> None:
         for task in ("I-03", "II-20", "II-11", "I-05")
     }
     assert ready == {"I-03": 8, "II-20": 8, "II-11": 1, "I-05": 0}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("quoted_first", [False, True])
+def test_a_quoted_truth_value_of_a_worker_is_the_same_claim_and_answer(
+    seed: int, quoted_first: bool
+) -> None:
+    case = Case("silo", "I-04", 4, seed)
+    gold = independent_case("I-04", 4, seed).golds[0]
+    answers = [gold, "true" if gold else "false"]
+    world = Silo().open(case)
+    world.staff()
+    for node, answer in enumerate(answers[::-1] if quoted_first else answers):
+        assert world.adopt(node, answer)
+        claim = world.sense(node, Local((), None)).proposal.claim
+        world.step({node: Act("ANSWER", None, claim, None, Local((), None))})
+    assert world.score()["score"] == 0.5
+    assert [world.share(node) for node in range(4)] == [1, 1, 0, 0]
 
 
 def test_long_answers_are_shown_as_digests() -> None:

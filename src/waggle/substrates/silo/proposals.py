@@ -27,6 +27,10 @@ MAX_TEXT = 32
 """Characters up to which an answer is shown as it is; longer ones are shown as a digest."""
 
 
+_WORDS = {"true": True, "false": False}
+"""Claims that a string and another answer share; they stand for the other one."""
+
+
 def show_answer(answer: Any) -> str:
     """Show an answer as compact JSON (strings bare) up to 32 characters, else as a digest."""
     if isinstance(answer, str) and len(answer) <= MAX_TEXT:
@@ -90,7 +94,7 @@ class Proposer:
             return None
         if not claim or not claim.isprintable():  # a claim is shown on terminals, too
             return None
-        self._answers.setdefault(claim, value)
+        self._answers.setdefault(claim, _WORDS.get(claim, value))
         return claim
 
     def new_answers(self) -> dict[str, Any]:

@@ -108,6 +108,14 @@ def test_late_counterevidence_moves_the_target_once(task: str) -> None:
     assert not set(shock.new_claims) & set(shock.old_claims)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_food_moves_to_another_claim_on_the_smallest_map_too(seed: int) -> None:
+    case = Case("swarmbench", "foraging", 1, seed, shock=True, options={"map": 9})
+    shock = SwarmBench().open(case).shock(50, {})
+    assert shock is not None
+    assert len(shock.old_claims) == 1 and shock.old_claims != shock.new_claims
+
+
 def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_seen_then() -> None:
     world = opened("pursuit", n=32, seed=10_002, shock=True)
     for _ in range(10):
@@ -131,6 +139,7 @@ def test_a_relocated_prey_is_in_sight_and_every_later_claim_rests_on_what_is_see
         (Case("swarmbench", "pursuit", 8, 1, options={"map": 3}), "--swarmbench.map"),
         (Case("swarmbench", "pursuit", 8, 1, options={"size": 3}), "--swarmbench.size"),
         (Case("swarmbench", "pursuit", 64, 1, options={"map": 10}), "use a larger map"),
+        (Case("swarmbench", "foraging", 4, 1, shock=True, options={"map": 8}), "map 9 or more"),
     ],
 )
 def test_a_bad_case_is_one_clear_line(case: Case, message: str) -> None:

@@ -22,6 +22,8 @@ ROUNDS = {"foraging": 200}
 """Horizons that differ from the official one. Foragers need some sixty rounds to find both sites,
 so within a hundred rounds hardly anybody can use what it was told (`waggle bound`)."""
 OFFICIAL_ROUNDS = 100
+MIN_SHOCK_SIDE = 9
+"""From this side on two corners of a map lie in different blocks, which foragers' claims name."""
 _TASK_KEYS = {task.lower(): task for task in TASKS}
 
 
@@ -54,6 +56,11 @@ class SwarmBench:
             raise ConfigError(f"no task {case.task!r}; use one of {', '.join(_TASK_KEYS)}{hint}")
         options = read_options(SwarmBenchOptions, case)
         side = options.map or (10 if case.n <= 10 else 24)
+        if case.shock and case.task == "foraging" and side < MIN_SHOCK_SIDE:
+            raise ConfigError(
+                f"food that moves on a map of side {side} can stay where its claim says, so that "
+                f"nothing is refuted; use --swarmbench.map {MIN_SHOCK_SIDE} or more"
+            )
         usual = ROUNDS.get(case.task, OFFICIAL_ROUNDS)
         rounds = usual if case.rounds is None else case.rounds
         config = WorldConfig(

@@ -10,6 +10,7 @@ from tests.engine.helpers import answers, prompts, row_engine
 from waggle.core.errors import ConfigError
 from waggle.engine.constraint.grammar import Grammar
 from waggle.engine.engine import Engine
+from waggle.engine.model.int8 import int8_works
 from waggle.engine.request import Prompt, Sampling
 from waggle.models.nano import random_llama
 
@@ -34,7 +35,14 @@ def asked(engine: Engine, grammar: Grammar) -> list[Prompt]:
 
 @pytest.mark.parametrize(
     ("kind", "family"),
-    [("cpu", "llama"), ("int8", "llama"), ("rows", "qwen3"), ("multi-step", "qwen3")],
+    [
+        ("cpu", "llama"),
+        pytest.param(
+            "int8", "llama", marks=pytest.mark.skipif(not int8_works(), reason="no 8-bit products")
+        ),
+        ("rows", "qwen3"),
+        ("multi-step", "qwen3"),
+    ],
 )
 def test_a_refreshed_engine_answers_as_a_fresh_one(
     tiny: Any, record_grammar: Grammar, kind: str, family: str

@@ -7,5 +7,7 @@ Read in this order:
 * `executors` and `batched` are where cells are played; `runner` plays a whole plan.
 * `resume` says which finished rows count, `again` replaces them; `sessions` is the log of calls.
 * `merge` takes rows from elsewhere, `archive` packs them, `recheck` plays some again.
-* `metrics` and `reorganization` measure a record; `stats`, `anchors` and `factorial` compare rows.
+* `metrics` and `reorganization` measure a record; `stats`, `anchors` and `factorial` compare rows;
+  `results` reads the files that lie beside rows.
+* `fitting` is another kind of recipe: the cases that a learned peer is trained on.
 """

@@ -6,8 +6,9 @@ Read in this order:
 * `tables` and `figure` are one table and one figure in all their forms; `layout` is what most
   tables share.
 * `catalog` names all tables and figures: `primary`, `scale`, `generic`, `agentsnet`, `ceilings`,
-  `factorial`, `diagnoses`, `curves`, and the folder `reorganization`.
+  `floors`, `workers`, `byzantine`, `specialists`, `factorial`, `diagnoses`, `curves`, and the
+  folder `reorganization`.
 * `learning` makes the report of runs of `waggle learn`.
-* `page` writes the report of a run, `docs_pages` those of the documentation, `model_card` the card
-  of a law.
+* `page` writes the report of a run with the parts in `web/`, `docs_pages` the results pages of the
+  documentation, `model_card` the card of a law from what `law_results` gathers.
 """

@@ -3,7 +3,8 @@
 The folder of a packed law holds weights in bfloat16 (a whole model, or a PEFT adapter on a base
 that is fetched by name), the model card, the results the card was made from, and `law.json`. `nano`
 lies beside this file; other packed laws are distributions of their own, found by their entry point
-in the group `waggle.laws`. Invariant: nothing is loaded whose digest is not the one in `law.json`.
+in the group `waggle.laws`. `pack` makes such a folder. Invariant: nothing is loaded whose digest is
+not the one in `law.json`.
 """
 
 from __future__ import annotations

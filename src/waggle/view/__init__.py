@@ -1,7 +1,9 @@
 """The viewer: records of episodes as a page in the browser, served on this machine or exported.
 
-`library` lists a folder of records, `scene` finds where agents stand and who meets whom, `episode`
-turns a record into the JSON that the page plays, `app` serves it and `export` writes it to files.
-The page itself lies in `static`. Records are not trusted: all that is sent is bounded JSON, and the
-page shows every string of it as text.
+Read `library` (a folder of records), `scene` (where agents stand and who meets whom), `episode`
+(the JSON that the page plays) with `decisions` (one decision in words) and `growing` (a record that
+is being played), then `app` and `server`, which serve it, `export`, which writes it to files, and
+`gif`, which takes pictures of it in the browser of `chromium`. The page itself lies in `static`.
+Records are not trusted: all that is sent is bounded JSON, and the page shows every string of it as
+text.
 """

@@ -1,9 +1,9 @@
 """Organisations of other papers on the same cases, in the same runtime.
 
 Read `organiser` (the interface), `conductor` (how one is played and held to the limits), then the
-helpers `encoder`, `dag`, `training` and `nets`, then one module for each method; the crews of
-ARG-Designer have a module of their own. `METHODS` says of each method what tables must say: whether
-one designer sees everybody, whether it is trained, and what it rests on.
+helpers `solvers`, `encoder`, `dag`, `training` and `nets`, then one module for each method; the
+crews of ARG-Designer have a module of their own, `crews`. `METHODS` says of each method what tables
+must say: whether one designer sees everybody, whether it is trained, and what it rests on.
 """
 
 from __future__ import annotations

@@ -1,1 +1,5 @@
-"""Commands that play episodes: `waggle run`, `demo`, `show`, `replay` and `serve`."""
+"""Commands that play episodes and show them. Every command is in the module of its name.
+
+Read `run` first (one episode and its record), then `show`, `replay`, `view` and `gif`, which take
+records; `demo` is a run that explains itself, and `serve` is a law as a server.
+"""

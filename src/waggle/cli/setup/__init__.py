@@ -1,1 +1,5 @@
-"""Commands about the installation: `waggle list`, `models` and `doctor`."""
+"""Commands about the installation, and starts of one's own parts.
+
+Read `listing` (`waggle list`) and `doctor`, then `models` and `recipes`. `new` writes a law,
+metric, substrate or worker from the texts in `starters`.
+"""

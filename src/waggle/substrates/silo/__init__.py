@@ -2,6 +2,6 @@
 
 Reading order: `task` (what a task is), `level_i` to `level_iii` (the thirty), `cases` (instances
 and contact graphs), `scoring`, `proposals` (what a node can answer now), `world` (one episode as a
-`World`), `adapter` (the registered substrate). Beside them: `ceilings` (ideal schedules) and
-`vectors` (recorded instances).
+`World`), `adapter` (the registered substrate). Beside them: `ceilings` (ideal schedules). Recorded
+instances are checked by `conformance` of a checkout.
 """

@@ -9,7 +9,6 @@ A `Runs` is made of rows, as those of `waggle eval` are; `Runs.load` reads any r
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,12 +103,7 @@ class Runs:
         self.left = 0 if planned is None else planned - len(self.rows)
         """Episodes that were planned and not played, after an interruption."""
         self._metrics = tuple(metrics)
-        labels = Counter(spec.label for spec in recipe.methods.values())
-        self._laws = {
-            name: spec.label
-            for name, spec in recipe.methods.items()
-            if spec.label and labels[spec.label] == 1  # of one label, methods keep their names
-        }
+        self._laws = plan.called(recipe, recipe.methods)
 
     @classmethod
     def load(cls, folder: str | Path) -> Runs:

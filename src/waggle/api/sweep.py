@@ -40,7 +40,7 @@ from waggle.api.given import (
 )
 from waggle.api.options import LAW, SETTINGS, WORKER, checked, mirror, sort_options
 from waggle.api.progress import counting
-from waggle.api.run import EngineName
+from waggle.api.run import EngineName, count
 from waggle.api.runs import Runs
 from waggle.built_in import BUILT_IN, Kind
 from waggle.core.errors import ConfigError
@@ -240,8 +240,8 @@ def _recipe(
     options: Mapping[str, Any],
 ) -> Recipe:
     """Write the recipe that the arguments of a sweep amount to."""
-    if isinstance(seeds, int):
-        raise ConfigError(f"seeds are several, such as range(10_000, 10_005), not {seeds}")
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise ConfigError(f"seeds are several, such as range(10_000, 10_005), not {seeds!r}")
     if order is not None:
         among("order", order, Order)
     substrates = {each.task.substrate: each.substrate for each in tasks}
@@ -259,6 +259,7 @@ def _recipe(
     perturb, switch, defend = (
         checked(name, mirror(struct), mine[name]) for name, struct in SETTINGS.items()
     )
+    sizes = n if isinstance(n, Iterable) and not isinstance(n, str) else [n]
     methods: dict[str, MethodSpec] = {}
     try:
         for label, law in laws.items():
@@ -284,7 +285,7 @@ def _recipe(
         block = Block(
             methods=list(methods),
             tasks=[each.task.name for each in tasks],
-            n=list(n) if isinstance(n, Iterable) else [n],
+            n=[count("n", each) for each in sizes],
             seeds=list(seeds),
             rounds=[] if rounds is None else [rounds],
             shock=shock,

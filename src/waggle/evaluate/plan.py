@@ -19,7 +19,8 @@ the recipe has changed elsewhere, and in the run of another recipe.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
@@ -93,6 +94,11 @@ class MethodSpec(BaseModel):
     """The heading under which tables list it."""
     ranked: bool = True
     """Whether it takes part in ranks and marks; a teacher shown for reference does not."""
+
+    @property
+    def altered(self) -> bool:
+        """Whether a switch, a perturbation or a defence changes the runtime."""
+        return bool(self.switches or self.perturbation or self.defence)
 
 
 class Seeds(BaseModel):
@@ -334,6 +340,13 @@ def _named(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
             raise ConfigError(f"no method of the recipe matches {pattern!r}")
         chosen.update(dict.fromkeys(matched or [pattern]))
     return list(chosen)
+
+
+def called(recipe: Recipe, names: Iterable[str]) -> dict[str, str]:
+    """Return what people call methods: the label, or the name where two would be called alike."""
+    labels = {name: recipe.methods[name].label or name for name in names}
+    counts = Counter(labels.values())
+    return {name: text if counts[text] == 1 else name for name, text in labels.items()}
 
 
 def _method(recipe: Recipe, name: str) -> MethodSpec:

@@ -191,7 +191,7 @@ def plain(law: str, rows: Rows, recipe: Recipe) -> str | None:
     """Return the method that plays a law in the runtime as it is, if it has rows."""
     for name in methods_of(rows, recipe):
         spec = recipe.methods[name]
-        if spec.law == law and not (spec.switches or spec.perturbation or spec.defence):
+        if spec.law == law and not spec.altered:
             return name
     return None
 

@@ -85,6 +85,13 @@ def test_a_learned_law_is_told_whether_or_not_it_is_the_best() -> None:
     assert "Learned" not in told(made()).outcome
 
 
+def test_laws_of_one_label_are_called_by_their_names() -> None:
+    alike = {name: {**spec, "label": "Same"} for name, spec in METHODS.items() if name != "relay"}
+    found = told(sheets.recipe(*BLOCKS, methods={**METHODS, **alike}))
+    assert found.outcome.endswith("of 2 settings: teacher in 2, twin in 2, weak in 1.")
+    assert found.table()[0].rows[0][1:4] == ("teacher", "90.0", "twin")
+
+
 def test_a_law_on_fewer_cases_is_not_the_best() -> None:
     recipe = made(BLOCKS[0])
     rows = [

@@ -64,8 +64,7 @@ def own_reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None
         return spec.law, repr(sorted(spec.options.items()))
 
     def unchanged(spec: MethodSpec) -> bool:
-        changes = spec.switches or spec.perturbation or spec.defence
-        return not changes and spec.engine == "sync"
+        return not spec.altered and spec.engine == "sync"
 
     own = law(recipe.methods[name])
     specs = ((other, recipe.methods[other]) for other in among)

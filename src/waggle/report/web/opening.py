@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from waggle.evaluate.plan import Recipe
+from waggle.evaluate.plan import Recipe, called
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval
 from waggle.report import ceilings, floors
@@ -181,6 +181,7 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
     if not laws:
         return None
     best = max(laws, key=laws.__getitem__)
+    text = called(recipe, [*means, *([low] if low else [])])
 
     def gain(other: str, law: str = best) -> Interval | None:
         found = difference(of(rows, law), of(rows, other), value)
@@ -193,24 +194,22 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
     bound = _ceiling(scope, recipe)
     return Setting(
         scope.name,
-        {label(recipe, name): value for name, value in laws.items()},
-        label(recipe, best),
-        tuple(label(recipe, name) for name in same),
-        label(recipe, low) if low else "",
+        {text[name]: value for name, value in laws.items()},
+        text[best],
+        tuple(text[name] for name in same),
+        text[low] if low else "",
         means.get(low) if low else None,
         gain(low) if low else None,
         None if bound is None else scope.scale * bound,
         scope.digits,
-        {label(recipe, n): _above(gain(low, n)) for n in laws if _learned(n, recipe)}
-        if low
-        else {},
+        {text[n]: _above(gain(low, n)) for n in laws if low and _learned(n, recipe)},
     )
 
 
 def _learned(name: str, recipe: Recipe) -> bool:
     """Tell whether a method is a trained law as it is, in the runtime as it is."""
     spec = recipe.methods[name]
-    return spec.teacher != "none" and not spec.switches and not spec.perturbation
+    return spec.teacher != "none" and not spec.altered
 
 
 def _any_floor(means: dict[str, float], recipe: Recipe) -> str | None:

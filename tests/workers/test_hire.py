@@ -32,6 +32,10 @@ class Made:
     def __call__(self, work):
         return self.text
 
+class Keeping(Made):
+    def files(self):
+        return "no options that name files"
+
 thing = 3
 """
 
@@ -50,6 +54,7 @@ def test_a_function_is_the_worker_and_a_class_makes_one(file: str) -> None:
     assert staff.about == {"name": f"{file}:Made", "word": "ab", "schedule": "reuse"}
     assert list(worker_options(f"{file}:Made")) == ["word", "times"]
     assert staff._desk.answer([work])[0].value == "abab"
+    assert hire(f"{file}:Keeping")._desk.answer([work])[0].value == "xx"
 
 
 def test_a_changed_file_is_another_worker(file: str, tmp_path: Path) -> None:
@@ -71,6 +76,10 @@ def test_a_changed_file_is_another_worker(file: str, tmp_path: Path) -> None:
         ("native", {"schedule": "often"}, "use full or reuse"),
         ("slips", {"rate": 2.0}, "from 0 to 1"),
         ("nowhere.py:answer", {}, "there is no nowhere.py"),
+        ("~no-such-user/mine.py:answer", {}, "is no path"),
+        ("chat", {"template": "~no-such-user/prompt.txt"}, "is no path"),
+        ("chat", {"template": "\0"}, "is no path"),
+        ("chat", {"template": "\udcff"}, "cannot be written down"),
         ("no.such.module:answer", {}, "cannot be loaded"),
         ("{file}:answr", {}, "no callable 'answr'.*did you mean 'answer'"),
         ("{file}:thing", {}, "no callable 'thing'"),

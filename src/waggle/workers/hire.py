@@ -4,9 +4,9 @@
     play(world, law, case, staff=staff)
 
 A class is made with its options and then called; a function is the worker itself. An option that a
-class lists in `files` names a file, which counts with its content. Invariant: a desk is made once
-per process for each code and options, so that what it learns about an endpoint is shared by
-episodes, and a staff is made for every episode.
+class lists in the tuple `files` names a file, which counts with its content. Invariant: a desk is
+made once per process for each code and options, so that what it learns about an endpoint is shared
+by episodes, and a staff is made for every episode.
 """
 
 from __future__ import annotations
@@ -58,7 +58,14 @@ def hire(name: str, *, schedule: str = "full", cache: str = "", **options: Any) 
     """
     if schedule not in get_args(Schedule):
         raise ConfigError(f"schedule {schedule!r} is unknown; use full or reuse")
-    text, found = msgspec.json.encode(options, order="sorted").decode(), find(name)
+    try:
+        text = msgspec.json.encode(options, order="sorted").decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"options of worker {name!r} cannot be written down ({error}); use plain text and "
+            "numbers"
+        ) from None
+    found = find(name)
     desk = _desk(name, found, cache, text, _contents(found.target, options))
     return Staff(desk, schedule)  # type: ignore[arg-type]
 
@@ -73,8 +80,11 @@ def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
 
 def _contents(target: Callable[..., Any], options: Mapping[str, Any]) -> str:
     """Return what changes with the files that options name; nothing where they name none."""
-    named = [options[each] for each in getattr(target, "files", ()) if options.get(each)]
-    with suppress(OSError, TypeError):  # the worker says what is wrong with a file
+    listed = getattr(target, "files", ())
+    if not isinstance(listed, tuple):  # `files` is something else in this class
+        return ""
+    named = [options[each] for each in listed if options.get(each)]
+    with suppress(OSError):  # the worker says what is wrong with a file
         return " ".join(sha256(_path(each).read_bytes()).hexdigest() for each in named)
     return ""
 
@@ -130,7 +140,10 @@ def _digest(place: str) -> str:
 
 
 def _path(place: str) -> Path:
-    return Path(place).expanduser().resolve()
+    try:
+        return Path(place).expanduser().resolve()
+    except (RuntimeError, TypeError, ValueError) as error:  # such as ~ without that user
+        raise ConfigError(f"{place!r} is no path ({error}); name a file") from None
 
 
 @cache

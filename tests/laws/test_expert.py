@@ -9,7 +9,7 @@ from tests.laws.views import episode_views, view
 from waggle import plugins
 from waggle.core.admit import violations
 from waggle.core.protocols import Case
-from waggle.core.schema import Commitment, Contract, Decision, Evidence, Trace
+from waggle.core.schema import Commitment, Contract, Decision, Evidence, Port, Proposal, Trace
 from waggle.laws.expert import generic as expert_generic
 from waggle.laws.expert import law as expert
 from waggle.testing.episodes import play
@@ -44,6 +44,18 @@ def test_a_view_of_no_world_is_decided_all_the_same(task: str) -> None:
     private = msgspec.structs.replace(shown.private, observation={"order": 3})
     shown = msgspec.structs.replace(shown, private=private)
     assert isinstance(expert.rules(task)(shown), Decision)
+
+
+@pytest.mark.parametrize("task", ["coloring", "consensus", "leader_election", "vertex_cover"])
+@pytest.mark.parametrize("actions", [("WAIT",), ("WAIT", "Group 1")])
+def test_a_contract_that_leaves_no_choice_is_decided_all_the_same(
+    task: str, actions: tuple[str, ...]
+) -> None:
+    contact = Port("ha", 0, {"answer": "Group 1", "order": 1})
+    shown = view(ports=[contact], contract=Contract(f"agentsnet/{task}", "Do well.", actions))
+    private = msgspec.structs.replace(shown.private, observation={"answer": "Group 1", "order": 2})
+    shown = msgspec.structs.replace(shown, private=private, proposal=Proposal("WAIT"))
+    assert isinstance(expert.rules(f"agentsnet/{task}")(shown), Decision)
 
 
 def test_it_replaces_a_refuted_commitment_in_one_update() -> None:

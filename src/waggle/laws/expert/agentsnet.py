@@ -37,13 +37,14 @@ def coloring(view: View) -> Decision:
     if not any(_yields(view, port) for port in rivals):
         return _tell(view, standing, OPEN)
     taken = {port.facts.get("answer") for port in view.private.channels}
-    free = [a for a in view.contract.actions if a not in taken and a != WAIT]
+    free = [a for a in view.contract.actions if a not in taken and a != WAIT] or [standing]
     return _tell(view, free[moves.luck(view) % len(free)], OPEN)
 
 
 def consensus(view: View) -> Decision:
     """Take the smallest legal value, as every node does: this needs no message."""
-    return Decision(min(a for a in view.contract.actions if a != WAIT), None, (), None)
+    smallest = min((a for a in view.contract.actions if a != WAIT), default=WAIT)
+    return Decision(smallest, None, (), None)
 
 
 def leader_election(view: View) -> Decision:

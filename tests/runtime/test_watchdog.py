@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from waggle import plugin_files
 from waggle.core.errors import ConfigError, ContractError
 from waggle.core.protocols import Case, Decode, Request
 from waggle.laws.heuristic import Heuristic
@@ -39,14 +40,20 @@ def test_a_law_that_hangs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_a_law_that_runs_out_is_an_error_and_not_the_end_of_the_episode() -> None:
+def test_a_law_that_runs_out_is_an_error_and_not_the_end_of_the_episode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plugin_files, "decorating", {__name__})  # as a plug-in would be
+
     class Empty:
         name = "empty"
 
         def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
             return [next(iter(())) for _ in requests]
 
-    with pytest.raises(RuntimeError, match="law 'empty' raised StopIteration"):
+    with pytest.raises(
+        RuntimeError, match=r"'empty' raised StopIteration: \(test_watchdog\.py:\d+\)"
+    ):
         play(Beacon().open(CASE), Empty(), CASE)
 
 

@@ -21,6 +21,7 @@ from waggle.core.errors import ContractError
 from waggle.core.protocols import Decode, Law, Request, Usage
 from waggle.core.record import Stage
 from waggle.core.schema import Decision, View
+from waggle.plugin_files import told
 from waggle.runtime.watchdog import watched
 
 MAX_RAW = MAX_TEXT + 1
@@ -77,7 +78,7 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
     try:
         decodes = watched(law, requests)
     except StopIteration as error:  # to a generator it would mean that the episode is over
-        raise RuntimeError(f"law {law.name!r} raised StopIteration") from error
+        raise RuntimeError(f"law {law.name!r} raised {told(error)}") from error
     if len(decodes) != len(requests):
         raise ContractError(
             f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "

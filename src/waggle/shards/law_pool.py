@@ -71,10 +71,10 @@ class LawActor:
 
 
 def _ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law decide, and raise nothing that would end the actor or that no event loop takes."""
+    """Let a law decide, and raise nothing that would end the actor."""
     try:
         return ask(law, requests)
-    except (SystemExit, StopIteration) as error:
+    except SystemExit as error:
         raise RuntimeError(told(error)) from error
 
 

@@ -23,6 +23,12 @@ def test_an_address_is_told_and_refused_where_nobody_answers(
         require_answer(address)
 
 
+@pytest.mark.parametrize("host", ["head..node", "x" * 70])
+def test_a_host_that_cannot_be_looked_up_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"no Ray cluster answers at .*; unset RAY_ADDRESS"):
+        require_answer(f"{host}:6379")
+
+
 @pytest.mark.parametrize("address", ["head", "head:", ":6379", "head:port"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="not HOST:PORT; unset RAY_ADDRESS"):

@@ -87,7 +87,7 @@ def require_answer(address: str) -> None:
     sys.stderr.write(f"connecting to the Ray cluster {address} (RAY_ADDRESS)\n")
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         raise ConfigError(
             f"no Ray cluster answers at {address} ({error}); {OTHER_ADDRESS}"
         ) from None

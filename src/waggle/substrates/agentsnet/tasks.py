@@ -155,8 +155,8 @@ def node_share(
 ) -> float | None:
     """Return a node's part of the soft score; None where it has no parts that average to it.
 
-    Where several nodes spoil a score together, all share the blame. If priorities are given one of
-    them bears it: the smaller one keeps its answer, as the contract allows.
+    Where several nodes spoil a score together, all share the blame. If priorities are given, they
+    say which one of them bears it.
 
     Args:
         task: one of `TASKS`.

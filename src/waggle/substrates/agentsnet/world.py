@@ -258,19 +258,16 @@ class AgentsNetWorld(WorldBase):
         return Answer(actions[bits % len(actions)])
 
     def _led_by_the_smallest(self, node: int) -> float:
-        """Say whether a node holds the smallest priority, and leads just if that is its own.
+        """Return 1 for holding the smallest priority, and 1 for the right answer.
 
-        The leader's answer weighs as those of half of the swarm: else it would be nearly right that
-        nobody leads.
+        That is Yes for the node whose own priority it is, and No for all others. The one Yes counts
+        as much as half of the swarm: else it would be nearly right that nobody leads.
         """
-        smallest = min(self._ranks)
-        held = {
-            self._ranks[node],
-            *(self._ranks[self._holder[c]] for c in self._memory[node].claims),
-        }
-        leads, answer = self._ranks[node] == smallest, self._official(node)
-        right = answer == ("Yes" if leads else "No")
-        return (smallest in held) + right * (self.n / 2 if leads else 1)
+        leader = self._ranks.index(min(self._ranks))
+        leads = node == leader
+        holds = leads or self._claims[leader] in self._memory[node].claims
+        right = self._official(node) == ("Yes" if leads else "No")
+        return holds + right * (self.n / 2 if leads else 1)
 
     def _order(self, node: int) -> dict[str, int]:
         """Rank the priorities a node holds, its own among them: 0 is the smallest."""

@@ -6,6 +6,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -46,6 +47,14 @@ def post(url: str, body: Any) -> tuple[int, Any]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
+
+
+def until(met: Callable[[], object]) -> None:
+    """Wait for what a server is about to do; it would not come later than this."""
+    stop = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < stop, "it did not come"
+        time.sleep(0.01)
 
 
 def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
@@ -167,8 +176,7 @@ def test_a_question_is_given_up_when_its_caller_hangs_up(serve: Any, beacon_view
     chat = {"messages": prompt.messages(beacon_views[0])}
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(post, url, {**chat, "seed": 1})
-        while not asked:
-            time.sleep(0.01)
+        until(lambda: asked)
         host, _, port = url.removeprefix("http://").removesuffix("/v1").partition(":")
         body = json.dumps({**chat, "seed": 2}).encode()
         head = (
@@ -176,13 +184,10 @@ def test_a_question_is_given_up_when_its_caller_hangs_up(serve: Any, beacon_view
         )
         with socket.create_connection((host, int(port))) as caller:
             caller.sendall(head.encode() + body)
-            while not meters.gauges["queue"][1]():
-                time.sleep(0.01)
-        while not meters.dropped["gone"]:
-            time.sleep(0.01)
+            until(meters.gauges["queue"][1])
+        until(lambda: meters.dropped["gone"])
         last = pool.submit(post, url, {**chat, "seed": 3})
-        while meters.gauges["queue"][1]() < 2:
-            time.sleep(0.01)
+        until(lambda: meters.gauges["queue"][1]() == 2)
         gate.set()
         assert first.result(20)[0] == last.result(20)[0] == 200
     assert asked == [1, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     return found
 
 
-def test_parts_add_up_and_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_add_up_and_merge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe, here, there = tmp_path / "small.toml", str(tmp_path / "here"), str(tmp_path / "there")
     recipe.write_text(RECIPE)
     base = ("eval", str(recipe), "--executor", "inline")
@@ -50,6 +53,10 @@ def test_parts_add_up_and_merge(tmp_path: Path, capsys: pytest.CaptureFixture[st
     text = capsys.readouterr().out
     assert "one (law heuristic)" in text and "not played yet: gone" in text
     assert "### What was played" in text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["report", here]) == 0
+    screen = capsys.readouterr().out
+    assert "not played yet: gone" in screen and "###" not in screen and "report.md" in screen
 
 
 def test_a_dry_run_counts_and_plays_nothing(

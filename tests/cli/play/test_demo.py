@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.cli.conftest import Command, refused
 from waggle import shipped
+from waggle.cli.play import demo
 from waggle.runtime.records import read
 
 
@@ -40,3 +42,12 @@ def test_without_weights_one_line_says_so(
 ) -> None:
     monkeypatch.setattr(shipped, "ROOT", tmp_path / "nothing")
     assert "nano" in refused(waggle("demo", "--out", tmp_path / "runs"))
+
+
+def test_on_a_narrow_screen_a_round_is_one_line(
+    waggle: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "err", lambda: Console(force_terminal=True, width=80, _environ={}))
+    said = waggle("demo", "--law", "heuristic", "--out", tmp_path)
+    assert " right" in said.err and "messages" not in said.err
+    assert max(map(len, said.err.splitlines())) <= 80

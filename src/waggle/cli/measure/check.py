@@ -89,7 +89,7 @@ def law(
     plugins.get_substrate(substrate)
     found = check_law(made, substrate, task, n=n, seed=seed, order=order)
     if not found.passed:
-        console.note(f"the views are of {substrate}; a law of one world names it by --substrate")
+        console.note(f"the views are of {substrate}; a law of another world needs --substrate")
     return _show(found, json)
 
 

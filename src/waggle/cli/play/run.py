@@ -73,9 +73,9 @@ def run(
 ) -> int:
     """Run one episode and keep its record.
 
-    Prints scores, own metrics, traffic and the path of the record. Candidates are writes that laws
-    asked for; refreshed ones are executed again after the refresh interval. Decodes are
-    counted by the stage of admission that made them legal: first, where they were so at once. The
+    Prints scores, own metrics, traffic and the path of the record. Writes: candidates are those
+    that laws asked for, refreshed ones are executed again after the refresh interval. Decodes are
+    counted by the stage of admission that made them legal; `first` are legal as they stand. The
     same command gives the same record.
 
     Examples:

@@ -66,9 +66,9 @@ def learn(
         start: The law it begins with: a law that ships, a law's folder, or `scratch`.
         credit: How an outcome is shared out among decisions: `group`, `share`, `progress`,
             `frozen`, `branch`, or `auto`, which takes `share` where the world has it.
-        temperature: Of sampling: high to explore, lower once much is learned.
-        minutes: Time budget of the batches. One that has begun is finished, and the comparisons
-            before the first and after the last come on top.
+        temperature: Temperature of sampling: high to explore, lower once much is learned.
+        minutes: Time budget of the batches. A batch that has begun is finished, and the comparisons
+            before the first and after the last batch come on top.
         batches: Most batches of episodes.
         seed: Training seed.
         fidelity: After the run, compare the credit with closed-loop branches of so many decisions;
@@ -97,11 +97,11 @@ def learn(
         return 0
     _show(result.summary)
     gain = result.found.gain
-    told = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"
+    measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"
     if result.law is None:
-        console.say(f"not better than {settings.start}: {told}; the start is kept")
+        console.say(f"not better than {settings.start}: {measured}; the start is kept")
         return 1
-    console.say(f"gain over {settings.start}: {told}")
+    console.say(f"gain over {settings.start}: {measured}")
     console.say(f"law: {result.law}; curves: waggle report {out}")
     return 0
 

@@ -59,9 +59,9 @@ def advisories(package: tuple[str, str]) -> list[Any] | None:
     for page in (f"{name}/{public}", name):
         with suppress(OSError, ValueError, KeyError):  # no such page, or not this answer
             with urllib.request.urlopen(f"{INDEX}/{page}/json", timeout=20) as answer:
-                told = json.load(answer)
-            if told["info"]["version"] == public:
-                return [one for one in told["vulnerabilities"] if not one.get("withdrawn")]
+                known = json.load(answer)
+            if known["info"]["version"] == public:
+                return [one for one in known["vulnerabilities"] if not one.get("withdrawn")]
     return None
 
 

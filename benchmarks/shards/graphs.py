@@ -92,19 +92,19 @@ def _consensus(
     for n in sizes:
         row = [f"{n:,}"]
         for graph in graphs:
-            told = []
+            cells = []
             for seed in range(SEED, SEED + seeds):
                 options = {"graph": graph, "scouts": scouts}
                 case = Case("beacon", "beacon", n, seed, rounds, options=options)
                 played = play(case, law, crew=crew, agree=True)
                 last, needed = played.scores[-1], played.rounds
-                told.append(f"none ({last:.3f})" if needed is None else str(needed))
+                cells.append(f"none ({last:.3f})" if needed is None else str(needed))
                 seen.setdefault(graph, []).extend([(log10(n), needed)] if needed else [])
                 console.say(
-                    f"N = {n:,}, {graph}, seed {seed}: {told[-1]} rounds, "
+                    f"N = {n:,}, {graph}, seed {seed}: {cells[-1]} rounds, "
                     f"{sum(played.seconds):.1f} s"
                 )
-            row.append(", ".join(told))
+            row.append(", ".join(cells))
         rows.append(row)
     if len(sizes) > 1:
         rows.append(["per tenfold N", *(_slope(seen[graph]) for graph in graphs)])

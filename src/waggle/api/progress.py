@@ -37,11 +37,11 @@ class Progress:
         """
         screen = err()
         plain = not screen.is_terminal or screen.is_dumb_terminal
-        text = TextColumn("{task.fields[told]}", markup=False)
+        text = TextColumn("{task.fields[status]}", markup=False)
         self._room = screen.width - min(24, screen.width // 4) - 4
         columns = (TextColumn("{task.description}"), BarColumn(min(24, screen.width // 4)), text)
         self._bars = Bars(*columns, console=screen, transient=True, disable=quiet or plain)
-        self._job = self._bars.add_task("", total=None, told="", visible=False)
+        self._job = self._bars.add_task("", total=None, status="", visible=False)
         self._note = _Line() if _in_notebook() and not quiet else None
         self._lines = lines and plain and not quiet and self._note is None
         self._what, self._latest = "", 0
@@ -97,10 +97,10 @@ class Progress:
             )
             if part
         )
-        told = shown("  ".join(filter(None, (f"{done:,} of {total:,}", facts, now))))
-        told = told[: max(0, self._room - len(what))]
+        status = shown("  ".join(filter(None, (f"{done:,} of {total:,}", facts, now))))
+        status = status[: max(0, self._room - len(what))]
         self._bars.update(
-            self._job, description=what, completed=done, total=total, visible=True, told=told
+            self._job, description=what, completed=done, total=total, visible=True, status=status
         )
         if self._note is not None and (self._note.shown or time - self._began > PATIENCE):
             self._note.show("  ".join(filter(None, (f"{done:,} of {total:,} {what}", facts, now))))

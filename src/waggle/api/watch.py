@@ -76,8 +76,8 @@ class Frames:
         """Return the picture of a round, which fits the window."""
         self._held.update((u.node, u.claim) for u in entry.updates)
         if entry.shock is not None:
-            told = shown(entry.shock.note) or "injected"
-            self._note = f"late counterevidence in round {entry.round}: {told}"
+            note = shown(entry.shock.note) or "injected"
+            self._note = f"late counterevidence in round {entry.round}: {note}"
         counts = Counter(claim for claim in self._held.values() if claim is not None)
         for claim, _ in counts.most_common():
             if len(self._colours) < len(PALETTE):

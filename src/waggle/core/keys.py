@@ -117,7 +117,7 @@ _CAPITALS = (
     " WᎳ XΧХ YΥУҮ ZΖᏃ"
 )
 """The same for capitals, which look otherwise in some scripts."""
-_LOOKS = {
+_LATIN = {
     ord(other): group[0] for group in (*_LETTERS.split(), *_CAPITALS.split()) for other in group[1:]
 }
 _DIGITS = str.maketrans("013457", "oleast")
@@ -133,8 +133,8 @@ def _words(key: str) -> list[str]:
         c
         for c in unicodedata.normalize("NFKD", key)
         if unicodedata.category(c) not in ("Cf", "Mn", "Me")
-    ).translate(_LOOKS)
-    small = _HUMP.sub("_", plain).casefold().translate(_LOOKS)
+    ).translate(_LATIN)
+    small = _HUMP.sub("_", plain).casefold().translate(_LATIN)
     return [w for w in _SEPARATOR.split(small) if w]
 
 

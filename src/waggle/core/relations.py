@@ -74,8 +74,8 @@ def hides_conflict(view: View, deposit: Trace) -> bool:
     conflicts = [trace.conflict for trace in view.traces]
     if deposit.support <= 0 or max(conflicts, default=0) <= deposit.conflict:
         return False  # as almost always: there is no conflict to leave out
-    told = [t for t in view.traces if deposit.ttl <= relay_ttl(t) and repeats(deposit, t)]
-    return bool(told) and all(deposit.conflict < trace.conflict for trace in told)
+    relayed = [t for t in view.traces if deposit.ttl <= relay_ttl(t) and repeats(deposit, t)]
+    return bool(relayed) and all(deposit.conflict < trace.conflict for trace in relayed)
 
 
 def is_verified(view: View, claim: str) -> bool:

@@ -27,10 +27,10 @@ def goal(view: View) -> str | None:
     rows = [row for row in view.private.claims if _is_wanted(view, row)]
     if any(row.facts.get("source") == "seen" for row in rows):
         return None
-    told = [row for row in rows if "down" in row.facts and row.claim not in wrong]
-    told = [row for row in told if not moves.is_doubtful(view, row.claim)]
+    reported = [row for row in rows if "down" in row.facts and row.claim not in wrong]
+    reported = [row for row in reported if not moves.is_doubtful(view, row.claim)]
     best = moves.distinguished(
-        filter(_is_worth_it, told),
+        filter(_is_worth_it, reported),
         lambda row: (-_number(row, "age"), -_distance(row)),
         lambda row: moves.claim_key(view, row.claim),
     )

@@ -37,11 +37,11 @@ def decide(view: View) -> Decision:
     decision = moves.act(view, deposit)
     if seen is not None:
         return decision
-    told = heard or moves.best_trace(view, view.traces)
-    return decision if told is None else moves.follow(view, decision, told.claim)
+    trace = heard or moves.best_trace(view, view.traces)
+    return decision if trace is None else moves.follow(view, decision, trace.claim)
 
 
 def _listener(view: View, claim: str) -> str | None:
     """Return a channel by lot, one that has not told the claim where there is one."""
-    told = [trace.channel for trace in view.traces if trace.claim == claim]
-    return moves.by_lot(view, avoid=told) or moves.by_lot(view)
+    carriers = [trace.channel for trace in view.traces if trace.claim == claim]
+    return moves.by_lot(view, avoid=carriers) or moves.by_lot(view)

@@ -193,8 +193,8 @@ def curves(rows: Rows, recipe: Recipe) -> Figure:
         axis.set(title=f"{setting[0]}, N = {setting[1]}: {attack}", xlabel="attackers (%)")
         axis.set_ylim(bottom=0)
     legend(axes)
-    told = caption("Mean honest score by the share of attackers", rows, recipe)
-    return finish(axes, "byzantine", "Honest score against the share of attackers", told)
+    note = caption("Mean honest score by the share of attackers", rows, recipe)
+    return finish(axes, "byzantine", "Honest score against the share of attackers", note)
 
 
 def _curve(

@@ -155,8 +155,8 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
         axis.set_xlabel("population N")
     legend(axes)
     text = "Score against population. Bars: 95 % bootstrap over seeds within tasks. "
-    told = caption(text + anchors.describe(), drawn, recipe)
-    return finish(axes, "scaling", "Population scaling", told)
+    note = caption(text + anchors.describe(), drawn, recipe)
+    return finish(axes, "scaling", "Population scaling", note)
 
 
 def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
@@ -202,9 +202,9 @@ def horizon(rows: Rows, recipe: Recipe) -> Figure:
     for axis in axes:
         axis.set_ylim(bottom=0)
     legend(axes)
-    told = caption("Outlined: R = 9. Bars: 95 % bootstrap over seeds within tasks", panel.rows,
+    note = caption("Outlined: R = 9. Bars: 95 % bootstrap over seeds within tasks", panel.rows,
                    recipe)  # fmt: skip
-    return finish(axes, "horizon", "Communication horizon", told)
+    return finish(axes, "horizon", "Communication horizon", note)
 
 
 def _traffic(rows: Rows, name: str, rounds: int) -> float:

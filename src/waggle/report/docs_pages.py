@@ -86,7 +86,7 @@ def page_of(folder: Path) -> str:
     shared = _shared_notes(report.tables, known)
     methods = labels(recipe, methods_of(kept.rows, recipe))
     facts = [*report.facts, *(note for note in known if note not in methods), *shared]
-    told = report.opening.markdown() if report.opening else []
+    lead = report.opening.markdown() if report.opening else []
     about = ["**Rows:**", "", *(f"* {text}" for text in facts)]
     about += [f"* {READING} explains measures and methods", ""]
     if kept.rows:
@@ -96,7 +96,7 @@ def page_of(folder: Path) -> str:
         own = (note for note in table.notes if note not in shared and note not in known)
         shown.append(markdown(table._replace(notes=tuple(own)), level=2))
     first = len(report.opening.table()) if report.opening else 0
-    lines = [*head, *told, *shown[:first], *about, *shown[first:]]
+    lines = [*head, *lead, *shown[:first], *about, *shown[first:]]
     return "\n".join([*lines, *_commands(folder, recipe)])
 
 

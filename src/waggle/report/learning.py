@@ -89,11 +89,11 @@ def write(folder: Path) -> page.Written:
     for arm in arms:
         made += [scores(arm), *kept(arm)]
     tables = [*made, settings(arms)]
-    report = page.Report(_title(arms), facts, tables, [], opening=told(arms))
+    report = page.Report(_title(arms), facts, tables, [], opening=opening_of(arms))
     return page.write_files(report, drawn, folder)
 
 
-def told(arms: Sequence[Arm]) -> Opening:
+def opening_of(arms: Sequence[Arm]) -> Opening:
     """Say what was learned from where, and whether it helped."""
     pooled = [_pooled(arm.runs, lambda run: run.summary.law) for arm in arms]
     above = sum(found is not None and found.above_zero for found in pooled)
@@ -161,9 +161,9 @@ def _labels(firsts: Sequence[Run]) -> list[str]:
         return [_plain(firsts[0].settings.name)[:LABEL]]
     dumps = [run.settings.model_dump(mode="json", exclude=NOT_AN_ARM) for run in firsts]
     varied = [key for key in dumps[0] if any(dump[key] != dumps[0][key] for dump in dumps)]
-    told = [", ".join(f"{key} {_plain(dump[key])}" for key in varied) for dump in dumps]
-    short = all(len(text) <= LABEL for text in told)
-    return told if short else [_plain(run.name)[:LABEL] for run in firsts]
+    labels = [", ".join(f"{key} {_plain(dump[key])}" for key in varied) for dump in dumps]
+    short = all(len(text) <= LABEL for text in labels)
+    return labels if short else [_plain(run.name)[:LABEL] for run in firsts]
 
 
 def _plain(value: object) -> str:
@@ -175,15 +175,15 @@ def _plain(value: object) -> str:
 def _fact(arm: Arm) -> str:
     """Label an arm: what it started from, who taught that, and how it learned."""
     first = arm.runs[0]
-    told, origin = first.settings, first.summary.origin
+    chosen, origin = first.settings, first.summary.origin
     seeds = ", ".join(str(run.summary.seed) for run in arm.runs)
-    regime = ", ".join(f"{_plain(key)} {_plain(value)}" for key, value in told.options.items())
+    regime = ", ".join(f"{_plain(key)} {_plain(value)}" for key, value in chosen.options.items())
     return (
-        f"{arm.label}: start {_plain(told.start)}, teacher {origin.get('teacher', '—')}, backbone "
-        f"{origin.get('backbone', '—')}, credit {told.credit}"
-        f"{' (shuffled)' if told.shuffled else ''}, sampled {told.mode} at temperature "
-        f"{told.temperature:g}, regime {regime or 'default'}, N = "
-        f"{', '.join(map(str, told.n))}; training seeds {seeds}"
+        f"{arm.label}: start {_plain(chosen.start)}, teacher {origin.get('teacher', '—')}, "
+        f"backbone {origin.get('backbone', '—')}, credit {chosen.credit}"
+        f"{' (shuffled)' if chosen.shuffled else ''}, sampled {chosen.mode} at temperature "
+        f"{chosen.temperature:g}, regime {regime or 'default'}, N = "
+        f"{', '.join(map(str, chosen.n))}; training seeds {seeds}"
     )[:600]
 
 
@@ -218,13 +218,13 @@ def gains(arms: Sequence[Arm]) -> Table:
 
 
 def _line(run: Run) -> tuple[str, ...]:
-    told, fidelity = run.summary, run.summary.fidelity
+    summary, fidelity = run.summary, run.summary.fidelity
     known = fidelity is not None and fidelity.correlation is not None
     faith = f"{fidelity.correlation:.2f} ({fidelity.decisions:,})" if fidelity and known else "—"
     return (
-        str(told.seed), str(told.batches), str(told.selected), f"{told.minutes:.1f}",
-        bracketed(_interval(told.law), "+.3f"), str(told.law.cases), number(told.law.executable),
-        faith,
+        str(summary.seed), str(summary.batches), str(summary.selected), f"{summary.minutes:.1f}",
+        bracketed(_interval(summary.law), "+.3f"), str(summary.law.cases),
+        number(summary.law.executable), faith,
     )  # fmt: skip
 
 
@@ -331,13 +331,13 @@ def curves(arms: Sequence[Arm]) -> Figure:
     if len(arms) > 1 or arms[0].shuffled:
         legend(axes, "outside lower center", 4)
     seeds = max(len(arm.runs) for arm in arms)
-    told = (
+    note = (
         "Means over training seeds, to the last batch that all of them have; bands: their range, "
         "and for the gain of a single seed its paired 95 % interval over cases"
         if seeds > 1
         else "One training seed. Band: paired 95 % interval over cases"
     )
-    return finish(axes, "learning", "Learning curves", f"{told}. Batches are averaged to at most "
+    return finish(axes, "learning", "Learning curves", f"{note}. Batches are averaged to at most "
                   f"{POINTS} points.")  # fmt: skip
 
 

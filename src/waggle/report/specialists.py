@@ -61,7 +61,7 @@ def _share(mine: float | None, other: float | None) -> float | None:
 
 def main(rows: Rows, recipe: Recipe) -> Table:
     """Scores of the deployments and what each keeps of the oracle pair."""
-    pooled, one, told = deployed([row for row in rows if not row.shock], recipe)
+    pooled, one, found = deployed([row for row in rows if not row.shock], recipe)
     oracle = of(pooled, ORACLE)
     laws = [_pair(name) for name in recipe.methods]
     body = []
@@ -73,13 +73,13 @@ def main(rows: Rows, recipe: Recipe) -> Table:
         ]
         body.append((text, *cells, str(laws.count(name))))
     columns = ("deployment", "SwarmBench normalized / kept (%)", "Silo success / kept (%)", "laws")
-    notes = ("kept: share of the oracle pair's score", anchors.describe(), *told)
+    notes = ("kept: share of the oracle pair's score", anchors.describe(), *found)
     return Table("Joint law and specialists", columns, tuple(body), notes)
 
 
 def effects(rows: Rows, recipe: Recipe) -> Table:
     """The joint law minus either pair, and whether the tolerances are kept."""
-    pooled, one, told = deployed([row for row in rows if not row.shock], recipe)
+    pooled, one, found = deployed([row for row in rows if not row.shock], recipe)
     names = shown(pooled, one)
     joint = of(pooled, one.reference[0])
     body = []
@@ -106,7 +106,7 @@ def effects(rows: Rows, recipe: Recipe) -> Table:
         "has too few units for an interval",
         f"tolerances, fixed beforehand: Silo difference at least {SILO_TOLERANCE:.3f}, SwarmBench "
         f"share at least {SWARM_TOLERANCE:.3f}; both of point estimates",
-        *told,
+        *found,
     )
     return Table("Joint minus specialists", columns, tuple(body), notes)
 

@@ -147,9 +147,9 @@ def _who(rows: Rows, recipe: Recipe) -> list[str]:
     for name in methods_of(rows, recipe):
         worker = recipe.methods[name].worker
         own = {k: v for k, v in worker.items() if k not in ("schedule", "cache", "name")}
-        told = ", ".join(f"{key} {value}" for key, value in sorted(own.items()))
+        settings = ", ".join(f"{key} {value}" for key, value in sorted(own.items()))
         about = _BUILT_IN.get(str(worker.get("name")), "")
-        extra = "; ".join(part for part in (about, told) if part)
+        extra = "; ".join(part for part in (about, settings) if part)
         workers[f"{worker.get('name')} ({extra})" if extra else str(worker.get("name"))] = worker
     return [f"private workers: {', '.join(workers)}"] if workers else []
 
@@ -172,8 +172,8 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
         "Quality against logical input of private workers under full refresh. Marker area: "
         "delivered messages per agent. Bars: one sample deviation of the first method"
     )
-    told = caption(". ".join([text, *_who(chosen, recipe)]), chosen, recipe)
-    return finish(axes, "worker-tradeoff", "Quality against logical input", told)
+    note = caption(". ".join([text, *_who(chosen, recipe)]), chosen, recipe)
+    return finish(axes, "worker-tradeoff", "Quality against logical input", note)
 
 
 def _mark(axis: Any, rows: Rows, text: str, place: int, *, bars: bool) -> None:

@@ -82,9 +82,9 @@ def _lie(plot: Plot) -> Decision:
     action = others[plot.entropy % len(others)] if others else plot.honest.task_action
     heard = [t for t in view.traces if t.claim != view.proposal.claim]
     heard.sort(key=lambda t: -t.support)
-    told = (replace(strongest(t, c), conflict=0) for t in heard for c in _channels(plot))
+    writes = (replace(strongest(t, c), conflict=0) for t in heard for c in _channels(plot))
     response = None if others else plot.honest.response
-    return Decision(action, response, tuple(told), None)
+    return Decision(action, response, tuple(writes), None)
 
 
 def _flipflop(plot: Plot) -> Decision:
@@ -95,14 +95,14 @@ def _flipflop(plot: Plot) -> Decision:
 def _stale(plot: Plot) -> Decision:
     """Pass on the oldest trace instead of anything newer, and keep what was committed."""
     aged = sorted((t for t in plot.view.traces if relay_ttl(t)), key=lambda t: t.ttl)
-    told = tuple(strongest(t, c) for t in aged[:1] for c in _channels(plot))
-    return replace(plot.honest, deposits=told, commit=None)
+    writes = tuple(strongest(t, c) for t in aged[:1] for c in _channels(plot))
+    return replace(plot.honest, deposits=writes, commit=None)
 
 
 def _spam(plot: Plot) -> Decision:
     """Write everything that anything backs on every channel, as strongly as possible."""
-    told = (strongest(row, c) for row in rows(plot.view) for c in _channels(plot))
-    return replace(plot.honest, deposits=tuple(told))
+    writes = (strongest(row, c) for row in rows(plot.view) for c in _channels(plot))
+    return replace(plot.honest, deposits=tuple(writes))
 
 
 def _fabricate(plot: Plot) -> Decision:
@@ -129,10 +129,10 @@ def _collude(plot: Plot) -> Decision:
     if not backed:
         return _silent(plot)
     claim = min((row.claim for row in backed), key=plot.draw)
-    told = (strongest(row, c) for row in backed if row.claim == claim for c in _channels(plot))
+    writes = (strongest(row, c) for row in backed if row.claim == claim for c in _channels(plot))
     most = committable(plot.view).get(claim)
     commit = None if most is None else Commitment(claim, most)
-    return replace(plot.honest, deposits=tuple(told), commit=commit)
+    return replace(plot.honest, deposits=tuple(writes), commit=commit)
 
 
 _TRIES: dict[Attack, Callable[[Plot], Decision]] = {

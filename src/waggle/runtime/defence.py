@@ -81,14 +81,14 @@ class Provenance:
         if write.fresh:
             return self._sealed(self._names[write.sender], round, 0, write.claim)
         known = self._held[write.sender]
-        told = [
+        tags = [
             known[t.neighbour, t.claim]
             for t in held
             if t.claim == write.claim and t.ttl > write.ttl and (t.neighbour, t.claim) in known
         ]
-        if not told:
+        if not tags:
             return None
-        newest = max(told, key=lambda tag: (tag.born, -tag.hops, tag.origin))
+        newest = max(tags, key=lambda tag: (tag.born, -tag.hops, tag.origin))
         return self._sealed(newest.origin, newest.born, newest.hops + 1, write.claim)
 
     def _sealed(self, origin: int, born: int, hops: int, claim: str) -> Tag:

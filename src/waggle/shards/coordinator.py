@@ -221,15 +221,15 @@ class Coordinator:
         if shock is not None:
             state.shocked = True
             engine.schedule.injected(round)
-            shock = united([told.shock for told in sent])
+            shock = united([part.shock for part in sent])
         engine.world.step({})
         closed = self.crew.finish(round, not state.shocked)
         world: Any = engine.world
-        world.absorb([(n, told.report) for n, told in zip(self._nodes, closed, strict=True)])
-        state.committed = {n: z for told in closed for n, z in (told.committed or {}).items()}
+        world.absorb([(n, part.report) for n, part in zip(self._nodes, closed, strict=True)])
+        state.committed = {n: z for part in closed for n, z in (part.committed or {}).items()}
         state.counters = Counter()
-        for told in closed:
-            state.counters.update(told.counters)
+        for part in closed:
+            state.counters.update(part.counters)
         attempted, crossing, size = (sum(c) for c in zip(*(s[1:4] for s in sent), strict=True))
         state.traffic = Traffic(
             *map(sum, zip(state.traffic, (attempted, crossing, size), strict=True))
@@ -238,11 +238,11 @@ class Coordinator:
             round,
             [],
             attempted,
-            sum(told.delivered for told in closed),
-            sum(told.expired for told in closed),
+            sum(part.delivered for part in closed),
+            sum(part.expired for part in closed),
             shock,
             engine.schedule.suspended(round),
-            summed(told.field for told in closed),
+            summed(part.field for part in closed),
         )
         state.entries.append(entry)
         if self.watch is not None:
@@ -250,7 +250,7 @@ class Coordinator:
 
     def _check_names(self, sent: Sequence[Sent]) -> None:
         """Mint the aliases of a round again, in the order in which one process meets the claims."""
-        minted = merge(*(told.minted for told in sent), key=lambda one: one.node)
+        minted = merge(*(part.minted for part in sent), key=lambda one: one.node)
         wrong = [one for one in minted if self._names.alias(one.claim) != one.alias]
         if wrong:
             raise _OtherNames

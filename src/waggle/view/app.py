@@ -65,8 +65,8 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
         """Ask the record that is being played, or the finished one."""
         name = request.query_params.get("run", "")
         growing = library.growing(name)
-        told = following.ask(growing, playing) if growing is not None else None
-        return finished(library.path(name)) if told is None else told
+        answer = following.ask(growing, playing) if growing is not None else None
+        return finished(library.path(name)) if answer is None else answer
 
     def document(request: Request) -> Any:
         return asked(request, Growing.document, episode.document)

@@ -82,12 +82,12 @@ class Growing:
 
     def document(self) -> dict[str, Any]:
         """Return the episode as far as it went."""
-        told, made = self.since(0), self._made
-        if told is None or made is None or not made.rounds:
+        rounds, made = self.since(0), self._made
+        if rounds is None or made is None or not made.rounds:
             return {"live": True, "rounds": []}
         drawn = {"kind": "grid"} if self._places else self._scene
         names = list(made.rounds[0]["score"])
-        return {**made.facts(names), **told, "scene": drawn | self._maps(0)}
+        return {**made.facts(names), **rounds, "scene": drawn | self._maps(0)}
 
     def since(self, start: int) -> dict[str, Any] | None:
         """Return the rounds from one on, to the end that the file has now.

@@ -289,8 +289,8 @@ def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
     made, _ = advance(weights, to, roles, bits, shares, _blank(len(examples)))
     logits = role_logits(weights, to, made)
     logits[:, : crews.MEMBERS, END] = -1e9
-    told = torch.from_numpy(asked)
-    members = torch.nn.functional.cross_entropy(logits[told], torch.from_numpy(chosen)[told])
+    counted = torch.from_numpy(asked)
+    members = torch.nn.functional.cross_entropy(logits[counted], torch.from_numpy(chosen)[counted])
     seen = torch.from_numpy(offered)
     if not offered.any():
         return ALPHA * members

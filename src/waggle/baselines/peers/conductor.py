@@ -195,9 +195,11 @@ class Conductor:
         plans = []
         for group in self._groups:
             own = {i: views[i] for i in group.nodes if i in views}
-            told = [o for o in outcomes if o.sender in own and o.receiver in own[o.sender].ports]
-            if told:
-                self._organiser.feedback(group.state, round, told)
+            reported = [
+                o for o in outcomes if o.sender in own and o.receiver in own[o.sender].ports
+            ]
+            if reported:
+                self._organiser.feedback(group.state, round, reported)
             if own and not last:  # nothing that is sent now would arrive in time
                 plan = self._organiser.plan(group.state, round, own)
                 self._check(plan, own)

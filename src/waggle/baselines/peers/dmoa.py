@@ -203,9 +203,9 @@ def ranking(weights: Weights, steps: Sequence[Step]) -> Tensor | None:
 
 def _least(state: Routing, node: int, view: NodeView) -> int:
     """Return the contact that was last heard to be least confident; like ones by a draw."""
-    told = {contact: state.heard.get((node, contact), 0) for contact in view.ports}
-    lowest = min(told.values())
-    return Random(view.entropy).choice([j for j, bins in told.items() if bins == lowest])
+    confidence = {contact: state.heard.get((node, contact), 0) for contact in view.ports}
+    lowest = min(confidence.values())
+    return Random(view.entropy).choice([j for j, bins in confidence.items() if bins == lowest])
 
 
 def _mean(vectors: Sequence[Vector]) -> Vector:
@@ -245,10 +245,10 @@ class Fit:
         for _ in range(self.passes):
             weights = nets.weights_of(found, learning=True)
             losses = [ranking(weights, steps) for steps in episodes]
-            told = [loss for loss in losses if loss is not None]
-            if not told:
+            defined = [loss for loss in losses if loss is not None]
+            if not defined:
                 return found
-            found = nets.improve(found, weights, torch.stack(told).mean(), self.rate)
+            found = nets.improve(found, weights, torch.stack(defined).mean(), self.rate)
         return found
 
 

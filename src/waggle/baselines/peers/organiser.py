@@ -154,8 +154,8 @@ def offer(view: NodeView, contact: int) -> int:
     if isinstance(value, int):
         return value
     if "answer" in view.view.private.observation:
-        told = facts.get("told")
-        return min(MAX_BIN, told - 1) if isinstance(told, int) else MAX_BIN
+        age = facts.get("told")
+        return min(MAX_BIN, age - 1) if isinstance(age, int) else MAX_BIN
     return max((row.support for row in rows(view.view) if not row.conflict), default=0)
 
 

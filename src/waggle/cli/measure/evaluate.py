@@ -29,7 +29,7 @@ from waggle.evaluate.again import FOLDER as AGAIN
 from waggle.evaluate.again import play_again
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
-from waggle.evaluate.rows import Row, finished_rows
+from waggle.evaluate.rows import Row, finished_rows, has_rows, planned, read_rows
 from waggle.evaluate.runner import open_run, refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
 from waggle.learn.runs import find as find_learned
@@ -138,8 +138,8 @@ def evaluate(
     if again and (folder / AGAIN).exists():
         console.note("the earlier rows stay until all cells are played; run the same command again")
     if json:
-        told = {"cells": len(cells), "folder": str(folder), "metrics_failed": faults}
-        console.dump({**outcome._asdict(), **told})
+        about = {"cells": len(cells), "folder": str(folder), "metrics_failed": faults}
+        console.dump({**outcome._asdict(), **about})
     else:
         console.say(
             f"{outcome.played} episodes played, {outcome.known} known, {outcome.failed} failed"
@@ -276,7 +276,8 @@ def report(
 def _report_rows(folder: Path, *, records: bool, freeze: Path | None) -> page.Written:
     """Write the report of a run of `waggle eval`."""
     recipe = plan.load_run(folder)
-    rows = rows_from_records(plan.cells(recipe), folder) if records else None
+    known = read_rows(folder) if records and has_rows(folder) else []
+    rows = rows_from_records(planned(recipe, known), folder) if records else None
     if freeze is not None:
         _freeze(recipe, folder, freeze)
     return page.write(recipe, folder, rows)
@@ -284,7 +285,6 @@ def _report_rows(folder: Path, *, records: bool, freeze: Path | None) -> page.Wr
 
 def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
     from waggle.evaluate import anchors
-    from waggle.evaluate.rows import read_rows
     from waggle.report.provenance import counted
 
     command = f"waggle report {folder} --freeze {target}"
@@ -304,7 +304,7 @@ def archive(run: Path, to: Path, /, *, json: AsJson = False) -> int:
         run: A run directory of `waggle eval`.
         to: Folder of the archive.
     """
-    done = packing.archive(plan.cells(plan.load_run(run)), run, to)
+    done = packing.archive(planned(plan.load_run(run), read_rows(run)), run, to)
     shutil.copyfile(run / plan.RUN_RECIPE, to / plan.RUN_RECIPE)
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
     if json:

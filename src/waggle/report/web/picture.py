@@ -75,13 +75,13 @@ def _line(setting: Setting, top: int) -> Iterator[str]:
     least = min(0.0, *(value for _, value in marks))
     most = max(value for _, value in marks)
     scale = (WIDE - 4 * EDGE) / ((most - least) or 1.0)
-    told = f"{_cut(setting.best, 18)} {setting.text(setting.means[setting.best])}"
+    best = f"{_cut(setting.best, 18)} {setting.text(setting.means[setting.best])}"
     flat = " no difference" if setting.judged and not setting.resolved else ""
-    name = escape(_cut(setting.name, 58 - len(told + flat)))
+    name = escape(_cut(setting.name, 58 - len(best + flat)))
     yield f"<text class='name' x='{EDGE}' y='{top + 14}'>{name}</text>"
     yield (
         f"<text class='soft' x='{WIDE - EDGE}' y='{top + 14}' text-anchor='end'>"
-        f"{escape(told)}<tspan class='flat'>{flat}</tspan></text>"
+        f"{escape(best)}<tspan class='flat'>{flat}</tspan></text>"
     )
     yield f"<path class='axis' d='M{EDGE} {top + 27}H{WIDE - EDGE}'/>"
     for sort, value in marks:

@@ -62,8 +62,8 @@ def _update(line: str) -> float:
 
 def last(folder: Path, name: str) -> float | None:
     """Return the latest value of a metric in a stage's `metrics.jsonl`, if there is one."""
-    told = (json.loads(line) for line in reversed(_lines(folder / METRICS)))
-    return next((float(values[name]) for values in told if name in values), None)
+    logged = (json.loads(line) for line in reversed(_lines(folder / METRICS)))
+    return next((float(values[name]) for values in logged if name in values), None)
 
 
 class _TensorBoard:

@@ -390,11 +390,13 @@ class SiloWorld(WorldBase):
 
     def absorb(self, parts: Sequence[tuple[Sequence[int], Report]]) -> None:
         """Learn what the nodes of all shards know and answer."""
-        for nodes, told in parts:
-            for node, known, bound in zip(nodes, told.known, told.bound, strict=True):
+        for nodes, report in parts:
+            for node, known, bound in zip(nodes, report.known, report.bound, strict=True):
                 self._known[node], self._bound[node] = known, bound
-            self._proposer.learn_answers(told.answers)
-        totals = [sum(counts) for counts in zip(*(told.traffic for _, told in parts), strict=True)]
+            self._proposer.learn_answers(report.answers)
+        totals = [
+            sum(counts) for counts in zip(*(report.traffic for _, report in parts), strict=True)
+        ]
         self._emissions, self._delivered, self._volume = totals
 
     def score(self) -> Mapping[str, float]:

@@ -101,13 +101,13 @@ def play_sharing(case: Case, reach: str) -> float:
 
 def _act(episode: SwarmEpisode, node: int) -> Act:
     """Take the private move if the node sees what it wants, else follow the newest report of it."""
-    claim = _told(episode, node)
+    claim = _reported(episode, node)
     if claim is None:
         return Act(episode.sense(node, _ALONE).proposal.action, None, None, None, _ALONE)
     return Act(FOLLOW, None, None, None, _ALONE, claim)
 
 
-def _told(episode: SwarmEpisode, node: int) -> str | None:
+def _reported(episode: SwarmEpisode, node: int) -> str | None:
     """Return the claim to follow: told, wanted, and not seen by the node itself."""
     behaviour, memory = episode.behaviour, episode.scene.memories[node]
     if isinstance(behaviour, Landmark):
@@ -115,10 +115,10 @@ def _told(episode: SwarmEpisode, node: int) -> str | None:
         return behaviour.kind if unseen else None
     assert isinstance(behaviour, Sites)
     wanted = behaviour.wants(node)
-    told = [site for site in memory.heard.values() if site.kind == wanted]
-    if wanted in memory.seen or not told:
+    sites = [site for site in memory.heard.values() if site.kind == wanted]
+    if wanted in memory.seen or not sites:
         return None
-    return min(told, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell)).claim
+    return min(sites, key=lambda s: (-s.round, chebyshev(s.cell, memory.here), s.cell)).claim
 
 
 def _reports(
@@ -132,7 +132,7 @@ def _reports(
     """
     nodes, cells = episode.active(), episode.scene.cells
     held = {node: _known(episode, node, heard=True) for node in nodes}
-    told: dict[tuple[int, str], tuple[int, int, Cell, int]] = {}
+    newest: dict[tuple[int, str], tuple[int, int, Cell, int]] = {}
     for node in nodes:
         known = held[node] if relayed else _known(episode, node, heard=False)
         for hearer in audience(episode, node) if known else ():
@@ -140,9 +140,9 @@ def _reports(
             for claim, round in known.items():
                 if held[hearer].get(claim, -1) < round:
                     word = (-round, away, cells[node], node)
-                    told[hearer, claim] = min(word, told.get((hearer, claim), word))
+                    newest[hearer, claim] = min(word, newest.get((hearer, claim), word))
     reports: list[tuple[Write, object]] = []
-    for (hearer, claim), (_, _, _, node) in told.items():
+    for (hearer, claim), (_, _, _, node) in newest.items():
         write = _write(node, hearer, claim)
         payload = episode.behaviour.payload(write)
         if payload is not None:

@@ -109,12 +109,12 @@ class SwarmEpisode(WorldBase):
     def work(self, node: int, local: Local) -> Work:
         """Ask for a move: what the node sees and knows itself, and the places it was told of."""
         rows = sorted(map(dict, self.behaviour.facts(node, local).values()), key=repr)
-        told: list[Json] = [row for row in rows if row.get("source") == "told"]
+        reported: list[Json] = [row for row in rows if row.get("source") == "told"]
         own: list[Json] = [row for row in rows if row.get("source") == "seen"]
         window: list[Json] = list(self.scene.windows[node])
         return Work(
             self.contract.task, self.behaviour.goal + _GOAL,
-            {"window": window, "seen": own, **self.behaviour.observation(node)}, {"told": told},
+            {"window": window, "seen": own, **self.behaviour.observation(node)}, {"told": reported},
             actions=self._legal, native=lambda: self._plans[node].move,
         )  # fmt: skip
 

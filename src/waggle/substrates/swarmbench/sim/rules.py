@@ -20,7 +20,7 @@ from waggle.substrates.swarmbench.sim.physics import FIXED, FREE, Physics
 _Ints = NDArray[np.int64]
 _BACK, _AHEAD = 4, 4
 """The danger block covers rows a-4 to a+3 and columns b-4 to b+3, clipped to the map."""
-_FLIGHTS: tuple[Cell, ...] = ((0, 1), (0, -1), (1, 0), (-1, 0))
+_STEPS: tuple[Cell, ...] = ((0, 1), (0, -1), (1, 0), (-1, 0))
 """RIGHT, LEFT, DOWN, UP: the order in which the prey compares its steps."""
 
 
@@ -226,11 +226,11 @@ class Pursuit(Rules):
     def _flee(self, here: int) -> None:
         """Take the least dangerous legal pair of steps if it beats the cell to the left."""
         cells, stride = self._physics.cells, self._physics.stride
-        flights = [di * stride + dj for di, dj in _FLIGHTS]
+        steps = [di * stride + dj for di, dj in _STEPS]
         ends = [
             here + p + q
-            for p in flights
-            for q in flights
+            for p in steps
+            for q in steps
             if cells[here + p] == cells[here + q] == cells[here + p + q] == FREE
         ]
         if not ends:

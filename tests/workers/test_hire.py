@@ -78,7 +78,7 @@ def test_a_changed_file_is_another_worker(file: str, tmp_path: Path) -> None:
         ("nowhere.py:answer", {}, "there is no nowhere.py"),
         ("~no-such-user/mine.py:answer", {}, "is no path"),
         ("chat", {"template": "~no-such-user/prompt.txt"}, "is no path"),
-        ("chat", {"template": "\0"}, "is no path"),
+        ("chat", {"template": "\0"}, "is no path|cannot read"),
         ("chat", {"template": "\udcff"}, "cannot be written down"),
         ("no.such.module:answer", {}, "cannot be loaded"),
         ("{file}:answr", {}, "no callable 'answr'.*did you mean 'answer'"),

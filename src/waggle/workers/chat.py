@@ -121,5 +121,7 @@ def _json(value: object) -> str:
 def _read(path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the template {path} ({error}); name a text file") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"cannot read the template {path!r} ({error}); name a text file"
+        ) from None

@@ -84,7 +84,7 @@ def _contents(target: Callable[..., Any], options: Mapping[str, Any]) -> str:
     if not isinstance(listed, tuple):  # `files` is something else in this class
         return ""
     named = [options[each] for each in listed if options.get(each)]
-    with suppress(OSError):  # the worker says what is wrong with a file
+    with suppress(OSError, ValueError):  # the worker says what is wrong with a file
         return " ".join(sha256(_path(each).read_bytes()).hexdigest() for each in named)
     return ""
 

@@ -19,7 +19,7 @@ import msgspec
 from waggle import plugin_files, plugins
 from waggle.core.errors import ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord
-from waggle.evaluate.plan import Cell, Key
+from waggle.evaluate.plan import Cell, Key, Recipe, cells
 from waggle.evaluate.reorganization import Course, course, sound
 from waggle.runtime.records import memory_of
 from waggle.shared_folders import locked
@@ -202,6 +202,11 @@ def finished_rows(folder: Path) -> dict[Key, Row]:
         RecordError: if a line is no row: what was played is then not to be played again unasked.
     """
     return succeeded(folder) if has_rows(folder) else {}
+
+
+def planned(recipe: Recipe, rows: Iterable[Row]) -> list[Cell]:
+    """Return the cells of a recipe; a world of a plug-in that is not here is known by its rows."""
+    return cells(recipe, [plugins.Task(row.substrate, row.task) for row in rows])
 
 
 def succeeded(folder: Path) -> dict[Key, Row]:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from waggle.core.errors import ConfigError
 from waggle.evaluate import sessions
 from waggle.evaluate.factorial import read_arms
-from waggle.evaluate.plan import Recipe, cells
-from waggle.evaluate.rows import has_rows, read_rows
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import has_rows, planned, read_rows
 from waggle.report import catalog, figure, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.provenance import (
@@ -141,8 +141,9 @@ def _without_record(rows: Rows | None, folder: Path, recipe: Recipe) -> list[str
     """Say how many rows of the plan have no record, where a run is read from records."""
     if rows is None or not has_rows(folder):
         return []
-    missing = {cell.key for cell in cells(recipe)} - {row.key for row in rows}
-    gone = [row for row in read_rows(folder) if row.key in missing and not row.error]
+    known = read_rows(folder)
+    missing = {cell.key for cell in planned(recipe, known)} - {row.key for row in rows}
+    gone = [row for row in known if row.key in missing and not row.error]
     names = ", ".join(dict.fromkeys(row.method for row in gone))
     return [f"no record is kept of {len(gone):,} rows, left out here: {names}"] if gone else []
 

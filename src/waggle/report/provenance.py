@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from waggle import shipped
 from waggle.core.errors import ConfigError
-from waggle.evaluate.plan import Cell, MethodSpec, Recipe, cells
+from waggle.evaluate.plan import Cell, MethodSpec, Recipe
 from waggle.evaluate.resume import listed
-from waggle.evaluate.rows import Row
+from waggle.evaluate.rows import Row, planned
 from waggle.laws.digest import of_manifest
-from waggle.plugins import Task
 from waggle.report.rows import DAGGER, Rows, label, methods_of, options_of, short
 
 
@@ -35,14 +34,13 @@ class Counted(NamedTuple):
 
 def counted(rows: Rows, recipe: Recipe) -> Counted:
     """Keep the rows of the plan whose seed is finished on all planned tasks of its setting."""
-    played = [Task(row.substrate, row.task) for row in rows]
-    planned = {cell.key: cell for cell in cells(recipe, played)}
-    wanted = Counter(map(_seed_of_setting, planned.values()))
+    asked = {cell.key: cell for cell in planned(recipe, rows)}
+    wanted = Counter(map(_seed_of_setting, asked.values()))
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     failed: list[Row] = []
     foreign = 0
     for row in rows:
-        cell = planned.get(row.key)
+        cell = asked.get(row.key)
         if cell is None:
             foreign += 1
         elif row.error:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from waggle import plugins
 from waggle.cli.main import main
+from waggle.substrates.beacon import Beacon
 
 RECIPE = """
 title = "Two laws"
@@ -63,3 +65,20 @@ def test_a_folder_without_a_recipe_is_no_run(
 ) -> None:
     assert main(["archive", str(tmp_path), str(tmp_path / "small")]) == 2
     assert "holds no recipe.json" in capsys.readouterr().err
+
+
+def test_a_world_of_a_plug_in_needs_it_for_playing_alone(tmp_path: Path) -> None:
+    class Puddle(Beacon):
+        name, tasks = "puddle", ("puddle",)
+
+    recipe, run, packed = tmp_path / "r.toml", str(tmp_path / "run"), str(tmp_path / "packed")
+    recipe.write_text(RECIPE.replace("beacon/beacon", "puddle"), encoding="utf-8")
+    with plugins.lent({"substrate": {"puddle": Puddle}}):
+        assert main(["eval", str(recipe), "--out", run, "--executor", "inline", "--keep"]) == 0
+    texts = []
+    for call in (["report", run], ["report", run, "--records"]):
+        assert main(call) == 0
+        texts.append((tmp_path / "run/report.md").read_text(encoding="utf-8"))
+    assert texts[0] == texts[1] and "episodes: 4, failed: 0" in texts[0]
+    assert main(["archive", run, packed]) == 0
+    assert main(["report", packed]) == 0

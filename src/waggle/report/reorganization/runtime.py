@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import NamedTuple
 
-from waggle.evaluate.plan import Recipe, cells
-from waggle.evaluate.rows import Row
-from waggle.plugins import Task
+from waggle.evaluate.plan import Recipe
+from waggle.evaluate.rows import Row, planned
 from waggle.report.layout import points
 from waggle.report.provenance import provenance
 from waggle.report.reorganization.tables import (
@@ -70,10 +69,10 @@ def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Var
     With `alone`, others are yielded as well, each beside itself.
     """
     names = shown(rows, recipe)
-    planned: dict[str, set[str]] = defaultdict(set)
-    for cell in cells(recipe, [Task(row.substrate, row.task) for row in rows]):
+    asked: dict[str, set[str]] = defaultdict(set)
+    for cell in planned(recipe, rows):
         if not (case := cell.case).shock:
-            planned[cell.method].add(f"{case.substrate}/{case.task} N={case.n}")
+            asked[cell.method].add(f"{case.substrate}/{case.task} N={case.n}")
     for method, text in names.items():
         default = own_reference(recipe, method, list(names)) or (method if alone else None)
         if default is not None:
@@ -82,16 +81,16 @@ def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Var
             )
             yield Variant(
                 method, text, default, late(rows, method), late(rows, default),
-                _completed(plain, base, planned[method]), base,
+                _completed(plain, base, asked[method]), base,
             )  # fmt: skip
 
 
-def _completed(rows: list[Row], base: Rows, planned: set[str]) -> list[Row]:
+def _completed(rows: list[Row], base: Rows, asked: set[str]) -> list[Row]:
     """Add the default's rows of cells that a configuration cannot change and so does not play.
 
     A planned cell that is not played yet is missing, not the same.
     """
-    return rows + [row for row in base if cell_of(row) not in planned] if rows else rows
+    return rows + [row for row in base if cell_of(row) not in asked] if rows else rows
 
 
 def relative(mine: Rows, other: Rows, value: Value) -> float | None:

@@ -22,10 +22,10 @@
 # The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
 #   recipes/gpu.sh service; LIMIT=560 LANES=12 WORKERS=15 recipes/gpu.sh factorial-nano
 # WAGGLE is the command (waggle), RECIPES the folder of recipes (recipes), LANES the processes of a law (4),
-# WORKERS those of a harvest (14), JOBS those that train arms (10), VIEWS those that an arm is diagnosed on
-# (800), LIMIT the seconds after which a call ends (none), DRY=1 prints what would be run. Rows and records lie
-# in runs/; logs are what the commands print. A command that fails does not keep the next from being run; the
-# call then ends with 1.
+# WORKERS those of a harvest, and of all seeds that learn together (14), JOBS those that train arms (10), VIEWS
+# those that an arm is diagnosed on (800), LIMIT the seconds after which a call ends (none), DRY=1 prints what
+# would be run. Rows and records lie in runs/; logs are what the commands print. A command that fails does not
+# keep the next from being run; the call then ends with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 waggle=${WAGGLE:-waggle}
@@ -72,12 +72,20 @@ factorial() {
     --out "runs/$name/train" --arms "runs/$name/arms"
 }
 
-# learn NAME RECIPE SEED OUT [OPTION...]: one run of learning from outcomes
+# share SEEDS: the processes and the memory of each of so many runs of learning side by side
+share() {
+  players=$((workers / $1))
+  export WAGGLE_GPU_SHARE=${WAGGLE_GPU_SHARE:-$(printf 0.%02d $((99 / $1)))}
+}
+
+# learn NAME RECIPE SEED OUT [OPTION...]: one run of learning from outcomes. One that is finished would only play
+# its last comparison again, and one whose law alone is here has been learned elsewhere.
 learn() {
   local name=$1 recipe=$2 seed=$3 out=$4
   shift 4
+  [ ! -e "$out/learn.json" ] && [ ! -d "$out/law" ] || return 0
   # shellcheck disable=SC2086  # a name may bring its plug-in
-  run $waggle learn $name "$recipes/learn/$recipe.toml" --seed "$seed" --out "$out" "$@"
+  run $waggle learn $name "$recipes/learn/$recipe.toml" --seed "$seed" --processes "$players" --out "$out" "$@"
 }
 
 # learned RECIPE METHOD:RUN...: the episodes of those laws of training seeds 0 to 2 that are there: a method named
@@ -194,10 +202,11 @@ case $step in
     play specialists/specialists ""
     ;;
   learn)
-    for seed in "${@:-0}"; do
+    [ $# -gt 0 ] || set -- 0
+    share $#
+    for seed; do
       out=runs/learn/agentsnet/$seed
-      # A finished run would play its last comparison again.
-      { [ -d "$out-first/law" ] || learn agentsnet agentsnet "$seed" "$out-first"
+      { learn agentsnet agentsnet "$seed" "$out-first"
         [ ! -d "$out-first/law" ] && [ -z "${DRY:-}" ] ||
           learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2
         exit $failed; } &
@@ -207,8 +216,10 @@ case $step in
   learn-task)
     task=${1:-foraging} name=swarmbench/${1:-foraging}
     [ "$task" != median ] || name="median --plugin examples/median/median.py"
-    shift $(($# > 0))
-    for seed in "${@:-0}"; do { learn "$name" "$task" "$seed" "runs/learn/$task/$seed"; exit $failed; } & done
+    [ $# -gt 1 ] || set -- "$task" 0
+    shift
+    share $#
+    for seed; do { learn "$name" "$task" "$seed" "runs/learn/$task/$seed"; exit $failed; } & done
     together
     ;;
   outcomes)

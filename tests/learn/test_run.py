@@ -14,12 +14,14 @@ from waggle import plugins
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError
 from waggle.evaluate import plan as evaluation
+from waggle.evaluate.stats import Interval
 from waggle.learn import imitation, learner
 from waggle.learn.config import Settings, development_cases, read_settings, training_cases
 from waggle.learn.learner import Learner
 from waggle.learn.rollout import Rollouts
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.files import TrainError, read_tensors
+from waggle.scd.train.trackers import JsonLines
 
 WORLD = Path(__file__).parents[2] / "examples" / "median" / "median.py"
 
@@ -94,6 +96,46 @@ def test_a_run_measures_selects_and_resumes_to_the_same_weights(
 
     with pytest.raises(TrainError, match="other settings; choose another --out"):
         Learner(small(backbone, rate=1e-4), 5, whole).learn()
+
+
+def test_a_kill_loses_no_line_and_after_the_last_batch_nothing_but_the_comparison(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small(
+        backbone, grammar_updates=0, cases=1, replays=2, trial_cases=1, final_cases=2,
+        rehearse=("median",), kept_cases=1,
+    )  # fmt: skip
+
+    def killed(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def written(self: JsonLines, update: int, values: Any) -> None:
+        log(self, update, values) if update < 2 else killed()
+
+    monkeypatch.setattr(imitation, "RECORDS", 4)
+    log = JsonLines.log
+    for place, stop in ((JsonLines, ("log", written)), (learner, ("export", killed))):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Interval, "above_zero", True)
+            patch.setattr(place, *stop)
+            Learner(settings, 5, tmp_path).learn()
+        assert not (tmp_path / "learn.json").exists(), "who finds it finds the law, too"
+    monkeypatch.setattr(imitation, "rehearsal_cases", killed)
+    monkeypatch.setattr(Learner, "_loop", killed)
+    assert Learner(settings, 5, tmp_path).learn().summary["batches"] == 2
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["update"] for line in lines] == [0, 1, 2]
+
+
+def test_a_run_goes_on_with_other_processes_and_passes() -> None:
+    kept, machine = Settings().fixed(), {"processes": 4, "tokens_per_pass": 9, "device": "cpu"}
+    assert Settings.model_validate({"machine": machine, "fidelity": 5}).fixed() == kept
+    for other in (
+        {"minutes": 3},
+        {"machine": {"save_every": 9}},
+        {"machine": {"dtype": "float32"}},
+    ):
+        assert Settings.model_validate(other).fixed() != kept
 
 
 def test_a_batch_is_sampled_ahead_but_not_over_a_checkpoint(

@@ -149,6 +149,15 @@ class Settings(_Settings):
     adapter: Adapter = Adapter()
     machine: Machine = Machine()
 
+    def fixed(self) -> dict[str, Any]:
+        """Return what a run keeps when it is resumed; the rest changes nothing but rounding.
+
+        Where batches are sampled ahead, `save_every` says which ones are not. The fidelity of the
+        credit is measured after the run.
+        """
+        kept = self.model_dump(mode="json", exclude={"fidelity", "machine"})
+        return {**kept, "machine": self.machine.model_dump(include={"dtype", "save_every"})}
+
 
 def read_settings(path: Path | None, **given: Any) -> Settings:
     """Read a recipe of learning; what the command line gives counts more.

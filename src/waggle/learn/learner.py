@@ -90,8 +90,7 @@ class Learner:
     def __init__(
         self, settings: Settings, seed: int, out: Path, watch: Watch = lambda _batch, _values: None
     ) -> None:
-        kept = settings.model_dump(mode="json", exclude={"fidelity"})  # measured after the run
-        self._checkpoints = Checkpoints(out, {"seed": seed, **kept})
+        self._checkpoints = Checkpoints(out, {"seed": seed, **settings.fixed()})
         self.processes = Processes()
         settings = _on(settings, self.processes.device)
         self.settings, self.seed, self.out, self._watch = settings, seed, out, watch
@@ -118,10 +117,10 @@ class Learner:
         self._prepare()
         with rollouts(self.start, self.settings, self.processes) as players:
             first = self._publish(1)
-            self._rehearsal = self._rehearsed(players, first)
-            trial = Trial(players, cases, first)
             self._resume()
-            self._loop(players, trial)
+            if not self._over:  # else only the last comparison is missing
+                self._rehearsal = self._rehearsed(players, first)
+                self._loop(players, Trial(players, cases, first))
             return self._finish(players, first, others)
 
     # Before the loop.
@@ -198,9 +197,12 @@ class Learner:
         )  # fmt: skip
         weights = self._publish(self.progress.update + 2)
         if self.progress.update == 0:
-            self._log(sinks, 0, {"trial.score": _mean(trial.start), "trial.gain": 0.0})
+            begun = {"trial.score": _mean(trial.start), "trial.gain": 0.0}
+            for sink in sinks:
+                sink.log(0, begun)
+            self._watch(0, begun)
         try:
-            while self.progress.update < settings.batches and not self._late:
+            while not self._over:
                 began = time.perf_counter()
                 batch = self.progress.update
                 values = self._batch(players, weights, batch)
@@ -209,12 +211,13 @@ class Learner:
                 spent = self.processes.agree(spent)  # all end by one clock
                 self.progress = self.progress._replace(update=batch + 1, seconds=spent)
                 values["minutes"] = spent / 60
-                last = self._late or batch + 1 == settings.batches
-                if last or (batch + 1) % settings.trial_every == 0:
+                if self._over or (batch + 1) % settings.trial_every == 0:
                     values |= self._tried(trial, weights)
-                if last or (batch + 1) % settings.machine.save_every == 0:
+                for sink in sinks:  # before the checkpoint, so that a kill here loses no line
+                    sink.log(batch + 1, values)
+                if self._over or (batch + 1) % settings.machine.save_every == 0:
                     self._save()
-                self._log(sinks, batch + 1, values)
+                self._watch(batch + 1, values)
         finally:
             for sink in sinks:
                 sink.close()
@@ -224,13 +227,10 @@ class Learner:
             self._checkpoints.save(self.progress, self._trained, {}, self._optimizer.state())
 
     @property
-    def _late(self) -> bool:
-        return self.progress.seconds >= 60 * self.settings.minutes
-
-    def _log(self, sinks: list[trackers.Tracker], batch: int, values: dict[str, float]) -> None:
-        for sink in sinks:
-            sink.log(batch, values)
-        self._watch(batch, values)
+    def _over(self) -> bool:
+        """Whether the time or the batches are spent."""
+        spent = self.progress.seconds >= 60 * self.settings.minutes
+        return spent or self.progress.update >= self.settings.batches
 
     def _tried(self, trial: Trial, weights: Weights) -> dict[str, float]:
         """Compare with the start, and keep the weights if none were better before."""
@@ -403,10 +403,10 @@ class Learner:
             summary["kept"] = {"start": means(kept.start), "law": plain(kept.compare(selected))}
         better = found.gain.above_zero
         if self.processes.main:
-            write_json(self.out / "learn.json", summary)
-            shutil.rmtree(self.out / "weights", ignore_errors=True)
             if better:
                 self._export(found, summary)
+            write_json(self.out / "learn.json", summary)  # last: who finds it finds a finished run
+            shutil.rmtree(self.out / "weights", ignore_errors=True)
         self.processes.wait()
         return Result(self.out / LAW if better else None, found, summary)
 

@@ -163,26 +163,44 @@ def test_a_step_on_the_gpu_fails_with_any_of_its_commands(step: tuple[str, ...])
         assert told.returncode == code, told.stderr
 
 
-def called(folder: Path, *step: str) -> subprocess.CompletedProcess[str]:
+def called(folder: Path, *step: str, waggle: str = "echo") -> subprocess.CompletedProcess[str]:
     """Call a step in a folder with nothing but runs/; every command is printed and does nothing."""
     (folder / "recipes").mkdir(exist_ok=True)
     shutil.copy(ROOT / "recipes/gpu.sh", folder / "recipes")
     return subprocess.run(
         ["bash", str(folder / "recipes/gpu.sh"), *step], capture_output=True, text=True,
-        check=False, env={"PATH": "/usr/bin:/bin", "WAGGLE": "echo"},
+        check=False, env={"PATH": "/usr/bin:/bin", "WAGGLE": waggle},
     )  # fmt: skip
 
 
 def test_learning_a_task_takes_seed_0_where_none_is_named(tmp_path: Path) -> None:
     told = called(tmp_path, "learn-task", "synchronization").stdout
-    assert "--seed 0 --out runs/learn/synchronization/0" in told
+    assert "--seed 0 --processes 14 --out runs/learn/synchronization/0" in told
 
 
-def test_a_first_run_that_is_finished_is_not_finished_again(tmp_path: Path) -> None:
-    (tmp_path / "runs/learn/agentsnet/1-first/law").mkdir(parents=True)
+def test_a_run_of_learning_that_is_finished_is_not_finished_again(tmp_path: Path) -> None:
+    runs = tmp_path / "runs/learn"
+    (runs / "agentsnet/1-first/law").mkdir(parents=True)
     told = called(tmp_path, "learn", "1").stdout
     assert "--out runs/learn/agentsnet/1-first" not in told
     assert "--out runs/learn/agentsnet/1 --start runs/learn/agentsnet/1-first/law" in told
+    for name in ("agentsnet/2-first", "foraging/2"):  # not better: finished without a law
+        (runs / name).mkdir(parents=True)
+        (runs / name / "learn.json").touch()
+    done = called(tmp_path, "learn", "2"), called(tmp_path, "learn-task", "foraging", "2")
+    assert [(each.returncode, each.stdout) for each in done] == [(0, ""), (0, "")]
+
+
+def test_runs_of_learning_side_by_side_share_processes_and_memory(tmp_path: Path) -> None:
+    command = tmp_path / "command"
+    command.write_text('#!/bin/sh\necho "share=$WAGGLE_GPU_SHARE" "$@"\n')
+    command.chmod(0o755)
+    for seeds, processes, memory in (("0", 14, 0.99), ("0 1 2", 4, 0.33), ("0 1 3 4 5", 2, 0.19)):
+        told = called(tmp_path, "learn-task", "foraging", *seeds.split(), waggle=str(command))
+        lines = [line for line in told.stdout.splitlines() if line.startswith("share=")]
+        assert len(lines) == len(seeds.split())
+        assert all(line.startswith(f"share={memory} ") for line in lines)
+        assert all(f" --processes {processes} " in line for line in lines)
 
 
 def test_laws_from_outcomes_that_are_missing_are_not_played(tmp_path: Path) -> None:

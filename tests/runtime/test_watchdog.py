@@ -40,21 +40,27 @@ def test_a_law_that_hangs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_a_law_that_runs_out_is_an_error_and_not_the_end_of_the_episode(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StopIteration("empty"), "StopIteration: empty"),
+        (SystemExit(3), r"it called sys\.exit\(3\)"),
+    ],
+)
+def test_a_law_that_runs_out_or_leaves_is_one_line_and_not_the_end_of_the_episode(
+    error: BaseException, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin_files, "decorating", {__name__})  # as a plug-in would be
 
-    class Empty:
-        name = "empty"
+    class Leaving:
+        name = "leaving"
 
         def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-            return [next(iter(())) for _ in requests]
+            raise error
 
-    with pytest.raises(
-        RuntimeError, match=r"'empty' raised StopIteration: \(test_watchdog\.py:\d+\)"
-    ):
-        play(Beacon().open(CASE), Empty(), CASE)
+    line = rf"law 'leaving' failed: {told} \(test_watchdog\.py:\d+\)"
+    with pytest.raises(ContractError, match=line):
+        play(Beacon().open(CASE), Leaving(), CASE)
 
 
 def test_a_law_in_time_plays_the_same_episode(monkeypatch: pytest.MonkeyPatch) -> None:

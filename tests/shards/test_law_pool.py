@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
+from waggle.core.errors import ContractError
 from waggle.core.protocols import Decode, Request
 from waggle.shards.inline import answered
 from waggle.shards.law_pool import LawActor
@@ -70,20 +71,21 @@ def test_a_law_that_ends_or_runs_out_is_an_error_of_the_law(error: BaseException
     async def answer() -> object:
         return await asyncio.wait_for(LawActor(Leaving).decide([Request(None)]), 5)  # type: ignore[arg-type]
 
-    with pytest.raises(RuntimeError, match=r"StopIteration|sys\.exit"):
+    with pytest.raises(ContractError, match=r"StopIteration|sys\.exit"):
         asyncio.run(answer())
 
 
-def test_a_law_that_runs_out_does_not_end_the_part_of_a_shard() -> None:
-    class Empty:
-        name = "empty"
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3)])
+def test_a_law_that_ends_or_runs_out_does_not_end_a_shard(error: BaseException) -> None:
+    class Leaving:
+        name = "leaving"
 
         def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-            raise StopIteration
+            raise error
 
     def shard() -> Generator[Sequence[Request], Sequence[Decode], str]:
         yield [Request(None)]  # type: ignore[arg-type]
         return "told"
 
-    with pytest.raises(RuntimeError, match="'empty' raised StopIteration"):
-        answered(shard(), Empty())
+    with pytest.raises(ContractError, match="law 'leaving' failed"):
+        answered(shard(), Leaving())

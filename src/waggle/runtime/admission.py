@@ -74,11 +74,16 @@ def decide(requests: Sequence[Request]) -> Deciding:
 
 
 def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law answer a batch, and hold it to one decode per request, each at a countable cost."""
+    """Let a law answer a batch, and hold it to one decode per request, each at a countable cost.
+
+    Raises:
+        ContractError: for other answers, and for a law that runs out or calls `sys.exit`.
+    """
     try:
         decodes = watched(law, requests)
-    except StopIteration as error:  # to a generator it would mean that the episode is over
-        raise RuntimeError(f"law {law.name!r} raised {told(error)}") from error
+    except (StopIteration, SystemExit) as error:
+        # The first would end the generator of an episode, the second the process of a shard.
+        raise ContractError(f"law {law.name!r} failed: {told(error)}; correct it") from error
     if len(decodes) != len(requests):
         raise ContractError(
             f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "

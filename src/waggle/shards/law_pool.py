@@ -15,7 +15,6 @@ from typing import Any
 
 from waggle.core.protocols import Decode, Law, Request
 from waggle.engine import memory as gpu_memory
-from waggle.plugin_files import told
 from waggle.runtime.admission import ask
 from waggle.shards.coordinator import LostShard
 
@@ -55,7 +54,7 @@ class LawActor:
             together = [request for requests, _ in waiting for request in requests]
             self.batches.append(len(together))
             try:
-                decodes = await loop.run_in_executor(self._thread, _ask, self._law, together)
+                decodes = await loop.run_in_executor(self._thread, ask, self._law, together)
             except Exception as error:
                 for _, answer in waiting:
                     answer.set_exception(error)
@@ -68,14 +67,6 @@ class LawActor:
     async def process(self) -> int:
         """Return the process, which says that it is alive."""
         return os.getpid()
-
-
-def _ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law decide, and raise nothing that would end the actor."""
-    try:
-        return ask(law, requests)
-    except SystemExit as error:
-        raise RuntimeError(told(error)) from error
 
 
 class PooledLaw:

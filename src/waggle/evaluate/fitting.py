@@ -53,7 +53,7 @@ class FitRecipe(BaseModel):
 
 
 def load(path: Path) -> FitRecipe:
-    """Read a recipe of fitting; a mistake in it is told in one line that names the field."""
+    """Read a recipe of fitting; an error names the wrong field in one line."""
     try:
         return FitRecipe.model_validate(read_file(path))
     except ValidationError as error:

@@ -2,11 +2,11 @@
 
     footer = Coordinator(division, world, law, Inline(division, law)).play([Memory()])
 
-It holds a copy of the world that plays nobody, collects the reports, and so knows scores, the time
-of late counterevidence and the end. States are kept every few rounds. When a shard is lost, all
-go back to the kept round and play on; since nothing is drawn but by name, they come to the same
-record. A second loss before the next kept state ends the run with one line, and the same command
-goes on from there.
+It holds a copy of the world in which no node decides. From the reports of the shards it knows the
+scores, the time of late counterevidence and the end. States are kept every few rounds. When a shard
+is lost, all go back to the kept round and play on; since every draw has a name, they come to the
+same record. A second loss before the next kept state ends the run with one line, and the same
+command goes on from there.
 
 An alias of a claim is drawn from a small pool; where two claims draw the same, the first to be seen
 has it. Shards see claims in different orders, so the coordinator mints again in the order of one

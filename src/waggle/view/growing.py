@@ -1,7 +1,7 @@
 """Records that are being played: read as far as they go, again and again.
 
-`Following` keeps the two that were asked for last. Each is held as the document that the page
-plays and the places of its rounds in the file; views and prompts are read when asked for.
+`Following` keeps the two records that pages asked for last. It holds each as the document that the
+page plays, with the places of its rounds in the file; views and prompts are read when asked for.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
     RUN/corpus/                     turns of kept trajectories, as a decision corpus
     RUN/seed-0/warm-start/law/      the student
 
-The teacher plays training seeds in the transient form (`waggle.baselines.peers`). A trajectory is
-one node's: it is kept if the node's own answer was right, or, in a task whose score has no parts,
-if the episode scored; and if every one of its records was executable as written. Long ones give one
-window of consecutive turns, short ones all. A turn is one record: the loss is on the teacher's
-decision and on nothing of what it saw. The trainer is that of stage one. Invariant: the same recipe
-gives the same corpus, whatever the number of processes.
+The teacher plays training seeds in the transient form (`waggle.baselines.peers`): its messages live
+for one round and nothing is held. A trajectory is what one node saw and decided in an episode. It
+is kept if every one of its records was executable as written, and the node's own answer was right,
+or, in a task whose score has no parts, the episode scored. Long ones give one window of consecutive
+turns, short ones all. A turn is one record: the loss is on the teacher's decision and on nothing of
+what it saw. The trainer is that of stage one. Invariant: the same recipe gives the same corpus,
+whatever the number of processes.
 """
 
 from __future__ import annotations

@@ -93,9 +93,10 @@ def _adaptation(start: Start, settings: Settings) -> Adaptation:
     """Choose what is trained: everything, the adapter of the start, or a new one."""
     if start.adapter is not None:
         said = json.loads((Path(start.adapter) / adapters.CONFIG).read_text("utf-8"))
-        return Adaptation(
-            rank=said["r"], alpha=said["lora_alpha"], rslora=said.get("use_rslora", False),
-            dropout=0.0, targets=tuple(sorted(said["target_modules"])),
+        return Adaptation(  # as PEFT, where the adapter names none
+            rank=said.get("r", 8), alpha=said.get("lora_alpha", 8),
+            rslora=said.get("use_rslora", False), dropout=0.0,
+            targets=tuple(sorted(said["target_modules"])),
         )  # fmt: skip
     if (
         start.backbone in ("nano", "tiny-random")

@@ -249,23 +249,23 @@ class _FullGather(_Program):
         self.rank: dict[int, int] = {}
         self.rows: dict[int, frozenset[int]] = {}
         """Neighbour priorities, by priority."""
-        self.changed = False
+        self.news: dict[int, frozenset[int]] = {}
+        """Rows that no neighbour was told yet."""
 
     def send(self, step: int) -> Inbox:
         if step == 0:
             return self.to_all(self.start.priority)
-        changed, self.changed = self.changed, False
-        return self.to_all(dict(self.rows)) if changed else {}
+        news, self.news = self.news, {}
+        return self.to_all(news) if news else {}
 
     def receive(self, step: int, inbox: Inbox) -> None:
-        known = len(self.rows)
         if step == 0:
             self.rank = dict(inbox)
-            self.rows[self.start.priority] = frozenset(inbox.values())
+            self.news[self.start.priority] = frozenset(inbox.values())
         else:
             for rows in inbox.values():
-                self.rows |= rows
-        self.changed = len(self.rows) > known
+                self.news |= {key: row for key, row in rows.items() if key not in self.rows}
+        self.rows |= self.news
 
     def answer(self) -> str | int:
         own = self.start.priority

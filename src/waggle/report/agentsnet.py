@@ -126,8 +126,12 @@ def _over_graphs(mine: Rows, theirs: Rows) -> Interval | None:
 
 
 def _draw(row: Row) -> Unit:
-    plain = {key: value for key, value in row.options.items() if key not in ("priority", "goal")}
-    return unit(msgspec.structs.replace(row, options=plain))
+    """Return the unit of a row whatever it was told; written down once for each row."""
+    known: dict[str, Unit] = row.__dict__
+    if "draw" not in known:
+        plain = {k: value for k, value in row.options.items() if k not in ("priority", "goal")}
+        known["draw"] = unit(msgspec.structs.replace(row, options=plain))
+    return known["draw"]
 
 
 def _graph(row: Row) -> tuple[str, int, int, int]:

@@ -7,6 +7,7 @@ runtime's own repair.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import product
 
 from waggle.built_in import BUILT_IN
@@ -67,14 +68,15 @@ def scores(rows: Rows, recipe: Recipe) -> Table:
 def contrasts(rows: Rows, recipe: Recipe) -> Table:
     """Paired differences in score of the reference from every other method."""
     mine = reference(rows, recipe)
-    scopes = sorted({(name, row.n) for row in rows for name in (row.substrate, family(row))})
+    scopes: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        for name in dict.fromkeys((row.substrate, family(row))):
+            scopes[name, row.n, row.method].append(row)
     body = []
     for other in methods_of(rows, recipe):
-        for scope, n in scopes if other != mine else ():
-            here = [r for r in rows if r.n == n and scope in (r.substrate, family(r))]
-            found = difference(
-                of(here, mine), of(here, other), metric("score"), lambda row: row.task
-            )
+        for scope, n in sorted({key[:2] for key in scopes}) if other != mine else ():
+            own, theirs = (scopes.get((scope, n, method), []) for method in (mine, other))
+            found = difference(own, theirs, metric("score"), lambda row: row.task)
             if found is not None:
                 cell = bracketed(found, ".3f", "+.3f")
                 body.append((other, scope, str(n), cell, str(found.units)))

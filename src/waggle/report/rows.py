@@ -190,10 +190,15 @@ class Part(NamedTuple):
 
 def short(rows: Iterable[Row]) -> dict[str, Part]:
     """Return the methods that lack units which others have of the tasks that they play."""
-    tasks: dict[tuple[Any, ...], dict[str, set[Unit]]] = defaultdict(lambda: defaultdict(set))
+    all_of: dict[str, set[Unit]] = defaultdict(set)
     for row in rows:
-        key = unit(row)
-        tasks[key[:4]][row.method].add(key)
+        all_of[row.method].add(unit(row))
+    if all(units == next(iter(all_of.values())) for units in all_of.values()):
+        return {}
+    tasks: dict[tuple[Any, ...], dict[str, set[Unit]]] = defaultdict(lambda: defaultdict(set))
+    for method, units in all_of.items():
+        for key in units:
+            tasks[key[:4]][method].add(key)
     have: dict[str, set[Unit]] = defaultdict(set)
     wanted: dict[str, set[Unit]] = defaultdict(set)
     for own in tasks.values():

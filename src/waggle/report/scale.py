@@ -22,12 +22,12 @@ from waggle.report.rows import (
     mean,
     mean_and_deviation,
     metric,
-    options_of,
     reference,
     score,
     silo,
     sizes_of,
     swarmbench,
+    unit,
 )
 from waggle.report.tables import Span, Table, number, percent
 
@@ -163,7 +163,7 @@ def silo_paired(rows: Rows, recipe: Recipe) -> Table:
 
 
 def _setting(row: Row) -> tuple[int, int, str]:
-    return row.n, row.rounds - 1, options_of(row.options)
+    return row.n, row.rounds - 1, unit(row)[2]
 
 
 def extension(rows: Rows, recipe: Recipe) -> Table:
@@ -197,7 +197,7 @@ def _retention(small: Rows, large: Rows) -> float | None:
     """Return success at the larger population over that at the smaller, on the same cases."""
 
     def case(row: Row) -> tuple[str, str, int, int]:
-        return row.task, options_of(row.options), row.rounds, row.seed
+        return row.task, unit(row)[2], row.rounds, row.seed
 
     both = {case(row) for row in small} & {case(row) for row in large}
     one, two = (

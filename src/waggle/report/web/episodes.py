@@ -15,7 +15,7 @@ import msgspec
 from waggle.evaluate.episodes import RECORDS
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
-from waggle.report.rows import label, options_of, task_of
+from waggle.report.rows import label, task_of, unit
 from waggle.runtime.records import SUFFIX
 
 VIEWER = "viewer"
@@ -49,7 +49,7 @@ def episodes(rows: Sequence[Row], recipe: Recipe, folder: Path) -> dict[str, Any
 
 def _task(row: Row) -> str:
     """Name the task with all that makes its case another one."""
-    more = [options_of(row.options), "late counterevidence" * row.shock]
+    more = [unit(row)[2], "late counterevidence" * row.shock]
     name = row.task if row.task == row.substrate else task_of(row)
     return ", ".join([name, f"{row.rounds} rounds", *filter(None, more)])
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from waggle.substrates.swarmbench.agent.compass import (
@@ -48,7 +49,6 @@ CLOSE = 10
 """Distance from the exit from which on paths around box and agents are searched."""
 _KNOWN = 6
 """Offsets and lines from the corner within which the plan of an exit says what stands where."""
-_PLAN = [(offset, line) for offset in range(_KNOWN) for line in range(_KNOWN)]
 _ALL_STAGES = (1 << OPEN + 1) - 1
 _SEARCH = 400
 """Cells a path is searched over at most."""
@@ -98,6 +98,10 @@ def _walled(place: Cell) -> bool:
     return (line == 0 and offset >= GAP) or (offset == 0 and line > 0)
 
 
+_PLAN = [(p, _walled(p)) for p in product(range(_KNOWN), repeat=2)]
+"""What the plan of an exit says: the places, and whether they are wall."""
+
+
 def _expected(place: Cell, stage: int) -> str:
     """Return what stands at an (offset, line) near the corner; a floor cell may hold an agent."""
     if min(place) < 0:
@@ -117,10 +121,11 @@ def _agreeing(offset: int, line: int, symbol: str) -> int:
 def _stages(exit: Exit, window: Sequence[str], here: Cell) -> list[int]:
     """Return the stages of the box that agree with everything a window shows of the exit."""
     half = len(window) // 2
+    first, (a, b), (c, d) = exit.place((here[0] - half, here[1] - half)), exit.along, exit.inward
     possible = _ALL_STAGES
     for i, row in enumerate(window):
         for j, symbol in enumerate(row):
-            offset, line = exit.place((here[0] + i - half, here[1] + j - half))
+            offset, line = first[0] + i * a + j * b, first[1] + i * c + j * d
             if offset < _KNOWN and line < _KNOWN:
                 seen = symbol if symbol in "WB*" else "."
                 possible &= _agreeing(max(offset, -1), max(line, -1), seen)
@@ -149,13 +154,16 @@ def _exits(box: Cell) -> set[Exit]:
 
 def _agrees(exit: Exit, known: Collection[Cell], solid: Collection[Cell]) -> bool:
     """Whether walls and floor seen before lie where an exit has them."""
-    cells = ((exit.cell(place), _walled(place)) for place in _PLAN)
-    return all(cell not in known or (cell in solid) == wall for cell, wall in cells)
+    for place, wall in _PLAN:
+        cell = exit.cell(place)
+        if cell in known and (cell in solid) != wall:
+            return False
+    return True
 
 
 def _disputed(exits: Sequence[Exit]) -> set[Cell]:
     """Return the cells of wall or floor on which some of several exits disagree."""
-    plans = [{exit.cell(place): _walled(place) for place in _PLAN} for exit in exits]
+    plans = [{exit.cell(place): wall for place, wall in _PLAN} for exit in exits]
     return {
         cell
         for plan in plans

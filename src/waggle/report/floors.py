@@ -217,12 +217,12 @@ def best_gain(
     floor = better_floor(rows, recipe, value)
     if floor is None:
         return "", None
-    fewer = short(rows)
+    fewer, by_method = short(rows), grouped(rows, lambda row: row.method)
     means: dict[str, float] = {}
     for name in methods_of(rows, recipe):
         if name in fewer or recipe.methods[name].law in FLOORS:
             continue
-        found = macro(matched(of(rows, name), of(rows, floor))[0], value)
+        found = macro(matched(by_method[name], by_method[floor])[0], value)
         if found is not None:
             means[name] = found
     if not means:

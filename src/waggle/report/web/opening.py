@@ -27,7 +27,6 @@ from waggle.report.rows import (
     macro,
     methods_of,
     metric,
-    of,
     short,
     sizes_of,
 )
@@ -169,10 +168,10 @@ def _task(substrate: str, task: str) -> str:
 def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
     """Judge one setting; None where no law has played all of it."""
     rows, value = scope.rows, scope.value
-    fewer = short(rows)
+    fewer, by_method = short(rows), grouped(rows, lambda row: row.method)
     means: dict[str, float] = {}
     for name in methods_of(rows, recipe):
-        own, spec = macro(of(rows, name), value), recipe.methods[name]
+        own, spec = macro(by_method[name], value), recipe.methods[name]
         attacked = "byzantine" in spec.perturbation  # the tables compare it with its own law
         if own is not None and name not in fewer and not attacked and not spec.defence:
             means[name] = scope.scale * own
@@ -184,7 +183,7 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
     text = called(recipe, [*means, *([low] if low else [])])
 
     def gain(other: str, law: str = best) -> Interval | None:
-        found = difference(of(rows, law), of(rows, other), value)
+        found = difference(by_method[law], by_method[other], value)
         if found is None:
             return None
         mean, low, high = (scope.scale * part for part in (found.mean, found.low, found.high))

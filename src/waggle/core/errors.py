@@ -6,6 +6,9 @@ anonymous contract by a substrate. Every message names the fix, and
 the command line prints it as one line with exit code 2.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class WaggleError(Exception):
     """Base of every error a user may see; its text is one line that names the fix."""
@@ -38,6 +41,21 @@ def mistake(kind: str, message: str, got: object) -> str:
     if kind == "missing":
         return "is missing; add it"
     return f"{message}; got {got!r:.60}"
+
+
+def first_mistake(errors: Sequence[Mapping[str, Any]]) -> tuple[tuple[Any, ...], str]:
+    """Return where the first mistake of a file is, and what is wrong there.
+
+    A key that is missing beside one that nobody knows was misspelled: the latter is told.
+    """
+    first = errors[0]
+    beside = [e for e in errors if e["loc"][:-1] == first["loc"][:-1]]
+    strange = next((e for e in beside if e["type"] == "extra_forbidden"), None)
+    if first["type"] != "missing" or strange is None:
+        return first["loc"], mistake(first["type"], first["msg"], first.get("input"))
+    missing = [str(e["loc"][-1]) for e in beside if e["type"] == "missing"]
+    wrong = mistake(strange["type"], strange["msg"], strange.get("input"))
+    return strange["loc"], wrong + suggest(str(strange["loc"][-1]), missing)
 
 
 def suggest(name: str, known: list[str]) -> str:

@@ -13,7 +13,7 @@ from pydantic import (
     model_serializer,
 )
 
-from waggle.core.errors import ConfigError, mistake
+from waggle.core.errors import ConfigError, first_mistake
 from waggle.corpus.views.native import TRAINING
 
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -143,7 +143,6 @@ class TransitionSettings(_Settings):
 
 def one_line(error: ValidationError, where: str) -> ConfigError:
     """Return the first mistake in a settings model as a one-line error."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    name = ".".join(str(part) for part in first["loc"])
-    wrong = mistake(first["type"], first["msg"], first.get("input"))
+    place, wrong = first_mistake(error.errors(include_url=False, include_context=False))
+    name = ".".join(str(part) for part in place)
     return ConfigError(f"{where}: {name or 'settings'}: {wrong}")

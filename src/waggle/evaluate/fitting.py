@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waggle.baselines.peers import training
 from waggle.baselines.peers.organiser import Organiser
-from waggle.core.errors import ConfigError, mistake
+from waggle.core.errors import ConfigError, first_mistake
 from waggle.core.protocols import Case
 from waggle.core.seeds import Split, require
 from waggle.evaluate import anchors
@@ -57,9 +57,8 @@ def load(path: Path) -> FitRecipe:
     try:
         return FitRecipe.model_validate(read_file(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        wrong = mistake(first["type"], first["msg"], first["input"])
+        place, wrong = first_mistake(error.errors())
+        where = ".".join(str(part) for part in place)
         raise ConfigError(f"{path}: {where}: {wrong}") from None
 
 

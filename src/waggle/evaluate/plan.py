@@ -32,7 +32,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from waggle import plugins
-from waggle.core.errors import ConfigError, WaggleError, mistake, suggest
+from waggle.core.errors import ConfigError, WaggleError, first_mistake, suggest
 from waggle.core.order import Order
 from waggle.core.protocols import Case
 from waggle.core.seeds import derive
@@ -212,9 +212,8 @@ def load(path: Path) -> Recipe:
     try:
         recipe = Recipe.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "")
-        wrong = mistake(first["type"], first["msg"], first["input"])
+        place, wrong = first_mistake(error.errors())
+        where = ".".join(str(part) for part in place if part != "")
         raise ConfigError(f"{path}: {where}: {wrong}") from None
     for name in recipe.reference:
         _method(recipe, name)

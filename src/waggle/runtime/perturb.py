@@ -48,8 +48,9 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         for name in ("loss", "churn", "departures", "arrivals", "byzantine"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"perturbation {name} must be a share from 0 to 1")
+            share = getattr(self, name)
+            if not 0.0 <= share <= 1.0:
+                raise ConfigError(f"perturbation {name} must be a share from 0 to 1, not {share:g}")
         for name in ("delay", "call_delay", "churn_rounds"):
             if not 0 <= getattr(self, name) <= 1_000:
                 raise ConfigError(f"perturbation {name} must be from 0 to 1000 rounds")

@@ -75,6 +75,19 @@ def test_a_dry_run_counts_and_plays_nothing(
     assert "decisions left" in (text := capsys.readouterr().out) and "36" in text
 
 
+def test_a_dry_run_names_laws_that_nobody_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE.replace('"private-only"', '"private-onyl"'))
+    base = ("eval", str(recipe), "--out", str(tmp_path / "run"))
+    assert main([*base, "--dry-run"]) == 0
+    error = capsys.readouterr().err
+    assert "method 'two': law 'private-onyl' is unknown" in error and error.count("\n") == 1
+    assert main([*base, "--methods", "two"]) == 2
+    assert "did you mean 'private-only'? Or leave it out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -79,7 +79,9 @@ class _How(NamedTuple):
 
 def refuse(methods: Sequence[str], reason: object) -> NoReturn:
     """End a run because of a law that cannot be played."""
-    raise ConfigError(f"method {methods[0]!r}: {reason}; or leave it out with --methods")
+    said = f"method {methods[0]!r}: {reason}"
+    way = " Or" if said.endswith("?") else "; or"
+    raise ConfigError(f"{said}{way} leave it out with --methods")
 
 
 def open_run(folder: Path, recipe: Recipe) -> Path:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from waggle import plugins
 from waggle.api.progress import counting
 from waggle.cli import console
 from waggle.cli.options import (
@@ -22,7 +23,7 @@ from waggle.cli.options import (
     words,
 )
 from waggle.cli.play.view import show_live
-from waggle.core.errors import ConfigError
+from waggle.core.errors import ConfigError, suggest
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, resume, selection
 from waggle.evaluate.again import FOLDER as AGAIN
@@ -151,7 +152,12 @@ def evaluate(
 
 
 def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int:
-    """Print what a plan asks of every method."""
+    """Print what a plan asks of every method, and which laws nobody knows."""
+    laws, known = {cell.method: cell.law for cell in cells}, plugins.names("law")
+    for method, law in laws.items():
+        if law not in known and not Path(law).is_dir():
+            hint = suggest(law, known)
+            console.note(f"method {method!r}: law {law!r} is unknown; see `waggle list laws`{hint}")
     *rows, total = selection.counts(cells, done)
     for methods, reason in resume.stale_methods(resume.compare(cells, done)):
         _left_out(methods, reason)

@@ -9,6 +9,7 @@ Everything is read from the episode's record. Rounds and agents count from 0, as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -181,7 +182,7 @@ def summary(
     yield "commitments reopened", count.get("reopened", 0)
     yield from ((f"decodes {s}", count[f"stage.{s}"]) for s in STAGES if f"stage.{s}" in count)
     yield from _prefixed(count, "bottom.", "calls cancelled: ")
-    yield from ((name.replace(".", " "), count[name]) for name in _COSTS if name in count)
+    yield from ((re.sub("[._]", " ", name), count[name]) for name in _COSTS if name in count)
     if "cost" in count:
         yield "cost", count["cost"] / 1e6
 

@@ -64,6 +64,19 @@ def test_watching_tells_every_round_and_the_counterevidence(
     assert "counterevidence" in said.err and "reopened" in said.err
 
 
+def test_counterevidence_that_a_world_does_not_have_is_told(
+    waggle: Command, tmp_path: Path
+) -> None:
+    made = waggle("new", "substrate", "calm", "--to", tmp_path)
+    assert made.code == 0
+    words = ("run", "calm", "-n", 4, "--shock", "--plugin", tmp_path / "calm.py")
+    said = waggle(*words, "--out", tmp_path)
+    assert (
+        said.code == 0 and said.err == "calm has no late counterevidence: --shock injects nothing\n"
+    )
+    assert waggle("run", "beacon", "-n", 4, "--shock", "--out", tmp_path).err == ""
+
+
 @pytest.mark.parametrize("word", ["on", "yes", "true", "ON"])
 def test_a_switch_takes_a_word_for_yes(waggle: Command, tmp_path: Path, word: str) -> None:
     said = waggle("run", "beacon", "-n", 3, "--switch.decay", word, "--out", tmp_path, "--json")

@@ -36,6 +36,7 @@ from waggle.cli.options import (
 from waggle.cli.play.view import show_live
 from waggle.compat.telemetry import spans
 from waggle.core.errors import ConfigError
+from waggle.core.world import WorldBase
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
 from waggle.runtime.live import LiveFile
@@ -147,6 +148,8 @@ def run(
         shock=shock,
         options={f"{group}.{key}": v for group, values in own.items() for key, v in values.items()},
     )
+    if shock and getattr(type(setup.world), "shock", None) is WorldBase.shock:
+        console.note(f"{task} has no late counterevidence: --shock injects nothing")
     sharding = {"shards": shards, "pool": pool, "keep_every": keep_every, "curves": curves or None}
     sharding = {name: value for name, value in sharding.items() if value is not None}
     _check_engine(engine, sharding, watch or view or step or fps is not None)

@@ -133,7 +133,7 @@ def check_content(view: View) -> None:
                 f"evidence direction {evidence.direction!r:.40} must be a compass point"
             )
     if len(private.ready) > 1 and len(set(private.ready)) != len(private.ready):
-        raise ContractError("ready: each claim once")
+        raise ContractError("ready names a claim twice; let the world's sense() name each once")
     coverage = private.coverage
     if coverage is not None and not (type(coverage) is int and 0 <= coverage <= MAX_BIN):
         raise ContractError(f"coverage must be null or 0 to {MAX_BIN}")

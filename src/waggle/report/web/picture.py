@@ -106,6 +106,10 @@ def _legend(marks: list[tuple[str, str]], flat: bool, top: int) -> tuple[list[st
         found.append(_mark(kind, x + 6, y - (8 if kind == "floor" else 4)))
         found.append(f"<text class='soft' x='{x + 18}' y='{y}'>{text}</text>")
     end = top + 18 * ((len(marks) + 1) // 2)
+    found.append(
+        f"<text class='soft' x='{EDGE}' y='{end}'>every line has a scale of its own</text>"
+    )
+    end += 18
     if flat:
         found.append(
             f"<text x='{EDGE}' y='{end}'><tspan class='flat'>no difference</tspan>"

@@ -1,0 +1,46 @@
+"""Does the credit of `waggle learn` find a rule for Synchronization, with a table for a law?
+
+    python -m lab.synchronization --batches 60 --seed 0
+
+Rows say whether the own light is on, what is left of the horizon, and whether another light in
+sight differs. The table begins as the shipped law does: it takes its private proposal, sixteen
+logits above the rest, which is what samples of the law show. It says nothing. Prints the mean score
+of the sampled episodes, and the scores of the most likely decisions on development cases: those of
+the recipe's sizes and rounds, then N = 16 and N = 32 over the hundred rounds of the tables.
+"""
+
+from collections.abc import Sequence
+
+from lab.table import Row, play
+from waggle.core.schema import MAX_BIN, Decision, View
+from waggle.learn.config import Settings
+
+
+class Synchronization:
+    """An action; nothing is said."""
+
+    settings = Settings(
+        tasks=("swarmbench/synchronization",), n=(4, 8), rounds=20, credit="progress", gained=True,
+        discount=0.7, cases=14, replays=8,
+    )  # fmt: skip
+    rows: tuple[int, ...] = (2, MAX_BIN + 1, 2)
+    choices: tuple[tuple[str, ...], ...] = (
+        ("private", "SWITCH", "STAY", "UP", "DOWN", "LEFT", "RIGHT"),
+    )
+    head_start = 16.0
+
+    def row(self, view: View) -> Row:
+        """Return the row of a view."""
+        on = view.private.observation["light"] == "on"
+        return int(on), view.budget, int(bool(view.private.evidence))
+
+    def decision(self, view: View, taken: Sequence[str]) -> Decision:
+        """Return the action, or that of the private proposal."""
+        action = view.proposal.action if taken[0] == "private" else taken[0]
+        return Decision(action, None, (), None)
+
+
+if __name__ == "__main__":
+    game = Synchronization()
+    far = [game.settings.model_copy(update={"n": (n,), "rounds": None}) for n in (16, 32)]
+    play(game, __doc__, temperature=7.0, far=far)

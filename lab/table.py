@@ -1,0 +1,175 @@
+"""A table in place of a law: does a credit of `waggle learn` find a good rule at all?
+
+World, runtime, replays and credit are those that train laws. Only the law is a table, which needs
+no GPU: a row of it for every kind of view that a game tells apart, with logits of what can be
+chosen there. It begins as the shipped law does, with one choice far above the others.
+`leader_election` and `synchronization` are such games.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waggle import plugins
+from waggle.core.protocols import Decode, Request, World
+from waggle.core.record import RoundRecord
+from waggle.core.schema import Decision, View
+from waggle.core.seeds import generator, mix
+from waggle.learn.config import Settings, development_cases, training_cases
+from waggle.learn.credit import Batch, progress
+from waggle.learn.decisions import Decided, pack, stack
+from waggle.learn.luck import Job, jobs_of, open_sampled
+from waggle.learn.rollout import discounted, shares
+from waggle.runtime.recorder import Memory
+from waggle.runtime.sync import Engine, play_together
+
+Row = tuple[int, ...]
+STEP = 4.0
+"""How far a logit moves in a batch for a mean advantage of one."""
+FEW = 8
+"""So many draws without an advantage are added to those of a choice: a few say little."""
+COUNT = 9
+"""Development cases of each size."""
+
+
+class Game(Protocol):
+    """What a table tells apart and what it chooses from."""
+
+    settings: Settings
+    rows: tuple[int, ...]
+    """How many values each part of a row has."""
+    choices: tuple[tuple[str, ...], ...]
+    """The choices of a decision, each with what can be chosen; the first is what it begins with."""
+    head_start: float
+    """How far the logits of what it begins with are above the others."""
+
+    def row(self, view: View) -> Row:
+        """Return the row of a view."""
+
+    def decision(self, view: View, taken: Sequence[str]) -> Decision:
+        """Return the decision that was chosen."""
+
+
+class Table:
+    """Draws its choices by the row of a view."""
+
+    name: ClassVar[str] = "table"
+    order: ClassVar[Literal["shuffled"]] = "shuffled"
+
+    def __init__(self, game: Game, temperature: float) -> None:
+        self.game, self.temperature, self.greedy = game, temperature, False
+        self.logits = [np.zeros((*game.rows, len(names))) for names in game.choices]
+        for logits in self.logits:
+            logits[..., 0] = game.head_start
+        self.drawn: list[tuple[Row, list[int]]] = []
+        self.place: dict[int, int] = {}
+        """By the draw of an update: where in `drawn` it stands."""
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(self._decision(request)) for request in requests]
+
+    def _decision(self, request: Request) -> Decision:
+        row, draws = self.game.row(request.view), generator(request.entropy, "table")
+        taken = [
+            int(chances.argmax() if self.greedy else draws.choice(len(chances), p=chances))
+            for chances in self._chances(row)
+        ]
+        self.place[request.entropy] = len(self.drawn)
+        self.drawn.append((row, taken))
+        names = [some[move] for some, move in zip(self.game.choices, taken, strict=True)]
+        return self.game.decision(request.view, names)
+
+    def _chances(self, row: Row) -> list[NDArray[np.float64]]:
+        logits = [table[row] / self.temperature for table in self.logits]
+        found = [np.exp(some - some.max()) for some in logits]
+        return [some / some.sum() for some in found]
+
+    def learn(self, batch: Batch) -> None:
+        """Move every logit by the mean advantage of what was drawn."""
+        sums = [np.zeros_like(logits) for logits in self.logits]
+        counts = [np.full_like(logits, FEW) for logits in self.logits]
+        for place, worth in zip(batch.decisions.ids, progress(batch), strict=True):
+            row, taken = self.drawn[place]
+            for total, count, move in zip(sums, counts, taken, strict=True):
+                total[(*row, move)] += worth
+                count[(*row, move)] += 1
+        for logits, total, count in zip(self.logits, sums, counts, strict=True):
+            logits += STEP * total / count
+        self.drawn.clear()
+        self.place.clear()
+
+
+def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
+    """Play episodes and return them with what stood to each node's credit."""
+    memories = [Memory() for _ in jobs]
+    stood: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
+
+    def note(place: int, _entry: RoundRecord, world: World) -> None:
+        near = shares(world, "standing", own=0.5)
+        assert near is not None
+        stood[place].append(near)
+
+    def engines() -> Iterator[Engine]:
+        for place, job in enumerate(jobs):
+            yield open_sampled(job, law, memories[place], watch=partial(note, place))
+
+    for _ in play_together(engines(), law, 1_024):
+        pass
+    ways, decided, scores = [], [], []
+    for job, memory, values in zip(jobs, memories, stood, strict=True):
+        record = memory.record()
+        way, fork = discounted(np.stack(values), settings.discount), job.fork(record.header.rounds)
+        if settings.gained:
+            way[1:] -= np.stack(values)[:-1]
+        way[:fork] = np.nan
+        some = [
+            Decided([law.place[mix(u.entropy, job.luck)]], [], [], u.node, entry.round, True)
+            for entry in record.rounds[fork:]
+            for u in entry.updates
+        ]
+        decided.append(pack(some, [float("nan")] * len(some)))
+        ways.append(way)
+        scores.append(record.footer.scores["score"])
+    return Batch(stack(decided), np.array(scores), [None] * len(jobs), settings.replays, ways)
+
+
+def development_score(settings: Settings, law: Table) -> float:
+    """Return the mean score of the most likely decisions."""
+    law.greedy = True
+    cases = development_cases(settings, COUNT, final=True)
+    engines = [
+        Engine(plugins.get_substrate(case.substrate).open(case), law, case, order=law.order)
+        for case in cases
+    ]
+    ended = [footer.scores["score"] for _, footer in play_together(engines, law, 1_024)]
+    law.greedy = False
+    return float(np.mean(ended))
+
+
+def play(game: Game, description: str, temperature: float, far: Sequence[Settings] = ()) -> None:
+    """Learn, and print a line for every ten batches; `far` are cases that are only played."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--temperature", type=float, default=temperature)
+    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    settings, law = game.settings, Table(game, given.temperature)
+    for batch in range(1, given.batches + 1):
+        cases = training_cases(settings, given.seed, batch)
+        jobs = jobs_of(cases, settings.replays, given.seed, batch, trunk=True)
+        found = sampled(settings, law, jobs)
+        law.learn(found)
+        if batch % 10 == 0:
+            greedy = [f"{development_score(some, law):.2f}" for some in (settings, *far)]
+            print(
+                f"batch {batch}: sampled {found.rewards.mean():.2f}, "
+                f"most likely {', '.join(greedy)}",
+                flush=True,
+            )

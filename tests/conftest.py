@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -28,8 +29,10 @@ if "--rungpu" not in sys.argv and "PYTEST_XDIST_WORKER" not in os.environ:
 
 
 # What is imported stays: looking through it again and again for garbage takes a fifth of the time
-# that collecting the suite takes.
+# that collecting the suite takes. It goes back to the collector at exit, where Triton counts what
+# was never collected: pytest looks through all of it before.
 gc.disable()
+atexit.register(gc.unfreeze)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,11 +60,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Hand everything back to the collector; Triton counts at exit what was never collected."""
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -128,6 +128,8 @@ def _watching(settings: Settings, tell: Progress) -> Watch:
         spent = min(1.0, max(batch / settings.batches, minutes / settings.minutes))
         total = max(batch, round(batch / spent)) if spent else settings.batches
         left = 60 * minutes * (1 - spent) / spent if spent else None
+        if not batch and not parts:
+            parts = ["the start is played first, then a batch; both may take minutes"]
         tell("batches", batch, total, now="  ".join([*parts, gain]).rstrip(), left=left, line=True)
 
     return watch

@@ -76,10 +76,7 @@ def serve(
     with ExitStack() as stack:
         # Weights that are missing are better found out now than by the first client.
         if replicas is None:
-            load = getattr(source, "load", None)
-            if load is not None:
-                console.note(f"loading {law} ...")
-                load()
+            getattr(source, "load", lambda: None)()
             copies = []
         else:
             make = partial(options.make_law, law, law_options)

@@ -1,1 +1,1 @@
-"""Experiments of `LOG.md` that can be run again without a GPU: `table`, then the two that use it."""
+"""Experiments of `LOG.md` that need no GPU: `table`, and the two games that it plays."""

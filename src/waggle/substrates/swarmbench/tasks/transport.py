@@ -98,7 +98,7 @@ def _walled(place: Cell) -> bool:
     return (line == 0 and offset >= GAP) or (offset == 0 and line > 0)
 
 
-_PLAN = [(p, _walled(p)) for p in product(range(_KNOWN), repeat=2)]
+_PLAN = [(p, _walled(p)) for p in product(range(_KNOWN), range(_KNOWN))]
 """What the plan of an exit says: the places, and whether they are wall."""
 
 

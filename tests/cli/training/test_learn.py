@@ -11,12 +11,13 @@ from waggle.cli.training import learn
 from waggle.learn.config import Settings
 
 
-def test_the_first_line_says_what_comes_before_the_first_batch(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_first_line_says_how_the_start_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said: list[Any] = []
     monkeypatch.setattr(Progress, "__call__", lambda *_, **given: said.append(given["now"]))
     watch = learn._watching(Settings(tasks=("beacon",), minutes=1), Progress(quiet=True))
-    watch(0, {})
+    watch(0, {"trial.score": 0.25, "trial.gain": 0.0})
+    assert "the start scores 0.250" in capsys.readouterr().err and not said
     watch(1, {"minutes": 0.5, "reward": 0.25})
-    assert "the start is played first" in said[0] and said[1] == "reward 0.25"
+    assert said == ["reward 0.25"]

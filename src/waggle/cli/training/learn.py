@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from waggle.api.progress import Progress
+from waggle.api.screen import note
 from waggle.cli import console
 from waggle.cli.options import Flag, words
 from waggle.cli.training.common import one_speaks
@@ -40,6 +41,8 @@ def learn(
     temperature: float | None = None,
     minutes: float | None = None,
     batches: int | None = None,
+    cases: int | None = None,
+    replays: int | None = None,
     seed: int = 0,
     fidelity: int | None = None,
     shuffled: Flag = False,
@@ -70,6 +73,8 @@ def learn(
         minutes: Time budget of the batches. A batch that has begun is finished, and the comparisons
             before the first and after the last batch come on top.
         batches: Most batches of episodes.
+        cases: Cases of a batch; fewer make a batch shorter and its credit noisier.
+        replays: Episodes of each case.
         seed: Training seed.
         fidelity: After the run, compare the credit with closed-loop branches of so many decisions;
             500 says enough.
@@ -82,8 +87,8 @@ def learn(
 
     settings = read_settings(
         recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
-        temperature=temperature, minutes=minutes, batches=batches, fidelity=fidelity,
-        shuffled=shuffled or None,
+        temperature=temperature, minutes=minutes, batches=batches, cases=cases, replays=replays,
+        fidelity=fidelity, shuffled=shuffled or None,
     )  # fmt: skip
     if processes is not None:
         if processes < 1:
@@ -92,6 +97,7 @@ def learn(
         settings = settings.model_copy(update={"machine": machine})
     with one_speaks(), Progress() as tell:
         learner = Learner(settings, seed, out, _watching(settings, tell))
+        note("the start is played on development cases first; without a GPU that takes minutes")
         result = learner.learn()
     if not learner.processes.main:
         return 0
@@ -116,6 +122,9 @@ def _watching(settings: Settings, tell: Progress) -> Watch:
 
     def watch(batch: int, values: Mapping[str, float]) -> None:
         nonlocal gain
+        if not batch:
+            note(f"the start scores {values['trial.score']:.3f}; the first batch is being played")
+            return
         if "trial.low" in values:
             low, high = values["trial.low"], values["trial.high"]
             gain = f"gain {values['trial.gain']:+.3f} [{low:+.3f}, {high:+.3f}] at {batch}"
@@ -128,8 +137,6 @@ def _watching(settings: Settings, tell: Progress) -> Watch:
         spent = min(1.0, max(batch / settings.batches, minutes / settings.minutes))
         total = max(batch, round(batch / spent)) if spent else settings.batches
         left = 60 * minutes * (1 - spent) / spent if spent else None
-        if not batch and not parts:
-            parts = ["the start is played first, then a batch; both may take minutes"]
         tell("batches", batch, total, now="  ".join([*parts, gain]).rstrip(), left=left, line=True)
 
     return watch

@@ -37,7 +37,7 @@ def test_same_seed_same_interval() -> None:
 
 def test_draws_that_are_kept_are_those_of_drawing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = generator(5, "test")
-    strata = {name: rng.normal(0, 1, size) for name, size in (("a", 7), ("b", 20))}
+    strata = {name: rng.normal(0, 1, size) for name, size in (("a", 7), ("b", 12), ("c", 20))}
     kept = paired(strata)
     monkeypatch.setattr(stats, "KEPT", 0)
     stats._paired.cache_clear()

@@ -57,6 +57,22 @@ def test_paired_scaling_is_of_the_reference() -> None:
     }
 
 
+def test_tokens_stand_beside_those_of_agent_distillation() -> None:
+    methods = {**sheets.METHODS, "agentdistill": {**sheets.METHODS["learned"], "label": "AD"}}
+    recipe = sheets.recipe({**SILO, "methods": list(methods)}, methods=methods)
+    used = {"learned": 300.0, "agentdistill": 200.0}
+    rows = [
+        sheets.row(cell, 0.5, input_tokens=used.get(cell.method, 0.0)) for cell in cells(recipe)
+    ]
+    found = {name: line(made("accounting", recipe, rows), name) for name in ("Ours", "AD", "quiet")}
+    shown = [some["input tokens / episode"] for some in found.values()]
+    assert shown == ["300 (1.50×)", "200 (1.00×)", "—"]
+    alone = [row for row in rows if row.method == "learned"]
+    table = made("accounting", sheets.recipe(SILO), alone)
+    assert line(table, "Ours")["input tokens / episode"] == "300"
+    assert not any("Agent Distillation" in note for note in table.notes)
+
+
 def test_levels_strict_and_bytes() -> None:
     found = line(made("silo-levels", sheets.recipe({**SILO, "n": [16]})), "Expert")
     assert (found["Level II"], found["strict S"], found["kB / episode"]) == (

@@ -37,6 +37,8 @@ from waggle.report.rows import (
 from waggle.report.tables import SPLIT, Span, Table, bracketed, number, percent
 
 PURSUIT_FORAGING = ("pursuit", "foraging")
+AGENT_DISTILLATION = "agentdistill"
+"""The method whose tokens the paper measures all others by."""
 
 
 def _tasks(rows: Rows) -> list[str]:
@@ -215,22 +217,37 @@ def _reorganized(rows: Rows) -> tuple[str, str]:
 
 
 def accounting(rows: Rows, recipe: Recipe) -> Table:
-    """Calls, tokens and messages per episode on Silo at the largest population."""
+    """Calls, tokens and messages per episode on Silo at the largest population.
+
+    Tokens stand beside those of Agent Distillation, too, where it was played.
+    """
     largest = max(sizes_of(silo(rows)), default=0)
+    here = silo(rows, largest)
+    tokens = ("input_tokens", "output_tokens")
+    beside = {name: mean(of(here, AGENT_DISTILLATION), metric(name)) for name in tokens}
+
+    def used(own: Rows, name: str) -> str:
+        value, whole = mean(own, metric(name)), beside[name]
+        if not value:
+            return number(None)
+        return f"{value:.0f} ({value / whole:.2f}×)" if whole else f"{value:.0f}"
 
     def cells(name: str, own: Rows) -> list[str]:
-        usage = (mean(own, metric(m)) for m in ("calls", "input_tokens", "output_tokens"))
+        calls = mean(own, metric("calls"))
         return [
             percent(mean(own, metric("score"))),
-            *(number(value, 0) if value else number(None) for value in usage),
+            number(calls, 0) if calls else number(None),
+            *(used(own, name) for name in tokens),
             *(number(mean(own, metric(m)), 2) for m in ("messages", "attempted")),
         ]
 
+    relative = ["in brackets, tokens as a multiple of those of Agent Distillation"]
     return by_method(
         f"Deployment inference and communication on Silo, N = {largest}",
-        silo(rows, largest), recipe,
+        here, recipe,
         ["mean S (%)", "model calls / episode", "input tokens / episode",
          "output tokens / episode", "delivered / agent", "sent / agent"],
         cells, better=["higher", "lower", "lower", "lower", "fewest", "fewest"],
-        notes=["no model is called by the rules; tokens are those of each law's own tokenizer"],
+        notes=["no model is called by the rules; tokens are those of each law's own tokenizer",
+               *(relative if beside["input_tokens"] else ())],
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """Where plug-in code comes from, installed packages and single files, and what is said if it fails.
 
 `load_file` runs one Python file that registers something with the decorators of `waggle.plugins`;
-every process that this one starts runs it too. `told` says in one line what code of others raised,
-and `place_of` where in that code.
+every process that this one starts runs it too. `raised` says in one line what code of others
+raised, and `place_of` where in that code.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def load_file(path: str | Path) -> None:
     try:
         spec.loader.exec_module(module)
     except FAULTS as error:
-        reason = told(error)
+        reason = raised(error)
         del loaded[str(file)], sys.modules[spec.name]
         raise PluginError(f"plug-in {path} cannot be loaded: {reason}") from error
     listed = [other for other in os.environ.get(FILES, "").split(os.pathsep) if other]
@@ -94,7 +94,7 @@ def refuse_taken(name: str, file: Path) -> None:
         raise PluginError(f"{name!r} is another module already ({taken}); give {file} another name")
 
 
-def told(error: BaseException) -> str:
+def raised(error: BaseException) -> str:
     """Say in one line what code of others raised, and where in that code."""
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, SystemExit):

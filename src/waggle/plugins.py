@@ -25,7 +25,7 @@ from waggle import plugin_files
 from waggle.built_in import BUILT_IN, ELSEWHERE, Kind
 from waggle.core.errors import suggest
 from waggle.core.protocols import Law, LawFactory, Substrate
-from waggle.plugin_files import FAULTS, Entry, told
+from waggle.plugin_files import FAULTS, Entry, raised
 from waggle.plugin_files import PluginError as PluginError
 from waggle.plugin_files import load_file as load_file
 
@@ -331,7 +331,7 @@ def _imported(kind: Kind, entry: Entry) -> Any:
     except FAULTS as error:
         raise PluginError(
             f"{kind} {entry.name!r} of {entry.origin} cannot be imported from {entry.target}: "
-            f"{told(error)}; install what it needs or remove it"
+            f"{raised(error)}; install what it needs or remove it"
         ) from error
     return found
 

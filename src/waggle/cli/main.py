@@ -174,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         missing = isinstance(error, ModuleNotFoundError) and extra_of(error.name)
         if not missing and not plugin_files.place_of(error):
             raise  # a bug of ours
-        what = describe(error) if missing else f"a plug-in failed: {plugin_files.told(error)}"
+        what = describe(error) if missing else f"a plug-in failed: {plugin_files.raised(error)}"
         return _complain(what)
     return result if isinstance(result, int) else 0
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from waggle.core.protocols import Decode, Law, Request
-from waggle.plugin_files import FAULTS, told
+from waggle.plugin_files import FAULTS, raised
 
 
 class Full(Exception):
@@ -113,4 +113,4 @@ class Batcher:
 
 def _raisable(error: BaseException) -> BaseException:
     """Return an error that a server can raise: not one that ends it or that no event loop takes."""
-    return RuntimeError(told(error)) if isinstance(error, SystemExit | StopIteration) else error
+    return RuntimeError(raised(error)) if isinstance(error, SystemExit | StopIteration) else error

@@ -175,7 +175,7 @@ def _play_on_ray(cell: Cell, law: Law, memory: Memory, folder: Path) -> None:
 def reason_of(error: BaseException) -> str:
     """Say in one line why a cell failed."""
     absent = missing(error.name) if isinstance(error, ModuleNotFoundError) else None
-    text = str(error) if isinstance(error, WaggleError) else absent or plugin_files.told(error)
+    text = str(error) if isinstance(error, WaggleError) else absent or plugin_files.raised(error)
     return " ".join(text.split())[:MAX_REASON]
 
 

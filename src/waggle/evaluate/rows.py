@@ -117,7 +117,7 @@ def measure(
         except plugin_files.FAULTS as error:
             found[name] = None
             faults[name] = (
-                str(error) if isinstance(error, WaggleError) else plugin_files.told(error)
+                str(error) if isinstance(error, WaggleError) else plugin_files.raised(error)
             )
     return found, faults
 

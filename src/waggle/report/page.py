@@ -100,12 +100,12 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
 def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Written:
     """Write a report with its figures into a folder."""
     made = [*report.tables, *report.sessions]
-    told = report.opening.markdown() if report.opening else []
+    first = report.opening.markdown() if report.opening else []
     if report.opening and report.opening.settings:
-        told += [f"![What came out]({figure.FOLDER}/overview.svg)", ""]
+        first += [f"![What came out]({figure.FOLDER}/overview.svg)", ""]
         figure.put(folder, "overview.svg", file(report.opening.settings).encode())
     facts = (f"- {line}" for line in report.facts)
-    text = "\n".join([f"# {report.title}", "", *told, *facts, ""])
+    text = "\n".join([f"# {report.title}", "", *first, *facts, ""])
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
     paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
@@ -197,12 +197,12 @@ def _file(name: str) -> str:
     return files("waggle.report.web").joinpath(name).read_text(encoding="utf-8")
 
 
-def _opening(told: Opening | None) -> str:
+def _opening(opening: Opening | None) -> str:
     """Return the first screen: what was compared, what came out, and the picture."""
-    if told is None:
+    if opening is None:
         return ""
-    drawn = f"<div>{picture(told.settings)}</div>" if told.settings else ""
-    said = "".join(f"<h2>{name}</h2><p>{escape(text)}</p>" for name, text in told.told())
+    drawn = f"<div>{picture(opening.settings)}</div>" if opening.settings else ""
+    said = "".join(f"<h2>{name}</h2><p>{escape(text)}</p>" for name, text in opening.paragraphs())
     return f"<section class='opening'><div>{said}</div>{drawn}</section>"
 
 

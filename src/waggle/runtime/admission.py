@@ -21,7 +21,7 @@ from waggle.core.errors import ContractError
 from waggle.core.protocols import Decode, Law, Request, Usage
 from waggle.core.record import Stage
 from waggle.core.schema import Decision, View
-from waggle.plugin_files import told
+from waggle.plugin_files import raised
 from waggle.runtime.watchdog import watched
 
 MAX_RAW = MAX_TEXT + 1
@@ -83,7 +83,7 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
         decodes = watched(law, requests)
     except (StopIteration, SystemExit) as error:
         # The first would end the generator of an episode, the second the process of a shard.
-        raise ContractError(f"law {law.name!r} failed: {told(error)}; correct it") from error
+        raise ContractError(f"law {law.name!r} failed: {raised(error)}; correct it") from error
     if len(decodes) != len(requests):
         raise ContractError(
             f"law {law.name!r} returned {len(decodes)} decodes for {len(requests)} requests; "

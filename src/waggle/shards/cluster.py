@@ -204,12 +204,12 @@ class Cluster:
         """Play the first part of a round."""
         returns = 1 + len(self._shards)
         everyone = None if committed is None else self._ray.put(committed)
-        told = [
+        begun = [
             actor.begin.options(num_returns=returns).remote(round, everyone)
             for actor in self._shards
         ]
-        self._batches = [batches for _, *batches in told]
-        return self._got([sent for sent, *_ in told])
+        self._batches = [batches for _, *batches in begun]
+        return self._got([sent for sent, *_ in begun])
 
     def finish(self, round: int, shocking: bool) -> list[Closed]:
         """Hand the batches over, from shard to shard, and play the second part of a round."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from waggle.core.errors import ContractError, WaggleError
-from waggle.plugin_files import FAULTS, told
+from waggle.plugin_files import FAULTS, raised
 
 
 class ConformanceError(ContractError, AssertionError):
@@ -56,7 +56,7 @@ class Report:
         except WaggleError as error:
             finding = str(error)
         except FAULTS as error:
-            finding = told(error)
+            finding = raised(error)
         self.checks.append(Check(name, about, finding))
 
     def require(self) -> Report:

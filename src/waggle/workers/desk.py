@@ -23,7 +23,7 @@ from waggle.core.protocols import Usage
 from waggle.core.schema import Json
 from waggle.core.worker import MAX_ANSWER, Answer, Work, Worker, tokens
 from waggle.laws.replies import Reply, ReplyCache
-from waggle.plugin_files import FAULTS, told
+from waggle.plugin_files import FAULTS, raised
 
 _LOG = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class WorkerDesk:
             self._warned = True
             _LOG.warning(
                 "worker %s failed (%s); its nodes keep their latest proposal",
-                self.about.get("name"), told(error)[:200],
+                self.about.get("name"), raised(error)[:200],
             )  # fmt: skip
 
     def _key(self, work: Work, question: bytes) -> str:

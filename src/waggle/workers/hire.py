@@ -26,7 +26,7 @@ import msgspec
 
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.worker import Schedule
-from waggle.plugin_files import FAULTS, WORKER_FILE, told
+from waggle.plugin_files import FAULTS, WORKER_FILE, raised
 from waggle.runtime.staff import Staff
 from waggle.workers.desk import WorkerDesk
 
@@ -123,7 +123,7 @@ def find(name: str) -> Found:
         module = _loaded(place, code)
         target = getattr(module, attribute, None)
     except FAULTS as error:
-        raise ConfigError(f"worker {name!r} cannot be loaded: {told(error)}; mend it") from error
+        raise ConfigError(f"worker {name!r} cannot be loaded: {raised(error)}; mend it") from error
     if not callable(target):
         own = [word for word in vars(module) if not word.startswith("_")]
         hint = suggest(attribute, own)

@@ -105,14 +105,16 @@ class Opening(NamedTuple):
         late = any(setting.name.startswith(_LATE) for setting in self.settings)
         return WORDS + (CEILING if self.bound else "") + (RECOVERY if late else "")
 
-    def told(self) -> list[tuple[str, str]]:
+    def paragraphs(self) -> list[tuple[str, str]]:
         """Return what is said, each with its heading."""
         parts = (("Compared", self.compared), ("Came out", self.outcome), ("Words", self.words))
         return [part for part in parts if part[1]]
 
     def markdown(self) -> list[str]:
         """Return the words as lines of Markdown."""
-        return [line for name, text in self.told() for line in (f"**{name}:** {prose(text)}", "")]
+        return [
+            line for name, text in self.paragraphs() for line in (f"**{name}:** {prose(text)}", "")
+        ]
 
     def table(self) -> list[Table]:
         """Return the table of all settings, if there are any."""
@@ -261,10 +263,10 @@ def _outcome(settings: Sequence[Setting]) -> str:
         why = "There is one seed" if any(each.floor for each in settings) else "No floor was played"
         return f"{best} {why}, so that nothing is compared with a floor."
     flat = [setting.name for setting in judged if not setting.resolved]
-    told = f"The best law is above the floor in {len(judged) - len(flat)} of "
-    told += _counted(len(judged), "setting")
-    told += f"; no difference from the floor in {_listed(flat)}" if flat else ""
-    return f"{told}. {best}{_of_learned(judged)}"
+    text = f"The best law is above the floor in {len(judged) - len(flat)} of "
+    text += _counted(len(judged), "setting")
+    text += f"; no difference from the floor in {_listed(flat)}" if flat else ""
+    return f"{text}. {best}{_of_learned(judged)}"
 
 
 def _of_learned(settings: Sequence[Setting]) -> str:

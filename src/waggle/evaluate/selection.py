@@ -42,7 +42,8 @@ def select(
     """
     _require("--methods", methods, [cell.method for cell in plan])
     _require("--tasks", tasks, list(map(_task, plan)))
-    _require("--n", list(map(str, n)), [str(cell.case.n) for cell in plan])
+    sizes = sorted({cell.case.n for cell in plan})
+    _require("--n", list(map(str, n)), list(map(str, sizes)))
     if seeds is not None and seeds < 1:
         raise ConfigError("--seeds must be at least 1")
     chosen = [

@@ -164,6 +164,7 @@ def read_settings(path: Path | None, **given: Any) -> Settings:
 
     Raises:
         ConfigError: one line that names the file, the key and what is wrong with it.
+        PluginError: for a task that nobody knows.
     """
     data: dict[str, Any] = {}
     if path is not None:
@@ -185,6 +186,7 @@ def read_settings(path: Path | None, **given: Any) -> Settings:
         raise one_line(error, f"recipe {path}" if path else "learn") from None
     if not settings.tasks:
         raise ConfigError("nothing to learn: name a task, or `tasks` in the recipe")
+    tasks_of(settings.tasks)  # one that nobody knows is refused before anything is played
     return settings
 
 

@@ -6,7 +6,7 @@ import pytest
 from waggle.core.errors import ConfigError
 from waggle.core.seeds import generator
 from waggle.evaluate import stats
-from waggle.evaluate.stats import average_ranks, hierarchical, paired
+from waggle.evaluate.stats import average_ranks, hierarchical, paired, ratio
 from waggle.report.tables import bracketed
 
 
@@ -42,6 +42,22 @@ def test_draws_that_are_kept_are_those_of_drawing_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(stats, "KEPT", 0)
     stats._paired.cache_clear()
     assert paired(strata) == kept
+
+
+def test_a_ratio_draws_both_sides_together() -> None:
+    values = generator(6, "test").uniform(1, 2, 20)
+    exact = ratio({"a": 3 * values}, {"a": values})
+    assert exact is not None and exact.mean == pytest.approx(3.0)
+    assert exact.low == pytest.approx(3.0) and exact.high == pytest.approx(3.0)
+    apart = ratio({"a": 3 * values}, {"a": values[::-1]})
+    assert apart is not None and apart.mean == pytest.approx(3.0) and apart.low < 2.9
+
+
+def test_a_ratio_needs_matched_units_and_a_divisor() -> None:
+    assert ratio({"a": [1.0, 2.0]}, {"a": [0.0, 1.0]}) is None  # zero in some resamples
+    for other in ({"a": [1.0]}, {"b": [1.0, 2.0]}, {}):
+        with pytest.raises(ConfigError, match="same matched units"):
+            ratio({"a": [1.0, 2.0]}, other)
 
 
 def test_hierarchical_is_wider_where_training_seeds_differ() -> None:

@@ -136,6 +136,21 @@ def test_anchor_tables_have_deviations_and_kilobytes() -> None:
     assert made("silo-anchor", recipe, rows).rows[0][1:4] == ("50.00", "64.00", "2.00")
 
 
+def test_the_mechanism_table_counts_what_became_of_writes_and_leaves_the_silent_out() -> None:
+    recipe = sheets.recipe({**SWARM, "n": [8]})
+    rows = [
+        msgspec.structs.replace(r, counters={
+            "writes.candidate": 10 + 4 * (r.seed % 2), "writes.executed": 7,
+            "writes.suppressed.duplicate": 3, "writes.suppressed.no_contact": 1,
+        }) if r.method == "learned" else r
+        for r in sheets.played(recipe, SCORES)
+    ]  # fmt: skip
+    table = made("swarm-mechanism", recipe, rows)
+    assert [row[0] for row in table.rows] == ["Ours"]
+    assert table.columns[1:4] == ("asked", "done", "repeat")
+    assert table.rows[0][1:5] == ("12.0 ± 2.8", "7.0 ± 0.0", "3.0 ± 0.0", "0.0 ± 0.0")
+
+
 def test_flocking_and_transport() -> None:
     recipe = sheets.recipe({"tasks": ["swarmbench/flocking", "swarmbench/transport"], "n": [16]})
     table = made("flocking-transport", recipe)
@@ -200,11 +215,11 @@ def test_a_swapped_goal_is_compared_on_the_same_cases_and_stays_out_of_other_tab
 
 
 @pytest.mark.parametrize("name", [
-    "primary", "paired-scaling", "silo-levels", "silo-ports", "swarm-anchor", "silo-anchor",
-    "horizon", "extension", "accounting", "agentsnet", "agentsnet-paired", "agentsnet-priority",
-    "agentsnet-goal-swap", "agentsnet-protocols", "flocking-transport",
-    "ceilings", "floors-silo", "floors-swarmbench",
-    "floors-agentsnet",
+    "primary", "paired-scaling", "silo-levels", "silo-ports", "swarm-anchor",
+    "swarm-mechanism", "silo-anchor", "horizon", "extension", "accounting",
+    "agentsnet", "agentsnet-paired", "agentsnet-priority", "agentsnet-goal-swap",
+    "agentsnet-protocols", "flocking-transport",
+    "ceilings", "floors-silo", "floors-swarmbench", "floors-agentsnet",
 ])  # fmt: skip
 def test_a_table_without_its_rows_says_so(name: str) -> None:
     table = made(name, sheets.recipe({"tasks": ["beacon"], "n": [4]}))

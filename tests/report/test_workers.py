@@ -76,6 +76,22 @@ def test_reuse_is_not_paired_with_another_runtime() -> None:
     assert one.rows == two.rows
 
 
+def test_ratios_are_of_the_law_to_others_and_of_reuse_to_full_refresh() -> None:
+    recipe, rows = made()
+    rows = [
+        msgspec.structs.replace(row, scores={"score": 0.25}, metrics={**row.metrics, "score": 0.25})
+        if row.method == "other" else row
+        for row in rows
+    ]  # fmt: skip
+    table = catalog.table("focused")(rows, recipe)
+    assert {row[0] for row in table.rows} == {"Ours / other", "Ours: reuse / full"}
+    found = {row[:2]: row[2:] for row in table.rows}
+    assert found["Ours / other", "silo/II-16"][0] == "2.000 [2.000, 2.000]"
+    assert found["Ours: reuse / full", "silo/II-16"][0] == "1.500 [1.500, 1.500]"
+    assert found["Ours: reuse / full", "silo/II-16"][2] == "0.600 [0.600, 0.600]"
+    assert catalog.figure("focused")(rows, recipe).svg.startswith(b"<?xml")
+
+
 def test_the_figure_is_drawn() -> None:
     recipe, rows = made()
     figure = catalog.figure("worker-tradeoff")(rows, recipe)

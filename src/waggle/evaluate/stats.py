@@ -94,6 +94,38 @@ def _picks(sizes: tuple[int, ...], seed: int, resamples: int) -> list[NDArray[np
     ]
 
 
+def ratio(
+    over: Mapping[str, Values],
+    under: Mapping[str, Values],
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval | None:
+    """Return the ratio of two means of matched units, resampling both sides together.
+
+    Args:
+        over: values of matched units, by stratum; strata weigh equally.
+        under: values of the same units in the same order, which the others are divided by.
+        seed: names the resampling stream.
+        resamples: how many resamples.
+
+    Returns:
+        The ratio; None where its divisor is zero in some resample.
+    """
+    names = sorted(over)
+    above, below = ([_finite(side.get(name, ())) for name in names] for side in (over, under))
+    sizes = tuple(values.size for values in above)
+    if not sizes or 0 in sizes or sizes != tuple(values.size for values in below):
+        raise ConfigError("a ratio needs the same matched units on both sides, one in each stratum")
+    drawn = np.zeros((2, resamples))
+    for one, two, picks in zip(above, below, _picks(sizes, seed, resamples), strict=True):
+        drawn += [values.take(picks).mean(axis=int(one.size >= ORDERED)) for values in (one, two)]
+    if not drawn[1].all():
+        return None
+    middle = sum(values.mean() for values in above) / sum(values.mean() for values in below)
+    return _interval(float(middle), drawn[0] / drawn[1], above, seeds=1)
+
+
 def hierarchical(
     strata: Mapping[str, Sequence[Values]], *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:

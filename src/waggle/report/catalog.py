@@ -41,6 +41,7 @@ TABLES: Mapping[str, str] = {
     "silo-paired": "scale:silo_paired",
     "flocking-transport": "scale:flocking_transport",
     "swarm-anchor": "scale:swarm_anchor",
+    "swarm-mechanism": "scale:swarm_mechanism",
     "silo-anchor": "scale:silo_anchor",
     "horizon": "scale:horizon",
     "extension": "scale:extension",
@@ -64,6 +65,7 @@ TABLES: Mapping[str, str] = {
     "byzantine-agentsnet": "byzantine:agentsnet",
     "worker-transfer": "workers:transfer",
     "worker-reuse": "workers:reuse",
+    "focused": "focused:ratios",
     "specialists": "specialists:main",
     "specialists-effects": "specialists:effects",
     "specialists-recovery": "specialists:recovery",
@@ -83,6 +85,7 @@ FIGURES: Mapping[str, str] = {
     "sensitivity": "reorganization.figures:sensitivity",
     "byzantine": "byzantine:curves",
     "worker-tradeoff": "workers:tradeoff",
+    "focused": "focused:figure",
 }
 """Figure name -> module:function of this folder."""
 

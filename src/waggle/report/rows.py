@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from waggle.evaluate import anchors
+from waggle.evaluate import anchors, stats
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, average_ranks, paired
@@ -147,6 +147,17 @@ def difference(
 
     groups = _grouped(((row, gain(row)) for row in mine), by)
     return paired(groups) if groups else None
+
+
+def ratio(
+    mine: Iterable[Row], theirs: Iterable[Row], value: Value, by: Name = task_of
+) -> Interval | None:
+    """Return the ratio of two means over matched units, tasks weighing the same."""
+    other = {unit(row): value(row) for row in theirs}
+    pairs = [(row, value(row), other.get(unit(row))) for row in mine]
+    both = [pair for pair in pairs if None not in pair]
+    over, under = (_grouped(((pair[0], pair[side]) for pair in both), by) for side in (1, 2))
+    return stats.ratio(over, under) if over else None
 
 
 def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, list[float]]:

@@ -32,6 +32,11 @@ from waggle.report.rows import (
 from waggle.report.tables import Span, Table, number, percent
 
 _DELIVERED = counter("messages.delivered")
+_WRITES = {
+    "asked": "candidate", "done": "executed", "repeat": "suppressed.duplicate",
+    "unverified": "suppressed.unverified", "route": "suppressed.route", "refresh": "refreshed",
+}  # fmt: skip
+"""What became of the writes of an episode, by column."""
 
 
 def flocking_transport(rows: Rows, recipe: Recipe) -> Table:
@@ -91,6 +96,35 @@ def swarm_anchor(rows: Rows, recipe: Recipe) -> Table:
         cells, better=["higher", "fewest"] * len(tasks),
         spans=[Span(task.capitalize(), 2) for task in tasks],
         notes=["mean ± sample s.d. per episode; messages delivered in the whole episode"],
+    )  # fmt: skip
+
+
+def swarm_mechanism(rows: Rows, recipe: Recipe) -> Table:
+    """What became of the writes on Pursuit and Foraging at N = 8, mean ± sample deviation."""
+    chosen = swarmbench(rows, anchors.N, PURSUIT_FORAGING)
+    writing = {row.method for row in chosen if counter("writes.candidate")(row)}
+    chosen = [row for row in chosen if row.method in writing]
+
+    def cells(name: str, own: Rows) -> list[str]:
+        line = []
+        for task in PURSUIT_FORAGING:
+            here = [row for row in own if row.task == task]
+            line += [
+                mean_and_deviation(map(counter(f"writes.{what}"), here), 1)
+                for what in _WRITES.values()
+            ]
+        return line
+
+    return by_method(
+        "Mechanism activity on SwarmBench at N = 8", chosen, recipe, (*_WRITES,) * 2, cells,
+        better=[""] * (2 * len(_WRITES)),
+        spans=[Span(task.capitalize(), len(_WRITES)) for task in PURSUIT_FORAGING],
+        notes=[
+            "writes of an episode, mean ± sample s.d.: asked for by the law and done; stopped as a "
+            "repeat of what is known, as an unverified challenge, or as a relay to an agent on its "
+            "way; among those done, the refreshes; the rest were stopped for want of a contact or "
+            "of anything to write; methods that write nothing are left out",
+        ],
     )  # fmt: skip
 
 

@@ -32,7 +32,8 @@ from waggle.report.rows import (
 )
 from waggle.report.tables import SPLIT, Table, number, percent
 
-_INPUT = counter("worker.tokens.input")
+INPUT = counter("worker.tokens.input")
+"""Logical input of the private workers of an episode."""
 _CALLS = counter("worker.calls")
 _COUNTED = (
     f"logical input: every request, cached or not; the endpoint's own count for a chat worker, one "
@@ -47,7 +48,7 @@ _COLORS = ("#0072b2", "#111111", "#d55e00", "#009e73", "#8a8f98", "#b8860b", "#c
 
 def transfer(rows: Rows, recipe: Recipe) -> Table:
     """Quality, logical input and traffic of every method under full refresh."""
-    chosen = _staffed(rows, recipe, "full")
+    chosen = staffed(rows, recipe, "full")
     tasks = list(dict.fromkeys(map(task_of, chosen)))
 
     def cells(name: str, own: Rows) -> list[str]:
@@ -64,13 +65,13 @@ def transfer(rows: Rows, recipe: Recipe) -> Table:
 def reuse(rows: Rows, recipe: Recipe) -> Table:
     """The same law and worker under full refresh and under reuse, on the same seeds."""
     body, used = [], []
-    for pair in _pairs(rows, recipe):
+    for pair in schedule_pairs(rows, recipe):
         for task, full in grouped(pair.full, task_of).items():
             lean = [row for row in pair.lean if task_of(row) == task]
             used += [*full, *lean]
             body.append((
                 pair.law, pair.worker, task, _point(full), _point(lean),
-                percent(_saved(full, lean, _CALLS)), percent(_saved(full, lean, _INPUT)),
+                percent(_saved(full, lean, _CALLS)), percent(_saved(full, lean, INPUT)),
                 signed(difference(lean, full, metric("score")), 3),
             ))  # fmt: skip
     columns = ("law", "worker", "task", "full refresh", "reuse", "calls saved (%)",
@@ -89,7 +90,7 @@ def reuse(rows: Rows, recipe: Recipe) -> Table:
     )
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """Rows of one law and worker under the two schedules, of seeds that both have."""
 
     law: str
@@ -98,7 +99,8 @@ class _Pair(NamedTuple):
     lean: list[Row]
 
 
-def _pairs(rows: Rows, recipe: Recipe) -> Iterator[_Pair]:
+def schedule_pairs(rows: Rows, recipe: Recipe) -> Iterator[Pair]:
+    """Yield the laws that played with one worker under both schedules."""
     names = methods_of(rows, recipe)
     full = {_setting(recipe.methods[n]): n for n in names if _schedule(recipe, n) == "full"}
     for name in names:
@@ -106,7 +108,7 @@ def _pairs(rows: Rows, recipe: Recipe) -> Iterator[_Pair]:
         if _schedule(recipe, name) != "reuse" or other is None:
             continue
         one, two = matched(of(rows, other), of(rows, name))
-        yield _Pair(label(recipe, other), str(recipe.methods[name].worker["name"]), one, two)
+        yield Pair(label(recipe, other), str(recipe.methods[name].worker["name"]), one, two)
 
 
 def _schedule(recipe: Recipe, name: str) -> str:
@@ -121,13 +123,14 @@ def _setting(spec: MethodSpec) -> str:
     return repr((spec.law, spec.options, *runtime, shared))
 
 
-def _staffed(rows: Rows, recipe: Recipe, schedule: str) -> list[Row]:
+def staffed(rows: Rows, recipe: Recipe, schedule: str) -> list[Row]:
+    """Return the rows of methods whose workers have this schedule."""
     return [row for row in rows if _schedule(recipe, row.method) == schedule]
 
 
 def _point(rows: Rows) -> str:
     """Return quality, input and traffic of some rows."""
-    tokens = mean(rows, _INPUT)
+    tokens = mean(rows, INPUT)
     parts = (
         number(mean(rows, metric("score"))),
         number(None if tokens is None else tokens / 1000, 1),
@@ -156,7 +159,7 @@ def _who(rows: Rows, recipe: Recipe) -> list[str]:
 
 def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
     """Quality against logical input under full refresh; area is traffic."""
-    chosen = _staffed(rows, recipe, "full")
+    chosen = staffed(rows, recipe, "full")
     panels = grouped(chosen, task_of) or {"no rows": []}
     called = shown(chosen, recipe)
     axes = canvas(1, len(panels), width=2.9, height=2.7)
@@ -181,7 +184,7 @@ def _mark(axis: Any, rows: Rows, text: str, place: int, *, bars: bool) -> None:
     quality = [value for row in rows if (value := row.metrics.get("score")) is not None]
     if not quality:
         return
-    x, y = (mean(rows, _INPUT) or 0.0) / 1000, fmean(quality)
+    x, y = (mean(rows, INPUT) or 0.0) / 1000, fmean(quality)
     color = _COLORS[place % len(_COLORS)]
     if bars and len(quality) > 1:
         axis.errorbar(x, y, yerr=stdev(quality), color=color, elinewidth=0.8, capsize=2, zorder=2)

@@ -1,0 +1,99 @@
+"""Focused paired evidence: what the law gets and pays, as ratios over matched seeds.
+
+The second panel of the paper's "Focused paired evidence" figure, with its numbers as a table. The
+law is divided by every other method under full refresh, and reuse by full refresh of the same law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from waggle.evaluate.plan import Recipe
+from waggle.report.figure import PALETTE, Figure, canvas, finish, legend
+from waggle.report.layout import against_reference
+from waggle.report.provenance import caption, provenance
+from waggle.report.rows import Rows, grouped, label, metric, ratio, reference, task_of
+from waggle.report.tables import Table, bracketed
+from waggle.report.workers import INPUT, schedule_pairs, staffed
+
+_MEASURES = {
+    "quality": metric("score"),
+    "messages per agent": metric("messages"),
+    "logical input": INPUT,
+}
+
+
+class _Contrast(NamedTuple):
+    """Rows that are divided by others, on one task."""
+
+    text: str
+    task: str
+    over: Rows
+    under: Rows
+
+
+def _contrasts(rows: Rows, recipe: Recipe) -> Iterator[_Contrast]:
+    full = staffed(rows, recipe, "full")
+    law = label(recipe, reference(full, recipe))
+    sides = [
+        (f"{law} / {text}", mine, theirs) for text, mine, theirs in against_reference(full, recipe)
+    ]
+    sides += [(f"{p.law}: reuse / full", p.lean, p.full) for p in schedule_pairs(rows, recipe)]
+    for text, over, under in sides:
+        there = grouped(under, task_of)
+        for task, own in grouped(over, task_of).items():
+            if task in there:
+                yield _Contrast(text, task, own, there[task])
+
+
+def ratios(rows: Rows, recipe: Recipe) -> Table:
+    """Ratios of quality, traffic and logical input, paired over seeds."""
+    body = []
+    for text, task, over, under in _contrasts(rows, recipe):
+        found = [ratio(over, under, value) for value in _MEASURES.values()]
+        units = max((each.units for each in found if each is not None), default=0)
+        body.append((text, task, *(bracketed(each, ".3f") for each in found), str(units)))
+    notes = (
+        "ratios of means with the 95 % interval of the paired bootstrap over seeds; below one of "
+        "messages and input is cheaper; a ratio to zero is not defined",
+        *provenance(rows, recipe),
+    )
+    return Table(
+        "Focused paired ratios", ("contrast", "task", *_MEASURES, "seeds"), tuple(body), notes
+    )
+
+
+def figure(rows: Rows, recipe: Recipe) -> Figure:
+    """Draw the ratios of every contrast, a panel for each measure and a colour for each task."""
+    found = list(_contrasts(rows, recipe))
+    names = list(dict.fromkeys(each.text for each in found))
+    tasks = list(dict.fromkeys(each.task for each in found))
+    axes = canvas(1, len(_MEASURES), width=2.7, height=1.0 + 0.36 * len(names))
+    for axis, (text, value) in zip(axes, _MEASURES.items(), strict=True):
+        for each in found:
+            place = names.index(each.text) + 0.22 * (tasks.index(each.task) - (len(tasks) - 1) / 2)
+            _mark(axis, ratio(each.over, each.under, value), place, each.task, tasks)
+        axis.axvline(1.0, color="#333333", linewidth=0.8, linestyle="--", zorder=1)
+        axis.set_yticks(range(len(names)), names)
+        axis.set_ylim(len(names) - 0.5, -0.5)
+        axis.set_title(text)
+        if axis is not axes[0]:
+            axis.set_yticklabels([])
+    legend(axes)
+    text = (
+        "Ratios of means over matched seeds with paired-bootstrap 95 % intervals; the dashed line "
+        "is one. A ratio to zero is not defined and left out"
+    )
+    return finish(axes, "focused", "Focused paired ratios", caption(text, rows, recipe))
+
+
+def _mark(axis: Any, found: Any, place: float, task: str, tasks: list[str]) -> None:
+    """Draw one ratio with its interval."""
+    color = PALETTE[tasks.index(task) % len(PALETTE)]
+    if found is None:
+        axis.plot([], [], "o", color=color, label=task)
+        return
+    error = [[max(0.0, found.mean - found.low)], [max(0.0, found.high - found.mean)]]
+    axis.errorbar([found.mean], [place], xerr=error, fmt="o", markersize=3.5, color=color,
+                  elinewidth=0.9, label=task)  # fmt: skip

@@ -21,7 +21,7 @@ from waggle.core.schema import Decision, View
 from waggle.core.seeds import generator, mix
 from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.credit import Batch, progress
-from waggle.learn.decisions import Decided, pack, stack
+from waggle.learn.decisions import SampledDecision, pack, stack
 from waggle.learn.luck import Job, jobs_of, open_sampled
 from waggle.learn.rollout import discounted, shares
 from waggle.runtime.recorder import Memory
@@ -93,10 +93,10 @@ class Table:
         """Move every logit by the mean advantage of what was drawn."""
         sums = [np.zeros_like(logits) for logits in self.logits]
         counts = [np.full_like(logits, FEW) for logits in self.logits]
-        for place, worth in zip(batch.decisions.ids, progress(batch), strict=True):
+        for place, advantage in zip(batch.decisions.ids, progress(batch), strict=True):
             row, taken = self.drawn[place]
             for total, count, move in zip(sums, counts, taken, strict=True):
-                total[(*row, move)] += worth
+                total[(*row, move)] += advantage
                 count[(*row, move)] += 1
         for logits, total, count in zip(self.logits, sums, counts, strict=True):
             logits += STEP * total / count
@@ -110,9 +110,9 @@ def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
     stood: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
 
     def note(place: int, _entry: RoundRecord, world: World) -> None:
-        near = shares(world, "standing", own=0.5)
-        assert near is not None
-        stood[place].append(near)
+        local_rewards = shares(world, "standing", own=0.5)
+        assert local_rewards is not None
+        stood[place].append(local_rewards)
 
     def engines() -> Iterator[Engine]:
         for place, job in enumerate(jobs):
@@ -128,7 +128,9 @@ def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
             way[1:] -= np.stack(values)[:-1]
         way[:fork] = np.nan
         some = [
-            Decided([law.place[mix(u.entropy, job.luck)]], [], [], u.node, entry.round, True)
+            SampledDecision(
+                [law.place[mix(u.entropy, job.luck)]], [], [], u.node, entry.round, True
+            )
             for entry in record.rounds[fork:]
             for u in entry.updates
         ]

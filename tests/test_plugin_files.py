@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waggle import plugin_files, plugins
-from waggle.crew import crew
+from waggle.process_pool import process_pool
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -56,7 +56,7 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
 
 def test_worker_processes_know_the_file(tmp_path: Path) -> None:
     plugins.load_file(write(tmp_path, LAW))
-    with crew(1) as pool:
+    with process_pool(1) as pool:
         assert "bee" in pool.submit(plugins.names, "law").result()
 
 

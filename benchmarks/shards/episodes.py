@@ -14,9 +14,9 @@ from waggle import plugins
 from waggle.core.protocols import Case, Law, World
 from waggle.core.record import RoundRecord
 from waggle.runtime.sync import native_order, native_switches
-from waggle.shards.coordinator import Coordinator, Crew
+from waggle.shards.coordinator import Coordinator, ShardGroup
 from waggle.shards.division import divide
-from waggle.shards.inline import Inline
+from waggle.shards.inline import InlineShards
 from waggle.shards.partition import Partition
 
 SEED = 10_000
@@ -59,17 +59,17 @@ def opened(case: Case) -> World:
 
 def play(
     case: Case, law: Law, shards: int = 1, partition: Partition = "grown", *,
-    crew: Processes | None = None, limit: float | None = None, agree: bool = False,
+    group: Processes | None = None, limit: float | None = None, agree: bool = False,
 ) -> Played:  # fmt: skip
-    """Play an episode in shards of this process, or of a crew.
+    """Play an episode in shards of this process, or of a group.
 
     Args:
         case: the episode.
-        law: gives its setting of the runtime, and decides where there is no crew.
-        shards: so many, where there is no crew.
+        law: gives its setting of the runtime, and decides where there is no group.
+        shards: so many, where there is no group.
         partition: how agents are dealt to shards.
-        crew: plays and decides instead.
-        limit: seconds after which a crew begins no further round.
+        group: plays and decides instead.
+        limit: seconds after which a group begins no further round.
         agree: whether to stop as soon as consensus is reached.
     """
     scores: list[float] = []
@@ -79,25 +79,25 @@ def play(
     def watch(entry: RoundRecord, _: World) -> None:
         scores.append(entry.score["score"])
         times.append(time.perf_counter())
-        late = limit is not None and crew is not None and times[-1] - crew.began > limit
+        late = limit is not None and group is not None and times[-1] - group.began > limit
         if late or (agree and scores[-1] >= AGREED):
             raise _Enough
 
     with TemporaryDirectory() as folder:
         division = divide(
-            world, law, opened, case, shards=shards if crew is None else crew.size,
+            world, law, opened, case, shards=shards if group is None else group.size,
             folder=Path(folder), curves=True, partition=partition, order=native_order(law),
             switches=native_switches(law, world),
         )  # fmt: skip
-        if crew is not None:
-            crew.division = division
-        using: Crew = crew or Inline(division, law)
+        if group is not None:
+            group.division = division
+        using: ShardGroup = group or InlineShards(division, law)
         played = Coordinator(division, world, law, using, keep_every=0, watch=watch)
         began = time.perf_counter()
         with suppress(_Enough):
             played.play()
-    if crew is not None:
-        began = crew.began
+    if group is not None:
+        began = group.began
     sent, crossing, size = played.traffic
     updates = case.n * len(scores)
     return Played(

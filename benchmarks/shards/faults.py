@@ -70,15 +70,15 @@ def faults(*, runs: int = 20, n: int = 100, shards: int = 2) -> None:
 
 def _kill_one(played: Coordinator, case: Case, draw: int) -> list[str]:
     """Let an actor be killed within a random round; return a list that will say who was."""
-    crew, at, events = played.crew, 1 + draw % ((case.rounds or 3) - 2), ["nobody was killed"]
-    assert isinstance(crew, Cluster)
+    group, at, events = played.group, 1 + draw % ((case.rounds or 3) - 2), ["nobody was killed"]
+    assert isinstance(group, Cluster)
     seconds = [time.monotonic()]
 
     def watch(entry: RoundRecord, world: World) -> None:
         seconds.append(time.monotonic())
         if entry.round != at or len(events) > 1:
             return
-        processes = sorted(crew.processes().items())
+        processes = sorted(group.processes().items())
         name, process = processes[mix(draw, 0) % len(processes)]
         wait = (seconds[-1] - seconds[-2]) * (mix(draw, 1) % 1_000) / 1_000
         events.append(f"{name} was killed {wait * 1e3:.0f} ms after round {at}")

@@ -78,13 +78,13 @@ def consensus(
     if not getattr(made, "batched", False):
         _consensus(made, None, sizes, graphs, rounds, seeds, scouts)
         return
-    with Processes(law, partial(make_law, law, law_options), shards, pool) as crew:
-        crew.loaded()
-        _consensus(made, crew, sizes, graphs, rounds, seeds, scouts)
+    with Processes(law, partial(make_law, law, law_options), shards, pool) as group:
+        group.loaded()
+        _consensus(made, group, sizes, graphs, rounds, seeds, scouts)
 
 
 def _consensus(
-    law: Law, crew: Processes | None, sizes: Sequence[int], graphs: Sequence[str], rounds: int,
+    law: Law, group: Processes | None, sizes: Sequence[int], graphs: Sequence[str], rounds: int,
     seeds: int, scouts: float,
 ) -> None:  # fmt: skip
     """Play, and print every episode when it is over, since large ones take long."""
@@ -96,7 +96,7 @@ def _consensus(
             for seed in range(SEED, SEED + seeds):
                 options = {"graph": graph, "scouts": scouts}
                 case = Case("beacon", "beacon", n, seed, rounds, options=options)
-                played = play(case, law, crew=crew, agree=True)
+                played = play(case, law, group=group, agree=True)
                 last, needed = played.scores[-1], played.rounds
                 cells.append(f"none ({last:.3f})" if needed is None else str(needed))
                 seen.setdefault(graph, []).extend([(log10(n), needed)] if needed else [])

@@ -1,9 +1,9 @@
 """Shards and copies of a law as plain processes of this machine, which needs no Ray.
 
-    with Processes("nano", partial(plugins.get_law, "nano"), shards=12, pool=4) as crew:
-        play(case, law, crew=crew)
+    with Processes("nano", partial(plugins.get_law, "nano"), shards=12, pool=4) as group:
+        play(case, law, group=group)
 
-The crew stays for many episodes, so that weights are loaded once. Every shard asks one copy of the
+The group stays for many episodes, so that weights are loaded once. Every shard asks one copy of the
 law and waits for its answers; a copy decides together what waits for it. A process that dies ends
 the benchmark: bringing lost ones back is the business of Ray.
 """
@@ -21,10 +21,10 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from waggle.core.protocols import Decode, Law, Request
-from waggle.crew import end_with_parent
 from waggle.engine import memory as gpu_memory
+from waggle.process_pool import end_with_parent
 from waggle.runtime.admission import ask
-from waggle.shards.division import Closed, Division, Sent
+from waggle.shards.division import Division, ShardDecisions, ShardRound
 from waggle.shards.inline import answered
 from waggle.shards.shard import restored
 
@@ -39,7 +39,7 @@ class Work(NamedTuple):
 
 
 class Processes:
-    """A crew of plain processes; `division` says what they play next."""
+    """A group of plain processes; `division` says what they play next."""
 
     division: Division
     size: int
@@ -94,13 +94,13 @@ class Processes:
         self._all("restore", [(self.division, k, path, names) for k, path in enumerate(paths)])
         self.began = time.perf_counter()
 
-    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[ShardDecisions]:
         """Play the first part of a round."""
         found = self._all("begin", [(round, committed)] * len(self._shards))
         self._batches = [batches for _, batches in found]
         return [sent for sent, _ in found]
 
-    def finish(self, round: int, shocking: bool) -> list[Closed]:
+    def finish(self, round: int, shocking: bool) -> list[ShardRound]:
         """Hand the batches over and play the second part of a round."""
         batches = zip(*self._batches, strict=True)
         return self._all("finish", [(round, own, shocking) for own in batches])

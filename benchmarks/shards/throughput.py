@@ -93,15 +93,15 @@ def measure(
     """Play one swarm for some time with a law in processes of its own."""
     make: Callable[[], Any] = partial(make_law, law, options)
     start = time.perf_counter()
-    with Processes(law, make, shards, pool) as crew:
-        crew.loaded()
+    with Processes(law, make, shards, pool) as group:
+        group.loaded()
         loading = time.perf_counter() - start
         sampler = _Sampler()
-        played = play(case, make(), crew=crew, limit=seconds)
+        played = play(case, make(), group=group, limit=seconds)
         sampler.stop()
-        work = crew.work()
-        until = crew.began + sum(played.seconds)
-        during = [sample for sample in sampler.samples if crew.began <= sample[0] <= until]
+        work = group.work()
+        until = group.began + sum(played.seconds)
+        during = [sample for sample in sampler.samples if group.began <= sample[0] <= until]
     total = sum(played.seconds)
     return Throughput(
         law, case.options.get("graph", "rings"), case.n, shards, len(work), loading,

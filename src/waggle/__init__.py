@@ -2,7 +2,7 @@
 
 Read `core` (the contract), `runtime` (what plays it), then `substrates` and `laws`; the README
 lists all folders. Beside them: `plugins` is the registry of the three extension points, with
-`built_in` and `plugin_files` as its sources; `extras` names optional libraries; `crew` and
+`built_in` and `plugin_files` as its sources; `extras` names optional libraries; `process_pool` and
 `shared_folders` are for several processes. The public names below are loaded when they are first
 used, so that `import waggle` stays light.
 """

@@ -14,16 +14,16 @@ from waggle import plugins
 
 
 @pytest.mark.slow
-def test_a_crew_of_processes_plays_what_this_process_plays_more_than_once() -> None:
+def test_a_group_of_processes_plays_what_this_process_plays_more_than_once() -> None:
     law = plugins.get_law("heuristic")
     make = partial(plugins.get_law, "heuristic")
     here = play(BEACON, law, 2)
-    with Processes("heuristic", make, shards=2, pool=1) as crew:
-        crew.loaded()
+    with Processes("heuristic", make, shards=2, pool=1) as group:
+        group.loaded()
         for _ in range(2):
-            there = play(BEACON, law, crew=crew)
+            there = play(BEACON, law, group=group)
             assert there[:4] == here[:4] and len(there.seconds) == len(here.scores)
-        (work,) = crew.work()
+        (work,) = group.work()
     assert work.decisions >= 2 * BEACON.n * len(here.scores) and work.batches < work.decisions
     assert play(BEACON, law, 2, agree=True).rounds == here.rounds
 

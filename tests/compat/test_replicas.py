@@ -24,9 +24,9 @@ import uvicorn
 
 from tests.laws_llm.serving import serving
 from waggle import plugins
-from waggle.compat.batcher import Batcher, Unavailable
+from waggle.compat.batcher import Batcher, NoReplica
 from waggle.compat.openai_server import app
-from waggle.compat.replicas import Died, Replica, Where, opened
+from waggle.compat.replicas import Replica, ReplicaDied, Where, opened
 from waggle.core import prompt
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Decode, Law, Request
@@ -178,7 +178,7 @@ class Home:
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
         if any(request in self._poison for request in requests):
-            raise Died
+            raise ReplicaDied
         return plugins.get_law("heuristic").decide(requests)
 
     def check(self) -> None: ...
@@ -197,7 +197,7 @@ def test_a_request_that_kills_harms_no_other() -> None:
     want = plugins.get_law("heuristic").decide(asked)
     for place, future in enumerate(futures):
         if place == 5:
-            assert isinstance(future.exception(20), Died)
+            assert isinstance(future.exception(20), ReplicaDied)
         else:
             assert future.result(20) == want[place]
     assert replica.starts <= 2 * 5 + 1
@@ -210,7 +210,7 @@ def test_a_replica_that_cannot_be_started_again_refuses_at_once(
     asked = requests()[0]
     homes = iter([Home([asked])])
     replica = Replica("heuristic", lambda: next(homes))
-    with pytest.raises(Unavailable, match="cannot be started"):
+    with pytest.raises(NoReplica, match="cannot be started"):
         replica.decide([asked])
     url = served(plugins.get_law("heuristic"), replicas=[replica])
     body = {"model": "m", "messages": prompt.messages(asked.view)}
@@ -226,7 +226,7 @@ def test_a_closed_replica_is_not_started_again() -> None:
         def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
             under_way.set()
             ended.wait(20)
-            raise Died
+            raise ReplicaDied
 
         def close(self) -> None:
             ended.set()
@@ -236,5 +236,5 @@ def test_a_closed_replica_is_not_started_again() -> None:
         answer = pool.submit(replica.decide, asked)
         assert under_way.wait(20)
         replica.close()
-        assert isinstance(answer.exception(20), Unavailable)
+        assert isinstance(answer.exception(20), NoReplica)
     assert replica.starts == 1 and not replica.ready

@@ -11,17 +11,17 @@ import pytest
 from tests.report.sheets import row
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
-from waggle.evaluate.factorial import Effect, Trained, behavioural, read_arms, structural
+from waggle.evaluate.factorial import Effect, TrainedLaw, behavioural, read_arms, structural
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row
 
 
 def arm(
     name: str, seed: int, probe: float = 2.0, units: list[float] | None = None, ids: str = ""
-) -> Trained:
+) -> TrainedLaw:
     measured = {"probe all": units or [], "probe eventful": (units or [])[1:]}
     values = {"probe all": probe, "probe eventful": probe}
-    return Trained(name, seed, values, measured, "shuffled", {"transitions": list(ids)})
+    return TrainedLaw(name, seed, values, measured, "shuffled", {"transitions": list(ids)})
 
 
 def late(method: str, seed: int, recovered: float, n: int = 32) -> Row:
@@ -69,7 +69,7 @@ def test_anything_else_is_refused(tmp_path: Path, name: str, content: Any, says:
         read_arms(tmp_path)
 
 
-def effect(base: list[Trained], other: list[Trained], unit: str = "probe all") -> Effect:
+def effect(base: list[TrainedLaw], other: list[TrainedLaw], unit: str = "probe all") -> Effect:
     made = structural([*base, *other], "orbit", unit, unit, relative=False)
     assert made is not None
     return made

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from waggle.learn.decisions import Choice, Decided, Decisions, pack, stack
+from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack, stack
 
-ONE = Decided(
+ONE = SampledDecision(
     (1, 2, 3), (7, 8, 9), (Choice(0, (7, 4), -0.1), Choice(2, (9, 5, 6), -0.2)), 0, 0, True
 )
-TWO = Decided((1,), (8, 9), (Choice(1, (), -0.3),), 1, 2, False)
+TWO = SampledDecision((1,), (8, 9), (Choice(1, (), -0.3),), 1, 2, False)
 
 
 def spelled(found: Decisions, row: int) -> tuple[list[int], list[int], list[int], list[int]]:
@@ -22,7 +22,7 @@ def test_taking_decisions_takes_their_tokens_and_choices_along() -> None:
     swapped = found.take(np.array([1, 0]))
     assert spelled(swapped, 1) == spelled(found, 0)
     assert swapped.node.tolist() == [1, 0]
-    assert swapped.tried.tolist() == [1.0, 0.0]
+    assert swapped.counterfactual.tolist() == [1.0, 0.0]
     assert np.allclose(swapped.logprobs, [-0.3, -0.1, -0.2])
 
 

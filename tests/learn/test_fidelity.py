@@ -7,7 +7,7 @@ import pytest
 
 from tests.backbones import save_backbone
 from waggle.learn.config import Settings, development_cases, training_cases
-from waggle.learn.decisions import Decided, pack
+from waggle.learn.decisions import SampledDecision, pack
 from waggle.learn.fidelity import correlation, measure
 from waggle.learn.luck import Job, jobs_of
 from waggle.learn.rollout import Outcome, Player, executable
@@ -39,7 +39,7 @@ class _Scripted:
 
     def sample(self, _weights: None, jobs: list[Job], branches: int) -> list[Outcome]:
         assert (len(jobs), branches) == (len(self._told), 1)
-        one = Decided([1], [2], [], 0, 0, legal=True)
+        one = SampledDecision([1], [2], [], 0, 0, legal=True)
         return [
             Outcome({"score": reward}, None, pack([one], [float("nan")]), np.array([branch]))
             for reward, branch in self._told
@@ -77,7 +77,7 @@ def test_branches_draw_other_alternatives_than_the_credit(settings: Settings) ->
     player = Player(find_start(settings), settings)
     (one, _) = player.sample(None, jobs_of(training_cases(settings, 0, 0), 2, 0, 0), branches=12)
     assert one.branched is not None
-    own = one.decisions.tried[:12]
+    own = one.decisions.counterfactual[:12]
     assert np.isfinite(own).all()
     assert np.isfinite(one.branched[:12]).all()
     assert np.isnan(one.branched[12:]).all()  # alternatives are not decisions of the episode

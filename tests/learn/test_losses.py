@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from waggle.learn.decisions import Choice, Decided, Decisions, pack
+from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack
 from waggle.learn.losses import Terms, lay_out_choices, log_policy, policy_terms
 
 VOCABULARY = 12
@@ -12,8 +12,8 @@ VOCABULARY = 12
 
 def sampled(logprob: float) -> Decisions:
     """Two decisions: one choice among three in the second token, one free choice."""
-    one = Decided((1, 2), (3, 4, 5), (Choice(1, (7, 4, 9), logprob),), 0, 0, True)
-    two = Decided((1,), (6,), (Choice(0, (), logprob),), 1, 0, True)
+    one = SampledDecision((1, 2), (3, 4, 5), (Choice(1, (7, 4, 9), logprob),), 0, 0, True)
+    two = SampledDecision((1,), (6,), (Choice(0, (), logprob),), 1, 0, True)
     return pack([one, two], [0.0, 0.0])
 
 

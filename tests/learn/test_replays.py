@@ -12,7 +12,7 @@ from waggle.core.record import EpisodeRecord
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
 from waggle.learn.luck import Job, Sampler, jobs_of, open_sampled
-from waggle.learn.replays import Again, Replays
+from waggle.learn.replays import ChangedReplay, Replays
 from waggle.learn.rollout import Player, discounted, shares
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
@@ -64,11 +64,11 @@ def test_what_is_tried_comes_back_on_both_sides_with_opposite_worth(
 ) -> None:
     outcome = player.sample(None, jobs(settings))[0]
     own = settings.n[0] * 3
-    worth = outcome.decisions.tried
-    probed = worth[:own][~np.isnan(worth[:own])]
+    advantage = outcome.decisions.counterfactual
+    probed = advantage[:own][~np.isnan(advantage[:own])]
     assert len(probed) == settings.probes
-    assert len(worth) > own  # some decisions were other ones
-    assert sorted(-worth[own:][worth[own:] != 0]) == sorted(probed[probed != 0])
+    assert len(advantage) > own  # some decisions were other ones
+    assert sorted(-advantage[own:][advantage[own:] != 0]) == sorted(probed[probed != 0])
 
 
 def test_what_is_tried_and_not_executable_is_not_said_to_be(settings: Settings) -> None:
@@ -92,7 +92,7 @@ def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     same = sampler.samples[mix(first.entropy, job.luck)]
     asked = Sampler(law)
     engine = replays._open(job, asked, known, type(probes[0])(0, first.entropy, same))
-    assert isinstance(engine, Again)
+    assert isinstance(engine, ChangedReplay)
     footer = engine.play()
     assert footer.scores == record.footer.scores
     assert not asked.samples  # no view was another one: nobody decided again
@@ -109,7 +109,7 @@ def test_a_replay_goes_on_where_the_episode_had_ended(
     record = memory.record()
     ended = EpisodeRecord(record.header, record.rounds[:1], record.footer)  # as if all were done
     replays = Replays(law, settings.model_copy(update={"credit": credit}))
-    (found,) = replays.tried([(job, ended)], sampler.samples)
+    (found,) = replays.counterfactuals([(job, ended)], sampler.samples)
     assert len(found) == settings.n[0] and any(one.other is not None for one in found)
 
 

@@ -12,7 +12,7 @@ from waggle import plugins
 from waggle.core.canon import encode_view
 from waggle.core.errors import ConfigError
 from waggle.core.naming import Renaming
-from waggle.core.protocols import Case, Held, Request, Write
+from waggle.core.protocols import Case, HeldTrace, Request, Write
 from waggle.core.record import EpisodeRecord
 from waggle.core.schema import Commitment, Decision, Evidence, Port, Trace, View, private_decision
 from waggle.laws import exchange, moves
@@ -38,8 +38,8 @@ def write(claim: str = "apple", ttl: int = 8, fresh: bool = True, sender: int = 
     return Write(sender, 2, claim, 4, 4, 0, ttl, None, fresh)
 
 
-def held(write: Write) -> Held:
-    return Held(write.sender, write.claim, 4, 4, 0, write.ttl, None)
+def held(write: Write) -> HeldTrace:
+    return HeldTrace(write.sender, write.claim, 4, 4, 0, write.ttl, None)
 
 
 def defended(

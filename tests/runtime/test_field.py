@@ -1,4 +1,4 @@
-from waggle.core.protocols import Held, Write
+from waggle.core.protocols import HeldTrace, Write
 from waggle.runtime.commitment import coherence, gate
 from waggle.runtime.state import Field
 from waggle.runtime.switches import Switches
@@ -8,8 +8,10 @@ def write(ttl: int = 8, claim: str = "apple", sender: int = 1) -> Write:
     return Write(sender, 0, claim, 4, 4, 0, ttl, None, True)
 
 
-def held(neighbour: int, support: int = 4, direction: str | None = "N", conflict: int = 0) -> Held:
-    return Held(neighbour, "apple", 4, support, conflict, 8, direction)
+def held(
+    neighbour: int, support: int = 4, direction: str | None = "N", conflict: int = 0
+) -> HeldTrace:
+    return HeldTrace(neighbour, "apple", 4, support, conflict, 8, direction)
 
 
 def test_novelty_falls_each_round_support_every_second() -> None:

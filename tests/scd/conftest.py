@@ -53,11 +53,11 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> ForkServerContext:
     """Let worker processes begin with what training imports, which takes each of them seconds.
 
     They come from one process that has imported it and nothing else; what they are given still has
-    to be pickled. Processes that begin with nothing are in tests/test_crew.py.
+    to be pickled. Processes that begin with nothing are in tests/test_process_pool.py.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(["peft", "waggle.scd.run.factorial"])
-    monkeypatch.setattr("waggle.crew._Alone", lambda: context)
+    monkeypatch.setattr("waggle.process_pool._Alone", lambda: context)
     return context
 
 

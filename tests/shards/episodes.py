@@ -10,9 +10,9 @@ from benchmarks.shards.episodes import opened
 from benchmarks.shards.same import canonical
 from waggle.core.protocols import Case, Law
 from waggle.runtime.recorder import Memory
-from waggle.shards.coordinator import Coordinator, Crew
+from waggle.shards.coordinator import Coordinator, ShardGroup
 from waggle.shards.division import Division, divide
-from waggle.shards.inline import Inline
+from waggle.shards.inline import InlineShards
 from waggle.shards.kept import KEY_BYTES
 
 KEY = bytes(KEY_BYTES)
@@ -24,7 +24,7 @@ def coordinator(
     setting: dict[str, Any],
     folder: Path,
     shards: int = 2,
-    crew: Callable[[Division, Law], Crew] = Inline,
+    group: Callable[[Division, Law], ShardGroup] = InlineShards,
     keep_every: int = 3,
     **more: Any,
 ) -> Coordinator:
@@ -33,7 +33,7 @@ def coordinator(
     division = divide(
         world, law, opened, case, shards=shards, folder=folder, **{"key": KEY, **more}, **setting
     )
-    return Coordinator(division, world, law, crew(division, law), keep_every=keep_every)
+    return Coordinator(division, world, law, group(division, law), keep_every=keep_every)
 
 
 def dealt(case: Case, law: Law, setting: dict[str, Any], folder: Path, **more: Any) -> bytes:

@@ -58,13 +58,13 @@ def dealt(law: Law, make: Callable[[], Law], folder: Path) -> Coordinator:
 
 def killing(played: Coordinator, victims: dict[int, str]) -> None:
     """Kill some actors, each after its round and once."""
-    crew, left = played.crew, dict(victims)
-    assert isinstance(crew, Cluster)
+    group, left = played.group, dict(victims)
+    assert isinstance(group, Cluster)
 
     def kill(entry: RoundRecord, world: object) -> None:
         victim = left.pop(entry.round, None)
         if victim is not None:
-            os.kill(crew.processes()[victim], signal.SIGKILL)
+            os.kill(group.processes()[victim], signal.SIGKILL)
 
     played.watch = kill
 

@@ -16,14 +16,14 @@ from waggle.core.protocols import Case, Law
 from waggle.core.record import RoundRecord
 from waggle.runtime.recorder import Memory
 from waggle.shards.coordinator import LostShard
-from waggle.shards.division import Closed, Division, Sent
-from waggle.shards.inline import Inline
+from waggle.shards.division import Division, ShardDecisions, ShardRound
+from waggle.shards.inline import InlineShards
 
 LAW = plugins.get_law("heuristic")
 
 
-class Frail(Inline):
-    """A crew that loses a shard at its k-th call, for each k it is given."""
+class Frail(InlineShards):
+    """A group that loses a shard at its k-th call, for each k it is given."""
 
     def __init__(self, division: Division, law: Law, losses: tuple[int, ...] = ()) -> None:
         super().__init__(division, law)
@@ -36,12 +36,12 @@ class Frail(Inline):
             self._shards = []
             raise LostShard("shard 1 was lost")
 
-    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[ShardDecisions]:
         sent = super().begin(round, committed)
         self._call()
         return sent
 
-    def finish(self, round: int, shocking: bool) -> list[Closed]:
+    def finish(self, round: int, shocking: bool) -> list[ShardRound]:
         closed = super().finish(round, shocking)
         self._call()
         return closed
@@ -58,8 +58,8 @@ def test_a_shard_lost_at_any_call_comes_back_to_the_same_record(case: Case, tmp_
     one = canonical(whole(case, LAW, setting))
     for call in (1, 2, 7, 8, 12, 21, 24):
         memory = Memory()
-        crew = partial(Frail, losses=(call,))
-        played = coordinator(case, LAW, setting, tmp_path / str(call), crew=crew)
+        group = partial(Frail, losses=(call,))
+        played = coordinator(case, LAW, setting, tmp_path / str(call), group=group)
         played.play([memory])
         assert played.losses == ["shard 1 was lost"]
         assert canonical(memory.record()) == one
@@ -68,8 +68,8 @@ def test_a_shard_lost_at_any_call_comes_back_to_the_same_record(case: Case, tmp_
 def test_losses_with_a_kept_state_between_them_do_not_end_the_run(tmp_path: Path) -> None:
     setting = settings(BEACON, LAW)
     memory = Memory()
-    crew = partial(Frail, losses=(3, 12, 24))
-    played = coordinator(BEACON, LAW, setting, tmp_path, crew=crew)
+    group = partial(Frail, losses=(3, 12, 24))
+    played = coordinator(BEACON, LAW, setting, tmp_path, group=group)
     played.play([memory])
     assert len(played.losses) == 3
     assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))
@@ -77,8 +77,8 @@ def test_losses_with_a_kept_state_between_them_do_not_end_the_run(tmp_path: Path
 
 def test_a_second_loss_in_a_row_is_one_line_and_the_same_command_goes_on(tmp_path: Path) -> None:
     setting = settings(BEACON, LAW)
-    crew = partial(Frail, losses=(10, 13))
-    frail = coordinator(BEACON, LAW, setting, tmp_path, crew=crew)
+    group = partial(Frail, losses=(10, 13))
+    frail = coordinator(BEACON, LAW, setting, tmp_path, group=group)
     with pytest.raises(ConfigError, match=r"second loss in a row; .* before round 3: run the same"):
         frail.play()
     with pytest.raises(ConfigError, match="holds the state of 2 shards; go on with --shards 2"):

@@ -127,7 +127,7 @@ def test_a_law_that_is_not_installed_says_what_to_install(
 
 def test_a_manifest_cannot_lead_outside_its_folder(exported: Export, root: Path) -> None:
     made = pack(exported("full"), root / "nano", {}).manifest
-    files = {**made.files, "../secret": shipped.Stamp(1, "0" * 64)}
+    files = {**made.files, "../secret": shipped.FileDigest(1, "0" * 64)}
     evil = msgspec.structs.replace(made, files=files)
     (root / "nano" / "law.json").write_bytes(msgspec.json.encode(evil))
     with pytest.raises(ConfigError, match="outside its folder"):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Act, Case, Held, Local, Write
+from waggle.core.protocols import Act, Case, HeldTrace, Local, Write
 from waggle.substrates.beacon import Beacon, BeaconWorld
 
 NOTHING = Local((), None)
@@ -75,9 +75,10 @@ def test_hearsay_is_provisional_until_it_adds_up() -> None:
     claim = world.sense(scouts(world)[0], NOTHING).ready[0]
     other = next(i for i in range(world.n) if i not in scouts(world))
     told(world, other, claim)
-    one = world.sense(other, Local((Held(0, claim, 4, 3, 0, 8, None),), None))
+    one = world.sense(other, Local((HeldTrace(0, claim, 4, 3, 0, 8, None),), None))
     two = world.sense(
-        other, Local((Held(0, claim, 4, 3, 0, 8, None), Held(1, claim, 4, 1, 0, 8, None)), None)
+        other,
+        Local((HeldTrace(0, claim, 4, 3, 0, 8, None), HeldTrace(1, claim, 4, 1, 0, 8, None)), None),
     )
     assert (one.ready, one.coverage) == ((), 3)
     assert (two.ready, two.coverage) == ((claim,), 4)
@@ -121,7 +122,9 @@ def test_ten_thousand_nodes_open_and_sense_quickly() -> None:
     world = opened(10_000)
     assert time.perf_counter() - start < 2.0
     claim = world.sense(scouts(world)[0], NOTHING).ready[0]
-    local = Local(tuple(Held(j, claim, 3, 2, 0, 5, None) for j in world.neighbours(7)), claim, 4)
+    local = Local(
+        tuple(HeldTrace(j, claim, 3, 2, 0, 5, None) for j in world.neighbours(7)), claim, 4
+    )
 
     def once() -> float:
         begin = time.perf_counter()

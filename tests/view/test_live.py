@@ -22,9 +22,9 @@ from waggle.view import growing
 from waggle.view.app import app
 from waggle.view.chromium import Chromium
 from waggle.view.episode import Document, Round
-from waggle.view.growing import Growing
+from waggle.view.growing import LiveRecord
 from waggle.view.library import Library
-from waggle.view.server import Beside
+from waggle.view.server import BackgroundViewer
 
 NAME = "playing.jsonl.gz"
 
@@ -55,7 +55,7 @@ def playing(runs: Path, tmp_path: Path) -> Playing:
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    page = Beside(tmp_path)
+    page = BackgroundViewer(tmp_path)
     yield page.address
     page.stop()
 
@@ -110,7 +110,7 @@ def test_a_map_grows_with_its_rounds(runs: Path, tmp_path: Path) -> None:
     record = read(runs / "maps" / "pursuit.jsonl.gz")
     started = Playing(record, tmp_path)
     started.play(2)
-    found = growing.Growing(live_path(started.path))
+    found = growing.LiveRecord(live_path(started.path))
     told = found.document()
     assert told["scene"]["kind"] == "grid" and len(told["scene"]["maps"]) == 2
     with open(live_path(started.path), "ab") as file:  # a map whose round is still written
@@ -120,7 +120,7 @@ def test_a_map_grows_with_its_rounds(runs: Path, tmp_path: Path) -> None:
 
 
 def test_an_episode_that_starts_again_is_read_again(tmp_path: Path, runs: Path) -> None:
-    record, following = read(runs / "beacon.jsonl.gz"), growing.Following()
+    record, following = read(runs / "beacon.jsonl.gz"), growing.LiveRecords()
     started = Playing(record, tmp_path)
     started.play(6)
     path = live_path(started.path)
@@ -130,18 +130,18 @@ def test_an_episode_that_starts_again_is_read_again(tmp_path: Path, runs: Path) 
     assert following.ask(path, lambda found: found.since(6)) is None
     assert following.ask(path, lambda found: len(found.document()["rounds"])) == 1
     again.end()
-    assert following.ask(path, growing.Growing.document) is None
+    assert following.ask(path, growing.LiveRecord.document) is None
 
 
 def test_what_is_held_is_bounded(
     tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, following = read(runs / "beacon.jsonl.gz"), growing.Following()
+    record, following = read(runs / "beacon.jsonl.gz"), growing.LiveRecords()
     for name in "abc":
         (tmp_path / name).mkdir()
         started = Playing(record, tmp_path / name)
         started.play(2)
-        following.ask(live_path(started.path), growing.Growing.document)
+        following.ask(live_path(started.path), growing.LiveRecord.document)
     assert len(following._held) == growing.MAX_HELD
     monkeypatch.setattr(live, "MAX_BYTES", 200_000)
     started = Playing(record, tmp_path)
@@ -163,7 +163,7 @@ def test_a_round_that_cannot_be_read_is_one_line(runs: Path, tmp_path: Path) -> 
     first["updates"][0]["stage"] = "nonsense"
     path = tmp_path / "growing.partial"
     path.write_bytes(header + msgspec.json.encode(first) + b"\n")
-    growing = Growing(path)
+    growing = LiveRecord(path)
     assert len(growing.document()["rounds"]) == 1
     with pytest.raises(RecordError, match="wait for its end"):
         growing.update(0, 0)

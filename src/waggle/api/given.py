@@ -44,7 +44,7 @@ class GivenTask(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Handed:
+class Prebuilt:
     """A factory that returns what it was given."""
 
     thing: Any
@@ -107,7 +107,7 @@ def find_law(law: LawLike) -> GivenLaw:
     if isinstance(law, str | Path):
         return _named(str(law))
     if not inspect.isclass(law) and isinstance(law, Law):
-        return GivenLaw(law.name, Handed(law), {}, True)
+        return GivenLaw(law.name, Prebuilt(law), {}, True)
     factory: Any = law
     if not callable(factory):
         raise ConfigError(

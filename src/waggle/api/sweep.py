@@ -29,9 +29,9 @@ from waggle.api import screen
 from waggle.api.given import (
     GivenLaw,
     GivenTask,
-    Handed,
     LawLike,
     MetricLike,
+    Prebuilt,
     TaskLike,
     among,
     find_law,
@@ -107,7 +107,7 @@ def sweep(
     if keep and folder is None:
         raise ConfigError("records are kept in a folder; name one")
     lending: dict[Kind, dict[str, Any]] = {
-        "substrate": {t.task.substrate: Handed(t.substrate) for t in given if t.own},
+        "substrate": {t.task.substrate: Prebuilt(t.substrate) for t in given if t.own},
         "law": {f"object:{name}": law.factory for name, law in sources.items() if law.own},
         "metric": {m.name: m for m in measures if m.name not in plugins.names("metric")},
     }
@@ -325,7 +325,7 @@ def _objects(
 
 def _digest(thing: Any) -> str:
     """Return a digest of an object's code and plain attributes."""
-    thing = thing.thing if isinstance(thing, Handed) else thing
+    thing = thing.thing if isinstance(thing, Prebuilt) else thing
     code: Any = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     try:
         text = inspect.getsource(code)

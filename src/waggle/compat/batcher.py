@@ -17,11 +17,11 @@ from waggle.core.protocols import Decode, Law, Request
 from waggle.plugin_files import FAULTS, raised
 
 
-class Full(Exception):
+class QueueFull(Exception):
     """The queue is full; the caller should come back later."""
 
 
-class Unavailable(Exception):
+class NoReplica(Exception):
     """Nobody decides; no part of a batch would fare better."""
 
 
@@ -50,7 +50,7 @@ class Batcher:
         try:
             self._queue.put_nowait((request, future))
         except queue.Full:
-            raise Full from None
+            raise QueueFull from None
         return future
 
     def waiting(self) -> int:
@@ -99,7 +99,7 @@ class Batcher:
             if len(decodes) != len(batch):
                 raise ValueError("not one decode for every request")
         except FAULTS as error:
-            if len(batch) == 1 or isinstance(error, Unavailable):
+            if len(batch) == 1 or isinstance(error, NoReplica):
                 for _, future in batch:
                     future.set_exception(_raisable(error))
                 return

@@ -26,7 +26,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from waggle.compat.batcher import Batcher, Full, Unavailable
+from waggle.compat.batcher import Batcher, NoReplica, QueueFull
 from waggle.compat.limits import Guard, metrics
 from waggle.compat.meters import Meters
 from waggle.compat.replicas import Replica
@@ -106,24 +106,24 @@ def _codes(correction: str) -> tuple[str, ...]:
     return tuple(word[:-1] for word in words if word.endswith(":") and "." in word)
 
 
-class Ordered(NamedTuple):
+class OrderedRequest(NamedTuple):
     """A request as its law reads it, and the renaming that led there; None if there was none."""
 
     request: Request
     naming: Renaming | None
 
 
-def order_for(law: Law, request: Request) -> Ordered:
+def order_for(law: Law, request: Request) -> OrderedRequest:
     """Put a request into the order its law was made for.
 
     Raises:
         ContractError: for a view with more traces than a view may have.
     """
     if getattr(law, "order", "shuffled") != "canonical":
-        return Ordered(request, None)
+        return OrderedRequest(request, None)
     view, naming = canonical(request.view)
     previous = _renamed(request.previous, naming)
-    return Ordered(Request(view, request.entropy, request.feedback, previous), naming)
+    return OrderedRequest(Request(view, request.entropy, request.feedback, previous), naming)
 
 
 def answer_in(naming: Renaming | None, decode: Decode) -> Decode:
@@ -245,14 +245,14 @@ async def _answer(law: Law, batcher: Batcher, request: HttpRequest, shape: _Shap
         future = batcher.submit(asked.request)
     except (WaggleError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return _refuse(400, str(error).partition("\n")[0][:300])
-    except Full:
+    except QueueFull:
         return _refuse(429, "too many requests wait already; try again", Retry_After="1")
     try:
         decode = await _while_heard(request, future)
         return JSONResponse(shape(answer_in(asked.naming, decode), law.name))
     except ClientDisconnect:
         raise
-    except Unavailable as error:
+    except NoReplica as error:
         return _refuse(503, f"{error}; try again", Retry_After="5")
     except WaggleError as error:  # a prompt too long for the model, say: asking again is no use
         return _refuse(400, str(error).partition("\n")[0][:300])

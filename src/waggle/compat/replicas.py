@@ -22,9 +22,9 @@ from functools import partial
 from multiprocessing import active_children
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from waggle.compat.batcher import Unavailable
+from waggle.compat.batcher import NoReplica
 from waggle.core.protocols import Decode, Law, Request
-from waggle.crew import crew
+from waggle.process_pool import process_pool
 from waggle.shards.cluster import connect, environment
 from waggle.shards.law_pool import LawActor
 
@@ -35,12 +35,12 @@ WATCH_SECONDS = 1.0
 """From the death of an idle replica to its start, at most."""
 
 
-class Died(Exception):
+class ReplicaDied(Exception):
     """A replica died, twice in a row, on what it was asked."""
 
 
-class _Home(Protocol):
-    """Where a replica lives; every method raises `Died` when it lives no more."""
+class _Host(Protocol):
+    """Where a replica lives; every method raises `ReplicaDied` when it lives no more."""
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]: ...
 
@@ -56,7 +56,7 @@ class _Process:
 
     def __init__(self, make: Make, index: int, count: int) -> None:
         self._stack = ExitStack()
-        self._pool = self._stack.enter_context(crew(1, _prepare, index, count))
+        self._pool = self._stack.enter_context(process_pool(1, _prepare, index, count))
         self._process = 0
         try:
             self._process = self._do(_load, make)
@@ -155,10 +155,10 @@ class _Actor:
         except errors.GetTimeoutError:
             raise
         except errors.RayError as error:
-            raise Died(str(error).partition("\n")[0]) from None
+            raise ReplicaDied(str(error).partition("\n")[0]) from None
 
 
-_HOMES: dict[Where, Callable[[Make, int, int], _Home]] = {"here": _Process, "ray": _Actor}
+_HOMES: dict[Where, Callable[[Make, int, int], _Host]] = {"here": _Process, "ray": _Actor}
 
 
 @contextmanager
@@ -167,20 +167,20 @@ def _loss(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kind as error:
-        raise Died(str(error).partition("\n")[0]) from None
+        raise ReplicaDied(str(error).partition("\n")[0]) from None
 
 
 class Replica:
     """A law in a process of its own, which is started again if it dies."""
 
-    def __init__(self, name: str, start: Callable[[], _Home]) -> None:
+    def __init__(self, name: str, start: Callable[[], _Host]) -> None:
         self.name = name
         self.starts = 1
         """How often it was started."""
         self._start = start
         self._lock = threading.Lock()
         self._ended = False
-        self._home: _Home | None = start()
+        self._home: _Host | None = start()
 
     @property
     def ready(self) -> bool:
@@ -191,12 +191,12 @@ class Replica:
         """Let the replica decide, again if it died meanwhile.
 
         Raises:
-            Died: if it died a second time on the same requests.
+            ReplicaDied: if it died a second time on the same requests.
             Unavailable: if it cannot be started, or was closed.
         """
         try:
             return self._asked(lambda home: home.decide(requests))
-        except Died:
+        except ReplicaDied:
             return self._asked(lambda home: home.decide(requests))
 
     def process(self) -> int:
@@ -205,10 +205,10 @@ class Replica:
 
     def check(self) -> None:
         """Start it again if it died."""
-        with suppress(Died):
+        with suppress(ReplicaDied):
             self._asked(lambda home: home.check())
             return
-        with suppress(Unavailable):
+        with suppress(NoReplica):
             self._living()
 
     def close(self) -> None:
@@ -218,26 +218,26 @@ class Replica:
         if home is not None:
             home.close()
 
-    def _asked(self, question: Callable[[_Home], _Answer]) -> _Answer:
+    def _asked(self, question: Callable[[_Host], _Answer]) -> _Answer:
         home = self._living()
         try:
             return question(home)
-        except Died:
+        except ReplicaDied:
             with self._lock:
                 if self._home is home:
                     self._home = None
             home.close()
             raise
 
-    def _living(self) -> _Home:
+    def _living(self) -> _Host:
         with self._lock:
             if self._ended:
-                raise Unavailable(f"the replicas of {self.name} have ended")
+                raise NoReplica(f"the replicas of {self.name} have ended")
             if self._home is None:
                 try:
                     self._home = self._start()
                 except Exception as error:
-                    raise Unavailable(f"a replica of {self.name} cannot be started") from error
+                    raise NoReplica(f"a replica of {self.name} cannot be started") from error
                 self.starts += 1
             return self._home
 

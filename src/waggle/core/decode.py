@@ -54,7 +54,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAPPERS = frozenset(("decision", "record", "output", "result", "answer", "json"))
 
 
-class Parsed(NamedTuple):
+class ParseResult(NamedTuple):
     """What a text says: a decision, or the codes of what is wrong with it."""
 
     decision: Decision | None
@@ -65,37 +65,37 @@ class Parsed(NamedTuple):
     """The well-typed rest of a broken record, invalid parts deleted: input for projection."""
 
 
-class _Refused(Exception):
+class _JsonError(Exception):
     """A code on its way out of the JSON reader."""
 
 
-def parse(text: str | bytes) -> Parsed:
+def parse(text: str | bytes) -> ParseResult:
     """Read one decision out of a text. Never raises."""
     try:
         plain = _plain_text(text)
-    except _Refused as code:
-        return Parsed(None, (str(code),), False)
+    except _JsonError as code:
+        return ParseResult(None, (str(code),), False)
     decision = _canonical(plain)
     if decision is not None:
-        return Parsed(decision, (), False, decision)
+        return ParseResult(decision, (), False, decision)
     if plain[:1] == "{" and plain[-1:] == "}":
         try:
             return _record(_load(plain), False)
-        except _Refused as code:
+        except _JsonError as code:
             if str(code) != "json.syntax":
-                return Parsed(None, (str(code),), False)
+                return ParseResult(None, (str(code),), False)
     return _normalize(plain)
 
 
 def _plain_text(text: str | bytes) -> str:
     if len(text) > MAX_TEXT:
-        raise _Refused("text.size")
+        raise _JsonError("text.size")
     try:
         plain = text.decode() if isinstance(text, bytes) else text
         if not isinstance(text, bytes) and len(plain.encode()) > MAX_TEXT:
-            raise _Refused("text.size")
+            raise _JsonError("text.size")
     except UnicodeError:
-        raise _Refused("text.encoding") from None
+        raise _JsonError("text.encoding") from None
     return plain
 
 
@@ -117,26 +117,26 @@ def _opened(text: str) -> int:
     return text.count("{") + text.count("[")
 
 
-def _normalize(plain: str) -> Parsed:
+def _normalize(plain: str) -> ParseResult:
     """Strip the envelope: fenced text first, then any; the first object that is a record counts.
 
     Where none is, the answer is that of the first object that could be read as one.
     """
-    first: Parsed | None = None
+    first: ParseResult | None = None
     refused = ("text.none",)
     fenced = (match.group(1) for match in islice(_FENCE.finditer(plain), MAX_OBJECTS))
     for body in (*fenced, plain):
         for found in _records(body):
-            if isinstance(found, Parsed):
+            if isinstance(found, ParseResult):
                 if not found.codes:
                     return found
                 first = first or found
             elif refused == ("text.none",):
                 refused = (found,)
-    return first or Parsed(None, refused, True)
+    return first or ParseResult(None, refused, True)
 
 
-def _records(text: str) -> Iterator[Parsed | str]:
+def _records(text: str) -> Iterator[ParseResult | str]:
     """Read the first few objects of a text, each as a record or the code of why it is none."""
     start = 0
     for _ in range(MAX_OBJECTS):
@@ -147,7 +147,7 @@ def _records(text: str) -> Iterator[Parsed | str]:
             body = _object_at(text, start)
             start += len(body)
             yield _record(_load(body), True)
-        except _Refused as code:
+        except _JsonError as code:
             yield str(code)
             if str(code) == "json.truncated":
                 return
@@ -164,32 +164,32 @@ def _object_at(text: str, start: int) -> str:
             depth -= 1
             if depth == 0:
                 return text[start : match.end()]
-    raise _Refused("json.truncated")
+    raise _JsonError("json.truncated")
 
 
 def _load(text: str) -> Any:
     if _opened(text) > MAX_OPEN:
-        raise _Refused("json.depth")
+        raise _JsonError("json.depth")
     try:
         return _READER.decode(text)
     except (ValueError, RecursionError):
-        raise _Refused("json.syntax") from None
+        raise _JsonError("json.syntax") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Refused("json.duplicate")
+        raise _JsonError("json.duplicate")
     return found
 
 
 def _refuse_number(text: str) -> Any:
-    raise _Refused("json.number")
+    raise _JsonError("json.number")
 
 
 def _integer(text: str) -> int:
     if len(text) > 9:
-        raise _Refused("json.number")
+        raise _JsonError("json.number")
     return int(text)
 
 
@@ -201,7 +201,7 @@ _READER = json.JSONDecoder(
 )
 
 
-def _record(value: Any, normalized: bool) -> Parsed:
+def _record(value: Any, normalized: bool) -> ParseResult:
     if isinstance(value, dict) and len(value) == 1 and "task_action" not in value:
         name, inner = next(iter(value.items()))
         if isinstance(inner, dict) and name.lower() in _WRAPPERS:
@@ -209,14 +209,14 @@ def _record(value: Any, normalized: bool) -> Parsed:
     return _record_of(value, normalized)
 
 
-def _record_of(value: Any, normalized: bool) -> Parsed:
+def _record_of(value: Any, normalized: bool) -> ParseResult:
     if not isinstance(value, dict):
-        return Parsed(None, ("shape.type",), normalized)
+        return ParseResult(None, ("shape.type",), normalized)
     codes: list[str] = []
     decision = _decision(value, codes)
     if not codes:
-        return Parsed(decision, (), normalized, decision)
-    return Parsed(None, tuple(dict.fromkeys(codes)), normalized, decision)
+        return ParseResult(decision, (), normalized, decision)
+    return ParseResult(None, tuple(dict.fromkeys(codes)), normalized, decision)
 
 
 _DECISION = frozenset(("task_action", "response", "deposits", "commit"))

@@ -83,7 +83,7 @@ def _size(value: object) -> int:
 
 
 @lru_cache(CACHED)
-def _record(silent: tuple[str, ...], behind: _Behind) -> GrammarNode:
+def _record(silent: tuple[str, ...], behind: _Successor) -> GrammarNode:
     """All records of a view without responses."""
     return Sequence((_OPEN, _one_of([*_quiet(silent, behind)]), _CLOSE), common=True)
 
@@ -93,7 +93,7 @@ def _speaking(answer: str) -> Literal:
     return Literal(_inside(answer) + '","response":"')
 
 
-class _Behind:
+class _Successor:
     """What may follow an act; compared by identity, since equal options share one object."""
 
     def __init__(self, allowed: Social) -> None:
@@ -105,12 +105,12 @@ class _Behind:
 
 
 @lru_cache(CACHED)
-def _behind(allowed: Social) -> _Behind:
-    return _Behind(allowed)
+def _behind(allowed: Social) -> _Successor:
+    return _Successor(allowed)
 
 
 @lru_cache(CACHED)
-def _quiet(silent: tuple[str, ...], behind: _Behind) -> tuple[GrammarNode, ...]:
+def _quiet(silent: tuple[str, ...], behind: _Successor) -> tuple[GrammarNode, ...]:
     """Acts without a response, with everything that may follow them."""
     if not silent:
         return (_waiting(),)

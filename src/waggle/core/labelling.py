@@ -27,7 +27,7 @@ class Labelling(NamedTuple):
     """Whether some exchange of vertices maps the graph to itself, so that ranks are a choice."""
 
 
-class _Found(NamedTuple):
+class _CanonicalForm(NamedTuple):
     form: Form
     order: list[int]
     symmetric: bool
@@ -109,7 +109,7 @@ def _components(vertices: Sequence[int], near: Neighbours) -> list[list[int]]:
     return found
 
 
-def _arrange(colours: Colours, near: Neighbours) -> _Found:
+def _arrange(colours: Colours, near: Neighbours) -> _CanonicalForm:
     """Order a refined part: what is alone in its colour first, then its components by form."""
     cells = _cells(colours)
     order = [cell[0] for cell in cells if len(cell) == 1]
@@ -132,29 +132,29 @@ def _arrange(colours: Colours, near: Neighbours) -> _Found:
             f.form == g.form for f, g in pairwise(found)
         )
         order += [v for f in found for v in f.order]
-    return _Found(_form(order, colours, near), order, symmetric)
+    return _CanonicalForm(_form(order, colours, near), order, symmetric)
 
 
-def _part(colours: Colours, near: Neighbours) -> _Found:
+def _part(colours: Colours, near: Neighbours) -> _CanonicalForm:
     """Order one component, keeping the colours it had among the others in its form."""
     if len(colours) == 1:
-        return _Found((tuple(colours.values()), ()), list(colours), False)
+        return _CanonicalForm((tuple(colours.values()), ()), list(colours), False)
     found = _arrange(_refine(colours, near), near)
-    return _Found(_form(found.order, colours, near), found.order, found.symmetric)
+    return _CanonicalForm(_form(found.order, colours, near), found.order, found.symmetric)
 
 
-def _branch(colours: Colours, near: Neighbours) -> _Found:
+def _branch(colours: Colours, near: Neighbours) -> _CanonicalForm:
     """Distinguish each vertex of the smallest colour in turn and keep the smallest form."""
     cell = min(_cells(colours), key=len)
-    best: _Found | None = None
+    best: _CanonicalForm | None = None
     for v in cell:
         marked = {u: 2 * c + (u != v) for u, c in colours.items()}
         found = _arrange(_refine(marked, near), near)
         form = _form(found.order, colours, near)
         if best is None or form < best.form:
-            best = _Found(form, found.order, found.symmetric)
+            best = _CanonicalForm(form, found.order, found.symmetric)
         elif form == best.form:
-            best = _Found(form, best.order, True)
+            best = _CanonicalForm(form, best.order, True)
     assert best is not None
     return best
 

@@ -98,7 +98,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
     """True for a fresh private-evidence write, False for a relay."""
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
+class HeldTrace(msgspec.Struct, frozen=True, gc=False):
     """A trace as a node holds it, in world words."""
 
     neighbour: int
@@ -113,7 +113,7 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 class Local(msgspec.Struct, frozen=True, gc=False):
     """What the runtime holds for one node and a substrate may read: its field and commitment."""
 
-    traces: tuple[Held, ...]
+    traces: tuple[HeldTrace, ...]
     commitment: str | None
     confidence: int = 0
 

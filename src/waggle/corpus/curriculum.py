@@ -24,10 +24,10 @@ from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.store import SPLITS, Example
 from waggle.corpus.views import disguised
 from waggle.corpus.views.frames import Frame, made_up_frame, native_frame
-from waggle.corpus.views.native import Sight, gather, training_tasks
+from waggle.corpus.views.native import SeenView, gather, training_tasks
 from waggle.corpus.views.rng import Draw
 from waggle.corpus.views.situations import SITUATIONS, make
-from waggle.crew import mapped
+from waggle.process_pool import mapped
 
 SEEDS: Mapping[str, range] = {
     "train": range(6_000), "validation": range(6_000, 7_000), "test": range(7_000, 8_000),
@@ -178,7 +178,7 @@ class Curriculum:
     def _tasks_of(self, family: str) -> list[plugins.Task]:
         return [task for task in self._tasks if task.substrate == family]
 
-    def _gather(self, split: str, task: plugins.Task, count: int) -> list[Sight]:
+    def _gather(self, split: str, task: plugins.Task, count: int) -> list[SeenView]:
         root = derive(self.settings.seed, "native", split, task.name)
         pool = SEEDS[split]
         episodes = max(2, EPISODES // len(self._tasks_of(task.substrate)), count // 64)

@@ -24,7 +24,7 @@ from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import Decision
 from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.store import CorpusError, Example, Store
-from waggle.crew import Run, mapped
+from waggle.process_pool import Run, mapped
 
 TEMPERATURE = 0.2
 """Sampling temperature of a chat teacher."""
@@ -32,7 +32,7 @@ BATCH = 64
 """Views in one call of the teacher's law."""
 
 
-class Labelled(NamedTuple):
+class LabelReport(NamedTuple):
     """The result of a labelling."""
 
     kept: int
@@ -50,7 +50,7 @@ def make_teacher(name: str, options: Mapping[str, Any]) -> Law:
 def label(
     store: Store, teacher: Law, *, progress: Progress = quiet, fresh: bool = False,
     workers: int = 1, again: Callable[[], Law] | None = None,
-) -> Labelled:  # fmt: skip
+) -> LabelReport:  # fmt: skip
     """Label every view of a corpus and write the part `decisions`.
 
     Args:
@@ -84,7 +84,7 @@ def label(
     store.write("decisions", rows, {"teacher": name, "refused": refused})
     if name == "expert":  # which is free: the corpus itself holds its answers now
         kept.forget()
-    return Labelled(sum(map(len, rows.values())), refused)
+    return LabelReport(sum(map(len, rows.values())), refused)
 
 
 def _decisions(

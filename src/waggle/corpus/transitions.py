@@ -27,7 +27,7 @@ from waggle.corpus.curriculum import Progress, quiet
 from waggle.corpus.settings import TransitionSettings
 from waggle.corpus.store import CorpusError, Store, Transition
 from waggle.corpus.views.native import open_case, training_tasks, view_head, whole_view
-from waggle.crew import Run, mapped
+from waggle.process_pool import Run, mapped
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 

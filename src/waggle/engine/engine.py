@@ -25,7 +25,7 @@ from waggle.engine.constraint.vocabulary import Vocabulary, eos_tokens
 from waggle.engine.memory import collect_sometimes, collector_paused, is_out_of_memory
 from waggle.engine.model.config import supports
 from waggle.engine.request import Completion, Prompt
-from waggle.engine.sampling import DrawFuture, Drawn, own_columns
+from waggle.engine.sampling import DrawFuture, SampledTokens, own_columns
 from waggle.engine.scheduler import Scheduler
 from waggle.engine.sequence import ConstrainedSequence, FreeSequence, TokenSequence
 from waggle.engine.speculation import NGramProposer, RecentAnswers
@@ -35,7 +35,7 @@ class NotNumbers(WaggleError):
     """The logits of a model are not numbers."""
 
 
-class _Asked(NamedTuple):
+class _TokenQuery(NamedTuple):
     """Sequences of one pass whose next tokens were asked for in one way."""
 
     sequences: list[TokenSequence]
@@ -86,7 +86,7 @@ class Engine:
         """Passes through the model so far."""
         self._steps = 0
         self._scheduler = Scheduler(max_rows)
-        self._in_flight: deque[list[_Asked]] = deque()
+        self._in_flight: deque[list[_TokenQuery]] = deque()
         """Passes that were launched and not read, the oldest first."""
         self._driver = threading.Lock()
         self.reset()
@@ -181,7 +181,7 @@ class Engine:
                 sequence.prepared = True
                 sequence.prepare()
 
-    def _run(self, sequences: list[TokenSequence]) -> list[_Asked]:
+    def _run(self, sequences: list[TokenSequence]) -> list[_TokenQuery]:
         """Run the pending tokens of sequences, and ask for the next tokens kind by kind."""
         sequences.sort(key=_way)
         hidden = self.backend.run(
@@ -194,7 +194,7 @@ class Engine:
         for _, alike in groupby(sequences, key=_way):
             group = list(alike)
             last = first + sum(len(sequence.asked) for sequence in group)
-            asked.append(_Asked(group, self._ask(hidden[first:last], group)))
+            asked.append(_TokenQuery(group, self._ask(hidden[first:last], group)))
             first = last
         return asked
 
@@ -209,11 +209,11 @@ class Engine:
             return self.backend.sample(hidden, own, masks or None, banned)
         return self.backend.choose(hidden, masks) if masks else self.backend.argmax(hidden, banned)
 
-    def _read(self, batch: list[_Asked]) -> None:
+    def _read(self, batch: list[_TokenQuery]) -> None:
         """Hand each sequence of a pass the model's choices, waiting for them if need be."""
         for asked in batch:
             found, first = asked.future(), 0
-            tokens, logprobs = found if isinstance(found, Drawn) else (found, [])
+            tokens, logprobs = found if isinstance(found, SampledTokens) else (found, [])
             _checked(tokens)
             for sequence in asked.sequences:
                 last = first + len(sequence.asked)

@@ -24,14 +24,14 @@ LARGEST = 1 - 2**-24
 """The largest number below one in float32."""
 
 
-class Drawn(NamedTuple):
+class SampledTokens(NamedTuple):
     """The tokens drawn, and the log-probability with which each was."""
 
     tokens: list[int]
     logprobs: list[float]
 
 
-DrawFuture = Callable[[], Drawn]
+DrawFuture = Callable[[], SampledTokens]
 """Waits for draws that a device is computing, and returns them."""
 
 
@@ -111,6 +111,6 @@ def draw_among(logits: Tensor, given: Tensor) -> Tensor:
     return draw(logits.gather(1, tokens), tokens, given[:, :OWN], repeated)
 
 
-def read_draws(found: Tensor) -> Drawn:
+def read_draws(found: Tensor) -> SampledTokens:
     """Return what `draw` has found, on the host."""
-    return Drawn(found[:, 0].long().tolist(), found[:, 1].tolist())
+    return SampledTokens(found[:, 0].long().tolist(), found[:, 1].tolist())

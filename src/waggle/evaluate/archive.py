@@ -30,7 +30,7 @@ COPIED = (factorial.FOLDER, "diagnoses")
 """Folders of JSON files that tables are made from, beside the rows."""
 
 
-class Archived(NamedTuple):
+class ArchiveReport(NamedTuple):
     """What went into an archive."""
 
     rows: dict[str, int]
@@ -41,7 +41,7 @@ class Archived(NamedTuple):
     """Files that were copied as they are."""
 
 
-def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
+def archive(plan: Sequence[Cell], folder: Path, target: Path) -> ArchiveReport:
     """Pack the rows of a run that its plan asks for; files of other methods stay.
 
     Failed rows come along, so that reports of the archive name them.
@@ -65,7 +65,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> Archived:
     copied += _copy(folder, target, factorial.SEARCH)
     sessions.carry(folder, target)
     counts = {method: len(rows) for method, rows in by_method.items()}
-    return Archived(counts, len(found) - sum(counts.values()), copied)
+    return ArchiveReport(counts, len(found) - sum(counts.values()), copied)
 
 
 def _pack(path: Path, rows: Sequence[Row]) -> None:

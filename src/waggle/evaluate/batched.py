@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
-from waggle.crew import end_with_parent
 from waggle.engine import memory as gpu_memory
 from waggle.evaluate.episodes import (
     RecordFolder,
@@ -36,6 +35,7 @@ from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row
 from waggle.evaluate.selection import cost
 from waggle.plugin_files import FAULTS
+from waggle.process_pool import end_with_parent
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 

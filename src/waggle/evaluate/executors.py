@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from waggle.core.errors import ConfigError, suggest
-from waggle.crew import crew
+from waggle.process_pool import process_pool
 from waggle.shards.cluster import connect, environment
 
 Job = TypeVar("Job")
@@ -64,7 +64,7 @@ class Processes:
         left = dict(enumerate(jobs))
         for workers in (self._workers, max(1, self._workers // 2)):
             try:
-                with crew(workers, *self._opened) as pool:
+                with process_pool(workers, *self._opened) as pool:
                     places = {pool.submit(work, job): place for place, job in left.items()}
                     for future in as_completed(places):
                         result = future.result()

@@ -48,7 +48,7 @@ _MOST = sys.float_info.max
 _NAME = re.compile(rf"({'|'.join(ARMS)})-(\d{{1,6}})")
 
 
-class Trained(NamedTuple):
+class TrainedLaw(NamedTuple):
     """What was measured of one trained law."""
 
     arm: str
@@ -71,7 +71,7 @@ class Trained(NamedTuple):
         return self.names.get("transitions" if unit.startswith("probe") else "views", ())
 
 
-def read_arms(folder: Path) -> list[Trained]:
+def read_arms(folder: Path) -> list[TrainedLaw]:
     """Return the trained laws of a run directory, by arm and seed; any other file is refused."""
     paths = sorted((folder / FOLDER).glob("*.json"))
     if len(paths) > MAX_FILES:
@@ -80,7 +80,7 @@ def read_arms(folder: Path) -> list[Trained]:
     return sorted(found, key=lambda each: (ARMS.index(each.arm), each.seed))
 
 
-def _read(path: Path) -> Trained:
+def _read(path: Path) -> TrainedLaw:
     name = _NAME.fullmatch(path.stem)
     if name is None:
         raise ConfigError(f"{path} is not named ARM-SEED.json with an arm of {', '.join(ARMS)}")
@@ -99,10 +99,10 @@ def _read(path: Path) -> Trained:
     }
     notes = {key: str(data[key])[:300] for key in TRAINING_NOTES if isinstance(data.get(key), str)}
     order = str(data.get("order", "shuffled"))
-    return Trained(name[1], int(name[2]), values, units, order, names, notes)
+    return TrainedLaw(name[1], int(name[2]), values, units, order, names, notes)
 
 
-def of_arm(found: Sequence[Trained], arm: str) -> dict[int, Trained]:
+def of_arm(found: Sequence[TrainedLaw], arm: str) -> dict[int, TrainedLaw]:
     """Return the trained laws of an arm by seed."""
     return {each.seed: each for each in found if each.arm == arm}
 
@@ -117,7 +117,7 @@ class Effect(NamedTuple):
 
 
 def structural(
-    found: Sequence[Trained], arm: str, key: str, unit: str, relative: bool
+    found: Sequence[TrainedLaw], arm: str, key: str, unit: str, relative: bool
 ) -> Effect | None:
     """Return the effect of an arm against Decision only, over seeds whose units both arms have.
 
@@ -143,7 +143,7 @@ def structural(
     )
 
 
-def _paired_units(base: Trained, other: Trained, unit: str) -> list[tuple[float, float]]:
+def _paired_units(base: TrainedLaw, other: TrainedLaw, unit: str) -> list[tuple[float, float]]:
     """Return the two values of every unit, in the order of the first; none without ids."""
     one, two = base.units.get(unit, ()), other.units.get(unit, ())
     names, others = base.ids(unit), other.ids(unit)
@@ -160,7 +160,7 @@ def _paired_units(base: Trained, other: Trained, unit: str) -> list[tuple[float,
     return list(zip(one, two, strict=True))
 
 
-def _unlike(base: Trained, other: Trained, unit: str) -> ConfigError:
+def _unlike(base: TrainedLaw, other: TrainedLaw, unit: str) -> ConfigError:
     return ConfigError(
         f"{base.method} and {other.method} were measured on different units ({unit}); "
         "diagnose both on one corpus with the same --views and --transitions"

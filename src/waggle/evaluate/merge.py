@@ -38,7 +38,7 @@ SHARES = ("silo", "agentsnet")
 """Substrates whose score is a share."""
 
 
-class Merged(NamedTuple):
+class MergeReport(NamedTuple):
     """What a merge did with the rows of one folder."""
 
     taken: int
@@ -53,7 +53,7 @@ _Digests: TypeAlias = Mapping[str, set[str]]
 """The weights that played the rows of each method."""
 
 
-def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> Merged:
+def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> MergeReport:
     """Take the rows of another run directory that the plan asks for, in the order of the plan.
 
     With `again`, rows that came out differently or that other weights played replace those here.
@@ -94,7 +94,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     changed = _methods(differ) | set(mixed)
     left = [row for key, row in here.items() if key[0] in changed and key not in found]
     older = sum(row.method not in mixed or row.digest not in new[row.method] for row in left)
-    return Merged(len(taken), len(known), len(theirs) - len(set(source.values())), older)
+    return MergeReport(len(taken), len(known), len(theirs) - len(set(source.values())), older)
 
 
 def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:

@@ -23,7 +23,7 @@ MODEL_COUNTERS = ("calls", "tokens.input")
 """Counters of episodes in which a model was called, here or at an endpoint."""
 
 
-class Checked(NamedTuple):
+class Recheck(NamedTuple):
     """A cell that was played again."""
 
     cell: Cell
@@ -52,11 +52,11 @@ def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:
 
 def recheck(
     cells: Sequence[Cell], here: Mapping[Key, Row], executor: Executor
-) -> Iterator[Checked]:
+) -> Iterator[Recheck]:
     """Play cells again and compare them with their rows, as they end."""
     known = {cell.key: cell for cell in cells}
     for row in executor.map(_play, cells):
-        yield Checked(known[row.key], tuple(_differences(here[row.key], row)))
+        yield Recheck(known[row.key], tuple(_differences(here[row.key], row)))
 
 
 def _play(cell: Cell) -> Row:

@@ -19,7 +19,7 @@ from waggle.evaluate.rows import Row
 from waggle.laws.digest import digest_of
 
 
-class Played(NamedTuple):
+class FinishedRows(NamedTuple):
     """The finished rows of a method beside the weights its law has now."""
 
     method: str
@@ -36,7 +36,7 @@ class Played(NamedTuple):
 
 def compare(
     cells: Iterable[Cell], here: Mapping[Key, Row], width: int | None = None
-) -> list[Played]:
+) -> list[FinishedRows]:
     """Return which weights played the finished rows of every method that names some.
 
     Laws are made with the batch size that they will play with.
@@ -49,7 +49,7 @@ def compare(
             first.setdefault(cell.method, cell)
             counts.setdefault(cell.method, Counter())[row.digest] += 1
     return [
-        Played(name, _digest_now(first[name], width), own)
+        FinishedRows(name, _digest_now(first[name], width), own)
         for name, own in counts.items()
         if any(own)
     ]
@@ -63,16 +63,16 @@ def _digest_now(cell: Cell, width: int | None) -> str:
         return ""
 
 
-def stale_methods(played: Iterable[Played]) -> list[tuple[list[str], str]]:
+def stale_methods(played: Iterable[FinishedRows]) -> list[tuple[list[str], str]]:
     """Return the methods that are not continued and the reason, once for those of one law."""
-    groups: dict[str, list[Played]] = {}
+    groups: dict[str, list[FinishedRows]] = {}
     for each in played:
         if each.stale:
             groups.setdefault(each.now, []).append(each)
     return [([each.method for each in own], _reason(own)) for own in groups.values()]
 
 
-def _reason(own: Sequence[Played]) -> str:
+def _reason(own: Sequence[FinishedRows]) -> str:
     stale, rows = sum(p.stale for p in own), sum(sum(p.digests.values()) for p in own)
     others = sorted({d for p in own for d in p.digests if d not in ("", p.now)})
     names = ",".join(p.method for p in own)

@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     failed: int
 
 
-class _How(NamedTuple):
+class _PlayOptions(NamedTuple):
     """How cells are played: ordinary laws by the executor, others in batches."""
 
     executor: Executor
@@ -144,7 +144,7 @@ def run_plan(
     records = None
     if keep:
         records = RecordFolder((folder / RECORDS).resolve(), keep == "measures", live)
-    how = _How(executor, width or WIDTH, processes, records, folder)
+    how = _PlayOptions(executor, width or WIDTH, processes, records, folder)
     rows, played, failed = RowFile(folder), 0, 0
     sweep(folder / RECORDS)
     try:
@@ -192,7 +192,9 @@ def _batched(law: LawCells) -> bool:
     return bool(getattr(law_of(law.law, law.options), "batched", False))
 
 
-def _timed(group: Sequence[LawCells], how: _How, folder: Path, left_out: LeftOut) -> Iterator[Row]:
+def _timed(
+    group: Sequence[LawCells], how: _PlayOptions, folder: Path, left_out: LeftOut
+) -> Iterator[Row]:
     """Play some laws and write down what it took, also after an interruption."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
@@ -222,13 +224,13 @@ def _timed(group: Sequence[LawCells], how: _How, folder: Path, left_out: LeftOut
             sessions.append(folder, session)
 
 
-def _executor(law: LawCells, how: _How) -> str:
+def _executor(law: LawCells, how: _PlayOptions) -> str:
     if not _batched(law):
         return repr(how.executor)
     return f"{how.processes} in lockstep, width {how.width}"
 
 
-def _play(group: Sequence[LawCells], how: _How, left_out: LeftOut) -> Iterator[Row]:
+def _play(group: Sequence[LawCells], how: _PlayOptions, left_out: LeftOut) -> Iterator[Row]:
     """Play batched laws in shared processes, or the one law of a group here."""
     for part in group:  # a cell in shards has the cluster to itself
         dealt = [cell for cell in part.cells if cell.shards]

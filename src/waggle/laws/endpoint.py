@@ -66,7 +66,7 @@ class Failure(NamedTuple):
     fix: str = ""
 
 
-class _Refused(Exception):
+class _FailedAttempt(Exception):
     """An attempt that failed, and whether another one may help."""
 
     def __init__(self, reason: str, *, fix: str, again: bool = False) -> None:
@@ -205,7 +205,7 @@ class Endpoint:
             if not self._worth_asking():
                 return Failure(f"left alone after {self._failures} failures in a row")
             await session.turn()
-            last: list[_Refused] = []
+            last: list[_FailedAttempt] = []
             try:
                 async with asyncio.timeout(self._limits.timeout) as deadline:
                     stop = deadline.when() or 0.0
@@ -214,7 +214,7 @@ class Endpoint:
                 before = f" (before: {last[-1]})" if last else ""
                 reason = f"no answer within {self._limits.timeout:g} s{before}"
                 return self._failed(Failure(reason, "raise --law.timeout, or relieve the server"))
-            except _Refused as refused:
+            except _FailedAttempt as refused:
                 return self._failed(Failure(str(refused), refused.fix))
             self._failures = 0
             return reply
@@ -243,7 +243,7 @@ class Endpoint:
         return failure
 
     async def _attempts(
-        self, question: Question, session: _Session, stop: float, last: list[_Refused]
+        self, question: Question, session: _Session, stop: float, last: list[_FailedAttempt]
     ) -> Reply:
         """Put a question until it is answered, or nothing more can be expected of it."""
         body, given_up, failures = self._body(question), self._given_up, 0
@@ -253,7 +253,7 @@ class Endpoint:
                 reply = await self._post(put, session)
                 self._given_up |= given_up
                 return reply
-            except _Refused as refused:
+            except _FailedAttempt as refused:
                 free = {name: value for name, value in put.items() if name not in self._fixed}
                 name = blamed(refused.said, free, self._wire) if refused.said else ""
                 if name and name not in given_up:
@@ -286,22 +286,22 @@ class Endpoint:
                         break
         except (self._http.HTTPError, self._http.InvalidURL, OSError) as error:
             reason = f"{type(error).__name__}: {self._clean(str(error) or 'the connection broke')}"
-            raise _Refused(
+            raise _FailedAttempt(
                 reason, fix="start the server, or correct --law.base-url", again=True
             ) from None
         if not 200 <= status < 300:
             raise self._refusal(status, response.headers, bytes(data[:MAX_BODY]))
         if len(data) > MAX_BODY:
-            raise _Refused(f"the answer is over {MAX_BODY >> 20} MiB long", fix=_MEND)
+            raise _FailedAttempt(f"the answer is over {MAX_BODY >> 20} MiB long", fix=_MEND)
         try:
             reply = self._wire.read(json.loads(data))
         except Malformed as error:
-            raise _Refused(self._clean(str(error)), fix=_MEND) from None
+            raise _FailedAttempt(self._clean(str(error)), fix=_MEND) from None
         except (ValueError, RecursionError):
-            raise _Refused("the answer is no JSON", fix=_MEND) from None
+            raise _FailedAttempt("the answer is no JSON", fix=_MEND) from None
         return reply._replace(text=self._redacted(reply.text))
 
-    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> _Refused:
+    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> _FailedAttempt:
         """Return the error of a status: its name, the server's sentence, and what to do."""
         said = self._clean(sentence(data))
         if 300 <= status < 400:
@@ -311,7 +311,7 @@ class Endpoint:
         reason = f"{status} {name}".strip() + (f": {said}" if said else "")
         reason += "" if wait is None else f" (it asks to wait {wait:g} s)"
         again = status in (408, 409, 425, 429) or status >= 500
-        refused = _Refused(reason, fix=self._fix(status), again=again)
+        refused = _FailedAttempt(reason, fix=self._fix(status), again=again)
         refused.wait = wait
         if status in (400, 422):
             refused.said = data[:4096].decode("utf-8", "replace") or "refused"

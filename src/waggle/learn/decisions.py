@@ -28,7 +28,7 @@ class Choice(NamedTuple):
     logprob: float
 
 
-class Decided(NamedTuple):
+class SampledDecision(NamedTuple):
     """One sampled decision."""
 
     prompt: Sequence[int]
@@ -54,7 +54,7 @@ class Decisions:
     node: Index
     round: Index
     legal: NDArray[np.bool_]
-    tried: NDArray[np.float32]
+    counterfactual: NDArray[np.float32]
     """What the outcome lost by another decision in its place; not a number where none was tried."""
     choices: Index
     """Choices of each decision."""
@@ -83,8 +83,8 @@ class Decisions:
         widths = self.widths[picked]
         rows = {
             name: getattr(self, name)[chosen]
-            for name in ("lengths", "prompts", "episode", "node", "round", "legal", "tried",
-                         "choices")
+            for name in ("lengths", "prompts", "episode", "node", "round", "legal",
+                         "counterfactual", "choices")
         }  # fmt: skip
         return Decisions(
             ids=self.ids[spans(tokens[chosen], self.lengths[chosen])],
@@ -105,8 +105,8 @@ class Decisions:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def pack(decided: Sequence[Decided], tried: Sequence[float]) -> Decisions:
-    """Put decisions of one episode into arrays; `tried` as in `Decisions`."""
+def pack(decided: Sequence[SampledDecision], counterfactual: Sequence[float]) -> Decisions:
+    """Put decisions of one episode into arrays; `counterfactual` as in `Decisions`."""
     choices = [choice for one in decided for choice in one.choices]
     whole = [token for one in decided for part in (one.prompt, one.answer) for token in part]
     return Decisions(
@@ -117,7 +117,7 @@ def pack(decided: Sequence[Decided], tried: Sequence[float]) -> Decisions:
         node=np.array([one.node for one in decided], np.int64),
         round=np.array([one.round for one in decided], np.int64),
         legal=np.array([one.legal for one in decided], np.bool_),
-        tried=np.array(tried, np.float32),
+        counterfactual=np.array(counterfactual, np.float32),
         choices=np.array([len(one.choices) for one in decided], np.int64),
         offsets=np.array([choice.offset for choice in choices], np.int64),
         logprobs=np.array([choice.logprob for choice in choices], np.float32),

@@ -34,14 +34,14 @@ def measure(
     rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
     decisions = stack([outcome.decisions for outcome in outcomes])
     batch = Batch(
-        decisions, rewards, [o.near for o in outcomes], settings.replays,
+        decisions, rewards, [o.local_rewards for o in outcomes], settings.replays,
         [o.progress for o in outcomes],
     )  # fmt: skip
     credit = advantages(batch, settings.credit, settings.charge)
     branched = np.concatenate([o.branched for o in outcomes if o.branched is not None])
     known = np.isfinite(branched)
     if settings.credit in ("frozen", "branch"):
-        known &= np.isfinite(decisions.tried)
+        known &= np.isfinite(decisions.counterfactual)
     return {
         "correlation": correlation(credit[known], branched[known]),
         "decisions": int(known.sum()),

@@ -37,13 +37,13 @@ from waggle.learn.config import (
     training_cases,
 )
 from waggle.learn.controls import CONTROLS
-from waggle.learn.credit import Batch, advantages, drawn
+from waggle.learn.credit import Batch, advantages, sample_decisions
 from waggle.learn.decisions import Decisions, stack
 from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
 from waggle.learn.luck import jobs_of
-from waggle.learn.rollout import Ended, Outcome, Rollouts, Weights, rollouts
+from waggle.learn.rollout import Outcome, Rollouts, TrialEpisode, Weights, rollouts
 from waggle.learn.start import Start, find_start, open_student, plain_weights
-from waggle.learn.trial import Compared, Trial, means, plain, stratum
+from waggle.learn.trial import Comparison, Trial, means, plain, stratum
 from waggle.scd.config import Stage
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.batches import groups
@@ -72,11 +72,11 @@ class Result(NamedTuple):
 
     law: Path | None
     """The exported law; None where it is not better than the start."""
-    found: Compared
+    found: Comparison
     summary: dict[str, Any]
 
 
-class _Asked(NamedTuple):
+class _PendingBatch(NamedTuple):
     """Episodes of a batch that are being sampled."""
 
     cases: list[Case]
@@ -107,7 +107,7 @@ class Learner:
         )
         self.progress = Progress(0, -1, float("inf"))
         self._dead_run = 0
-        self._next: _Asked | None = None
+        self._next: _PendingBatch | None = None
         self._rehearsal: Rows | None = None
 
     def learn(self) -> Result:
@@ -259,15 +259,15 @@ class Learner:
         rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
         decisions = stack([outcome.decisions for outcome in outcomes])
         batch = Batch(
-            decisions, rewards, [o.near for o in outcomes], settings.replays,
+            decisions, rewards, [o.local_rewards for o in outcomes], settings.replays,
             [o.progress for o in outcomes],
         )  # fmt: skip
         sampled = time.perf_counter()
         self._alive(batch)
-        worth = advantages(batch, settings.credit, settings.charge)
+        advantage = advantages(batch, settings.credit, settings.charge)
         if settings.shuffled:
-            worth = generator(self.seed, "shuffled", number).permutation(worth)
-        values = self._learn(decisions, worth, number)
+            advantage = generator(self.seed, "shuffled", number).permutation(advantage)
+        values = self._learn(decisions, advantage, number)
         ended = time.perf_counter()
         return {
             "reward": float(rewards.mean()), **_by_task(cases, rewards), "dead": batch.dead,
@@ -276,13 +276,13 @@ class Learner:
             "seconds.sampling": sampled - began, "seconds.learning": ended - sampled, **values,
         }  # fmt: skip
 
-    def _ask(self, players: Rollouts, weights: Weights, number: int) -> _Asked:
+    def _ask(self, players: Rollouts, weights: Weights, number: int) -> _PendingBatch:
         """Begin to sample a batch."""
         settings = self.settings
         cases = training_cases(settings, self.seed, number)
         trunk = settings.credit == "progress"
         jobs = jobs_of(cases, settings.replays, self.seed, number, trunk=trunk)
-        return _Asked(cases, players.begin(weights, jobs))
+        return _PendingBatch(cases, players.begin(weights, jobs))
 
     def _alive(self, batch: Batch) -> None:
         """Give up where outcomes never vary: no credit comes of them."""
@@ -296,17 +296,17 @@ class Learner:
             )
 
     def _learn(
-        self, decisions: Decisions, worth: NDArray[np.float64], number: int
+        self, decisions: Decisions, advantage: NDArray[np.float64], number: int
     ) -> dict[str, float]:
         """Take the updates of a batch, each on its share of the decisions that got credit."""
         draws = generator(self.seed, "updates", number)
-        order, worth = drawn(worth, self.settings.trained, draws)
+        order, advantage = sample_decisions(advantage, self.settings.trained, draws)
         sums: dict[str, float] = {}
         self.student.model.train()
         for place, part in enumerate(np.array_split(order, self.settings.updates)):
             if len(part):
                 update = number * self.settings.updates + place
-                self._update(decisions.take(part), worth[part], update, sums)
+                self._update(decisions.take(part), advantage[part], update, sums)
         count = max(1.0, sums.pop("trained", 0.0))
         norm = sums.pop("norm", 0.0) / self.settings.updates
         sums = self.processes.add(sums)
@@ -317,18 +317,20 @@ class Learner:
         }  # fmt: skip
 
     def _update(
-        self, found: Decisions, worth: NDArray[np.float64], update: int, sums: dict[str, float]
+        self, found: Decisions, advantage: NDArray[np.float64], update: int, sums: dict[str, float]
     ) -> None:
         """Take one update, on this process's share of the decisions."""
         settings, count = self.settings, len(found)
         self._optimizer.set_rates(update, 0.0)
         self._optimizer.clear()
         # Prompts of one task side by side: what they begin with is computed once.
-        near = sorted_by_tokens(found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts)
-        mine = np.array_split(near, self.processes.count)[self.processes.rank]
-        found, worth = found.take(mine), worth[mine]
+        by_tokens = sorted_by_tokens(
+            found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts
+        )
+        mine = np.array_split(by_tokens, self.processes.count)[self.processes.rank]
+        found, advantage = found.take(mine), advantage[mine]
         for part in groups(found.lengths, settings.machine.tokens_per_pass):
-            self._pass(found.take(part), worth[part], count, sums)
+            self._pass(found.take(part), advantage[part], count, sums)
         if self._rehearsal is not None and settings.rehearsed:
             others = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
             rows = imitation.draw_rows(self._rehearsal, others, self.seed, update)
@@ -341,12 +343,12 @@ class Learner:
         sums["trained"] = sums.get("trained", 0.0) + count
 
     def _pass(
-        self, found: Decisions, worth: NDArray[np.float64], count: int, sums: dict[str, float]
+        self, found: Decisions, advantage: NDArray[np.float64], count: int, sums: dict[str, float]
     ) -> None:
         """Add the gradient of some decisions of an update."""
         settings, device = self.settings, self.student.device
         ragged = lay_out(found.ids, found.lengths, found.prompts, device=device)
-        shown = lay_out_choices(found, worth, device)
+        shown = lay_out_choices(found, advantage, device)
         start = None
         if self._reference is not None:
             with torch.no_grad(), self._reference.arithmetic():
@@ -410,7 +412,7 @@ class Learner:
         self.processes.wait()
         return Result(self.out / LAW if better else None, found, summary)
 
-    def _export(self, found: Compared, summary: Mapping[str, Any]) -> None:
+    def _export(self, found: Comparison, summary: Mapping[str, Any]) -> None:
         gain = found.gain
         card = {
             "teacher": self.start.teacher, "learned from": "outcomes",
@@ -431,7 +433,7 @@ def _on(settings: Settings, device: str | None) -> Settings:
     return settings.model_copy(update={"machine": machine})
 
 
-def _mean(ended: Sequence[Ended]) -> float:
+def _mean(ended: Sequence[TrialEpisode]) -> float:
     return float(np.mean(list(means(ended).values())))
 
 

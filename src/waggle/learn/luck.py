@@ -58,7 +58,7 @@ def jobs_of(
     ]  # fmt: skip
 
 
-class Sampled(Engine):
+class SampledEpisode(Engine):
     """An episode whose law draws with luck of its own."""
 
     job: Job
@@ -105,9 +105,9 @@ class Sampler:
         ]
 
 
-def open_sampled(job: Job, law: Any, *sinks: Sink, watch: Watcher | None = None) -> Sampled:
+def open_sampled(job: Job, law: Any, *sinks: Sink, watch: Watcher | None = None) -> SampledEpisode:
     """Return the engine of an episode, ready to play."""
     world = plugins.get_substrate(job.case.substrate).open(job.case)
-    engine = Sampled(world, law, job.case, order=law.order, sinks=sinks, watch=watch)
+    engine = SampledEpisode(world, law, job.case, order=law.order, sinks=sinks, watch=watch)
     engine.job = job
     return engine

@@ -36,7 +36,7 @@ class _Probe(NamedTuple):
     """None where the law decided the same."""
 
 
-class Again(Engine):
+class ChangedReplay(Engine):
     """An episode that repeats another one except for one decision."""
 
     known: Known
@@ -81,12 +81,12 @@ def _same(engine: Engine, request: Request, seen: bytes) -> bool:
     return b"{" + encode_view(request.view)[head:] == seen
 
 
-class Tried(NamedTuple):
+class Counterfactual(NamedTuple):
     """Another decision in the place of one, and what the outcome lost by it."""
 
     place: int
     """Of the decision in its episode."""
-    worth: float
+    advantage: float
     """0 where the law decided the same again."""
     other: Sample | None
     """The other decision, where it is another one."""
@@ -100,21 +100,21 @@ class Replays:
     def __init__(self, law: LocalLaw, settings: Settings, draw: str = "other") -> None:
         self._law, self._settings, self._draw = law, settings, draw
 
-    def tried(
+    def counterfactuals(
         self, episodes: Sequence[tuple[Job, EpisodeRecord]], samples: Mapping[int, Sample]
-    ) -> list[list[Tried]]:
+    ) -> list[list[Counterfactual]]:
         """Try some decisions of every episode another way; all replays share batches."""
-        found: list[list[Tried]] = [[] for _ in episodes]
-        changed: dict[int, tuple[Again, int, float]] = {}
+        found: list[list[Counterfactual]] = [[] for _ in episodes]
+        changed: dict[int, tuple[ChangedReplay, int, float]] = {}
         law = Sampler(self._law)
 
-        def engines() -> Iterator[Again]:
+        def engines() -> Iterator[ChangedReplay]:
             for number, (job, record) in enumerate(episodes):
                 ended = reward(self._settings, record.footer.scores)
                 known, probes = self._probes(job, record, samples)
                 for probe in probes:
                     if probe.other is None:
-                        found[number].append(Tried(probe.place, 0.0, None))
+                        found[number].append(Counterfactual(probe.place, 0.0, None))
                         continue
                     engine = self._open(job, law, known, probe)
                     changed[id(engine)] = engine, number, ended
@@ -123,7 +123,7 @@ class Replays:
         for engine, footer in play_together(engines(), law, WIDTH):
             again, number, ended = changed.pop(id(engine))
             lost, probe = ended - reward(self._settings, footer.scores), again.probe
-            found[number].append(Tried(probe.place, lost, probe.other, again.legal))
+            found[number].append(Counterfactual(probe.place, lost, probe.other, again.legal))
         return found
 
     def _probes(
@@ -146,9 +146,9 @@ class Replays:
         known = {u.entropy: (bytes(u.view), tuple(Decode(raw) for raw in u.raw)) for u in updates}
         return known, probes
 
-    def _open(self, job: Job, law: Sampler, known: Known, probe: _Probe) -> Again:
+    def _open(self, job: Job, law: Sampler, known: Known, probe: _Probe) -> ChangedReplay:
         world = plugins.get_substrate(job.case.substrate).open(job.case)
-        engine = Again(world, law, job.case, order=self._law.order)
+        engine = ChangedReplay(world, law, job.case, order=self._law.order)
         engine.known, engine.probe, engine.luck = known, probe, job.luck
         engine.branch = self._settings.credit == "branch"
         return engine

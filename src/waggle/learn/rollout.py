@@ -22,14 +22,14 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, World
 from waggle.core.record import EXECUTABLE, EpisodeRecord, RoundRecord
 from waggle.core.seeds import derive, mix
-from waggle.crew import Run, mapped
 from waggle.engine import memory as gpu_memory
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings, reward
-from waggle.learn.decisions import Choice, Decided, Decisions, pack
-from waggle.learn.luck import WIDTH, Job, Sampled, Sampler, open_sampled
-from waggle.learn.replays import Replays, Tried
+from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack
+from waggle.learn.luck import WIDTH, Job, SampledEpisode, Sampler, open_sampled
+from waggle.learn.replays import Counterfactual, Replays
 from waggle.learn.start import Start, open_model, put_weights
+from waggle.process_pool import Run, mapped
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 from waggle.scd.data.arrays import Encoded, Rows, from_encoded, stack
@@ -42,17 +42,17 @@ class Outcome(NamedTuple):
     """How an episode ended, and the decisions in it."""
 
     scores: Mapping[str, float]
-    near: NDArray[np.float64] | None
-    """What the world shared out to each node and its contacts, where it shares out."""
+    local_rewards: NDArray[np.float64] | None
+    """Reward of each node, averaged with that of its contacts, where the world shares out."""
     decisions: Decisions
     branched: NDArray[np.float64] | None = None
-    """What closed-loop branches found each decision worth, where they were asked for."""
+    """Advantage of each decision in closed-loop branches, where they were asked for."""
     progress: NDArray[np.float64] | None = None
     """By round and node: the discounted mean of what was shared out to the node and its contacts
     after this round and later; not a number before the fork. Only where credit needs it."""
 
 
-class Ended(NamedTuple):
+class TrialEpisode(NamedTuple):
     """How an episode under the law's most likely decisions ended."""
 
     case: Case
@@ -95,7 +95,7 @@ class Player:
         standing: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
         ended: dict[int, tuple[World, EpisodeRecord]] = {}
 
-        def engines() -> Iterator[Sampled]:
+        def engines() -> Iterator[SampledEpisode]:
             for place, job in enumerate(jobs):
                 memory = Memory()
                 watch = None
@@ -108,55 +108,61 @@ class Player:
         for engine, _ in play_together(engines(), sampler, WIDTH):
             place, memory = opened.pop(id(engine))
             ended[place] = engine.world, memory.record()
-        tried: list[list[Tried]] = [[] for _ in jobs]
+        counterfactuals: list[list[Counterfactual]] = [[] for _ in jobs]
         played = [(job, ended[place][1]) for place, job in enumerate(jobs)]
         if self._settings.credit in ("frozen", "branch"):
-            tried = Replays(self._law, self._settings).tried(played, sampler.samples)
+            counterfactuals = Replays(self._law, self._settings).counterfactuals(
+                played, sampler.samples
+            )
         found = [
-            self._outcome(job, *ended[place], sampler.samples, tried[place], standing[place])
+            self._outcome(
+                job, *ended[place], sampler.samples, counterfactuals[place], standing[place]
+            )
             for place, job in enumerate(jobs)
         ]
         if not branches:
             return found
         asked = self._settings.model_copy(update={"credit": "branch", "probes": branches})
-        worth = Replays(self._law, asked, "branch").tried(played, sampler.samples)
+        advantage = Replays(self._law, asked, "branch").counterfactuals(played, sampler.samples)
         return [
             one._replace(branched=_spread(some, len(one.decisions)))
-            for one, some in zip(found, worth, strict=True)
+            for one, some in zip(found, advantage, strict=True)
         ]
 
     def _outcome(
         self, job: Job, world: World, record: EpisodeRecord, samples: dict[int, Sample],
-        tried: Sequence[Tried], standing: Sequence[NDArray[np.float64]],
+        counterfactuals: Sequence[Counterfactual], standing: Sequence[NDArray[np.float64]],
     ) -> Outcome:  # fmt: skip
         """Put an episode together: its decisions, and those that were tried in their place."""
         decided = list(self._decided(job, record, samples))
-        worth = [float("nan")] * len(decided)
-        for one in tried:
-            worth[one.place] = one.worth
+        advantage = [float("nan")] * len(decided)
+        for one in counterfactuals:
+            advantage[one.place] = one.advantage
             if one.other is not None:
                 before = decided[one.place]
                 decided.append(self._of_sample(one.other, before.node, before.round, one.legal))
-                worth.append(-one.worth)
+                advantage.append(-one.advantage)
         progress = None
         if standing:
             progress = discounted(np.stack(standing), self._settings.discount)
             if self._settings.gained:
                 progress[1:] -= np.stack(standing)[:-1]
             progress[: job.fork(world.rounds)] = np.nan
-        return Outcome(record.footer.scores, shares(world), pack(decided, worth), progress=progress)
+        return Outcome(
+            record.footer.scores, shares(world), pack(decided, advantage), progress=progress
+        )
 
     def _note(self, standing: list[NDArray[np.float64]], _entry: RoundRecord, world: World) -> None:
         """Note after a round what stands to each node's credit."""
-        near = shares(world, "standing", own=0.5)
-        near = shares(world, own=0.5) if near is None else near
-        if near is None:
-            near = np.full(world.n, reward(self._settings, world.score()))
-        standing.append(near)
+        rewards = shares(world, "standing", own=0.5)
+        rewards = shares(world, own=0.5) if rewards is None else rewards
+        if rewards is None:
+            rewards = np.full(world.n, reward(self._settings, world.score()))
+        standing.append(rewards)
 
     def _decided(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
-    ) -> Iterator[Decided]:
+    ) -> Iterator[SampledDecision]:
         """Pair what was sampled with where it was decided."""
         rounds = record.header.rounds
         for entry in record.rounds[job.fork(rounds) :]:  # what all replays share gets no credit
@@ -165,15 +171,15 @@ class Player:
                 legal = update.stage in EXECUTABLE
                 yield self._of_sample(sample, update.node, entry.round, legal)
 
-    def _of_sample(self, sample: Sample, node: int, round: int, legal: bool) -> Decided:
+    def _of_sample(self, sample: Sample, node: int, round: int, legal: bool) -> SampledDecision:
         done = sample.completion
         answer = [*done.tokens, *self._end] if done.finish == "stop" else list(done.tokens)
         chosen = [Choice(c.offset, c.allowed or (), c.logprob) for c in done.choices]
-        return Decided(sample.prompt_tokens, answer, chosen, node, round, legal)
+        return SampledDecision(sample.prompt_tokens, answer, chosen, node, round, legal)
 
     def greedy(
         self, weights: Weights | None, cases: Sequence[Case], control: str = ""
-    ) -> list[Ended]:
+    ) -> list[TrialEpisode]:
         """Play cases with the most likely decisions, by default decoded freely."""
         from waggle.learn.controls import controlled
 
@@ -188,7 +194,7 @@ class Player:
             law,
         )
 
-    def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[Ended]:
+    def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
         """Play cases as episodes of training are sampled, with one luck each."""
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
@@ -227,21 +233,21 @@ class Player:
         self._version = version
 
 
-def _ended(engines: Sequence[Engine], law: Any) -> list[Ended]:
+def _ended(engines: Sequence[Engine], law: Any) -> list[TrialEpisode]:
     """Play episodes together; results come in their order."""
     found = {
-        id(engine): Ended(engine.case, footer.scores, footer.counters)
+        id(engine): TrialEpisode(engine.case, footer.scores, footer.counters)
         for engine, footer in play_together(engines, law, WIDTH)
     }
     return [found[id(engine)] for engine in engines]
 
 
-def _spread(tried: Sequence[Tried], count: int) -> NDArray[np.float64]:
-    """Return the worth of so many decisions; not a number where none was tried."""
-    worth = np.full(count, np.nan)
-    for one in tried:
-        worth[one.place] = one.worth
-    return worth
+def _spread(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np.float64]:
+    """Return the advantage of each of so many decisions; not a number where none was tried."""
+    advantage = np.full(count, np.nan)
+    for one in counterfactuals:
+        advantage[one.place] = one.advantage
+    return advantage
 
 
 def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
@@ -262,8 +268,8 @@ def shares(world: World, hook: str = "share", own: float = 0.0) -> NDArray[np.fl
     parts = None if share is None else [share(node) for node in range(world.n)]
     if parts is None or any(part is None for part in parts):
         return None
-    near = [[parts[k], *(parts[j] for j in world.neighbours(k))] for k in range(world.n)]
-    return own * np.array(parts) + (1 - own) * np.array([float(np.mean(some)) for some in near])
+    around = [[parts[k], *(parts[j] for j in world.neighbours(k))] for k in range(world.n)]
+    return own * np.array(parts) + (1 - own) * np.array([float(np.mean(near)) for near in around])
 
 
 class Rollouts:
@@ -300,13 +306,13 @@ class Rollouts:
 
     def greedy(
         self, weights: Weights | None, cases: Sequence[Case], control: str = ""
-    ) -> list[Ended]:
+    ) -> list[TrialEpisode]:
         """Play cases with the most likely decisions; results come in the order of the cases."""
         parts = _cut(cases, self._parts)
         found = self._run(_greedy, [(weights, part, control) for part in parts])
         return _joined(cases, parts, list(found))
 
-    def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[Ended]:
+    def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
         """Play cases as episodes of training are sampled; results in the order of the cases."""
         parts = _cut(cases, self._parts)
         found = self._run(_sampled, [(weights, part) for part in parts])
@@ -336,7 +342,7 @@ def _sample(player: Player, job: tuple[Weights | None, list[Job], int]) -> list[
     return player.sample(*job)
 
 
-def _sampled(player: Player, job: tuple[Weights | None, list[Case]]) -> list[Ended]:
+def _sampled(player: Player, job: tuple[Weights | None, list[Case]]) -> list[TrialEpisode]:
     return player.sampled(*job)
 
 
@@ -344,7 +350,7 @@ def _records(player: Player, job: tuple[Weights | None, list[Case]]) -> Rows:
     return player.records(*job)
 
 
-def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list[Ended]:
+def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list[TrialEpisode]:
     return player.greedy(*job)
 
 
@@ -358,7 +364,7 @@ def rollouts(start: Start, settings: Settings, group: Processes) -> Iterator[Rol
         yield Rollouts(group.shared(run), group.count * players, block)
 
 
-def executable(ended: Sequence[Ended]) -> float:
+def executable(ended: Sequence[TrialEpisode]) -> float:
     """Return the share of decisions that were executable as decoded."""
     total: Counter[str] = Counter()
     for one in ended:

@@ -28,7 +28,7 @@ Metrics = Mapping[str, Mapping[int, float]]
 """By the name of a figure: its value in every batch that measured it."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class Gain(msgspec.Struct, frozen=True):
     """A comparison with the starting law on development cases."""
 
     gain: float
@@ -41,11 +41,11 @@ class Found(msgspec.Struct, frozen=True):
     """Of every case, by task and size; empty in files of early runs."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class Retention(msgspec.Struct, frozen=True):
     """Scores on what was rehearsed."""
 
     start: Means
-    law: Found
+    law: Gain
 
 
 class Fidelity(msgspec.Struct, frozen=True):
@@ -64,11 +64,11 @@ class Summary(msgspec.Struct, frozen=True):
     batches: int
     minutes: float
     start: Means
-    law: Found
-    controls: dict[Name, Found]
+    law: Gain
+    controls: dict[Name, Gain]
     selected: int = msgspec.field(name="selected batch")
-    sampled: Found | None = None
-    kept: Kept | None = None
+    sampled: Gain | None = None
+    kept: Retention | None = None
     fidelity: Fidelity | None = None
     origin: dict[Name, Name] = {}
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.evaluate.stats import Interval, paired
-from waggle.learn.rollout import Ended, Rollouts, Weights, executable
+from waggle.learn.rollout import Rollouts, TrialEpisode, Weights, executable
 
 HEADLINE = "score"
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """What a trial found."""
 
     gain: Interval
@@ -44,25 +44,25 @@ class Trial:
                 "score() return it"
             )
 
-    def compare(self, weights: Weights, control: str = "") -> Compared:
+    def compare(self, weights: Weights, control: str = "") -> Comparison:
         """Play the cases with other weights and compare case by case."""
         return compared(self.start, self._rollouts.greedy(weights, self.cases, control))
 
-    def compare_sampled(self, weights: Weights) -> Compared:
+    def compare_sampled(self, weights: Weights) -> Comparison:
         """Play the cases as episodes of training are sampled, and compare case by case."""
         return compared(self.start, self._rollouts.sampled(weights, self.cases))
 
 
-def compared(start: Sequence[Ended], now: Sequence[Ended]) -> Compared:
+def compared(start: Sequence[TrialEpisode], now: Sequence[TrialEpisode]) -> Comparison:
     """Compare two plays of the same cases."""
     gains: dict[str, list[float]] = {}
     for before, after in zip(start, now, strict=True):
         gain = after.scores[HEADLINE] - before.scores[HEADLINE]
         gains.setdefault(stratum(after.case), []).append(gain)
-    return Compared(paired(gains), means(now), executable(now), gains)
+    return Comparison(paired(gains), means(now), executable(now), gains)
 
 
-def means(ended: Sequence[Ended]) -> dict[str, float]:
+def means(ended: Sequence[TrialEpisode]) -> dict[str, float]:
     """Return the mean headline score by task and size."""
     table: dict[str, list[float]] = {}
     for one in ended:
@@ -75,7 +75,7 @@ def stratum(case: Case) -> str:
     return f"{case.substrate}/{case.task} n={case.n}"
 
 
-def plain(found: Compared) -> dict[str, Any]:
+def plain(found: Comparison) -> dict[str, Any]:
     """Return a comparison as plain data."""
     return {
         "gain": found.gain.mean, "low": found.gain.low, "high": found.gain.high,

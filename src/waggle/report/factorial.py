@@ -23,7 +23,7 @@ from waggle.evaluate.factorial import (
     ARMS,
     TRAINING_NOTES,
     Effect,
-    Trained,
+    TrainedLaw,
     arm_of,
     behavioural,
     of_arm,
@@ -178,7 +178,7 @@ def _titled(arm: str, fewer: Collection[str]) -> str:
     return f"{TITLES[arm]} {DAGGER}" if arm in fewer else TITLES[arm]
 
 
-def _order(found: Sequence[Trained]) -> str:
+def _order(found: Sequence[TrainedLaw]) -> str:
     return found[0].order if found else "shuffled"
 
 
@@ -186,7 +186,7 @@ def _structure_in(order: str) -> list[Endpoint]:
     return [column._replace(key=column.key.format(order)) for column in _STRUCTURE]
 
 
-def arms(found: Sequence[Trained], late: Rows) -> Table:
+def arms(found: Sequence[TrainedLaw], late: Rows) -> Table:
     """The four arms: imitation, training heads, deployed structure, closed loop."""
     base, compared = of_arm(found, "decision"), _compared(late)
     fewer, lacking = _fewer_seeds(found, compared)
@@ -215,7 +215,7 @@ def arms(found: Sequence[Trained], late: Rows) -> Table:
     return Table("Four-arm SCD factorial", heads, tuple(body), notes, spans)
 
 
-def modes(found: Sequence[Trained]) -> Table:
+def modes(found: Sequence[TrainedLaw]) -> Table:
     """F1 of every mode on held-out views, with its mean over modes and the exact matches."""
     keys = (*(f"f1 {each}" for each in Mode), "mode_f1", "exact", "executable")
     body = []
@@ -237,7 +237,7 @@ def modes(found: Sequence[Trained]) -> Table:
     return Table("Held-out decisions by mode", columns, tuple(body), notes)
 
 
-def _structure(column: Endpoint, own: dict[int, Trained], base: dict[int, Trained]) -> str:
+def _structure(column: Endpoint, own: dict[int, TrainedLaw], base: dict[int, TrainedLaw]) -> str:
     found = []
     for seed, each in sorted(own.items()):
         value = each.values.get(column.key)
@@ -261,7 +261,7 @@ def _over_seeds(values: Sequence[float], scale: float, digits: int) -> str:
     return text if len(values) > 1 else text.partition(" ±")[0]
 
 
-def effects(found: Sequence[Trained], late: Rows) -> Table:
+def effects(found: Sequence[TrainedLaw], late: Rows) -> Table:
     """Paired effects of every arm against Decision only, complete SCD first."""
     body = []
     for arm in ("scd", "orbit", "field"):
@@ -339,7 +339,7 @@ def conventional(plain: Rows) -> Table:
     return Table("Matched conventional quality", columns, tuple(body), notes)
 
 
-def _training(found: Sequence[Trained]) -> list[str]:
+def _training(found: Sequence[TrainedLaw]) -> list[str]:
     """Say how the laws were trained: alike, or in which ways."""
     lines = []
     for key in TRAINING_NOTES:
@@ -406,7 +406,7 @@ def _not_matched(late: Rows, recipe: Recipe) -> list[str]:
 
 
 def _fewer_seeds(
-    found: Sequence[Trained], compared: Mapping[str, Rows]
+    found: Sequence[TrainedLaw], compared: Mapping[str, Rows]
 ) -> tuple[set[str], list[str]]:
     """Return the arms whose means are over fewer training seeds than others', and say which."""
     kinds = {

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from waggle.core.errors import ConfigError
 from waggle.evaluate.stats import Interval, hierarchical
 from waggle.learn import runs
-from waggle.learn.runs import Found, Run
+from waggle.learn.runs import Gain, Run
 from waggle.report import page
 from waggle.report.figure import (
     PALETTE,
@@ -58,7 +58,7 @@ PANELS = (
 """Figure of the metrics, title and axis of each panel."""
 
 
-Pick: TypeAlias = Callable[[Run], Found | None]
+Pick: TypeAlias = Callable[[Run], Gain | None]
 """Takes one comparison of a run."""
 
 
@@ -70,7 +70,7 @@ class Arm(NamedTuple):
     shuffled: list[Run]
 
 
-def write(folder: Path) -> page.Written:
+def write(folder: Path) -> page.ReportFiles:
     """Write the report of a run, or of a folder of runs.
 
     Raises:
@@ -228,7 +228,7 @@ def _line(run: Run) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _interval(found: Found) -> Interval:
+def _interval(found: Gain) -> Interval:
     return Interval(found.gain, found.low, found.high, found.cases)
 
 

@@ -22,7 +22,7 @@ from waggle.evaluate.rows import has_rows, planned, read_rows
 from waggle.report import catalog, figure, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.provenance import (
-    Counted,
+    CountedRows,
     counted,
     failed_calls,
     not_of_shipped_laws,
@@ -50,7 +50,7 @@ class Report(NamedTuple):
     episodes: dict[str, Any] | None = None
 
 
-class Written(NamedTuple):
+class ReportFiles(NamedTuple):
     """The files of a report."""
 
     html: Path
@@ -58,7 +58,7 @@ class Written(NamedTuple):
     latex: Path
 
 
-def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report, Counted]:
+def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report, CountedRows]:
     """Return the report of a run directory or archive, and the rows that count.
 
     Rows that were measured from records may be given instead of those of the row file. A folder
@@ -86,7 +86,7 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
     return report, kept
 
 
-def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
+def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> ReportFiles:
     """Write the report of a run directory, from its row file unless rows are given."""
     report, kept = make(recipe, folder, rows)
     drawn: list[Figure] = []
@@ -97,7 +97,7 @@ def write(recipe: Recipe, folder: Path, rows: Rows | None = None) -> Written:
     return write_files(report, drawn, folder)
 
 
-def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Written:
+def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> ReportFiles:
     """Write a report with its figures into a folder."""
     made = [*report.tables, *report.sessions]
     first = report.opening.markdown() if report.opening else []
@@ -108,7 +108,7 @@ def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Writte
     text = "\n".join([f"# {report.title}", "", *first, *facts, ""])
     text += "\n" + "\n".join(tables.markdown(table) for table in made)
     text += "".join("\n" + figure.markdown(each) for each in drawn)
-    paths = Written(folder / "report.html", folder / "report.md", folder / "report.tex")
+    paths = ReportFiles(folder / "report.html", folder / "report.md", folder / "report.tex")
     paths.html.write_text(_page(report, drawn), encoding="utf-8")
     paths.markdown.write_text(text, encoding="utf-8")
     paths.latex.write_text("\n".join(tables.latex(t) for t in made), encoding="utf-8")
@@ -127,7 +127,7 @@ def _failed(rows: Rows) -> list[str]:
     return lines[:20]
 
 
-def _nothing(rows: int, kept: Counted) -> str:
+def _nothing(rows: int, kept: CountedRows) -> str:
     """Say why none of the rows of a run counts."""
     why = f" ({kept.failed[0].error})" if kept.failed else ""
     return (

@@ -21,7 +21,7 @@ from waggle.laws.digest import of_manifest
 from waggle.report.rows import DAGGER, Rows, label, methods_of, options_of, short
 
 
-class Counted(NamedTuple):
+class CountedRows(NamedTuple):
     """The rows that count, and what is to be said about the others."""
 
     rows: list[Row]
@@ -32,7 +32,7 @@ class Counted(NamedTuple):
     """How many rows are of other plans."""
 
 
-def counted(rows: Rows, recipe: Recipe) -> Counted:
+def counted(rows: Rows, recipe: Recipe) -> CountedRows:
     """Keep the rows of the plan whose seed is finished on all planned tasks of its setting."""
     asked = {cell.key: cell for cell in planned(recipe, rows)}
     wanted = Counter(map(_seed_of_setting, asked.values()))
@@ -51,7 +51,7 @@ def counted(rows: Rows, recipe: Recipe) -> Counted:
     done = {key: len(group) for key, group in groups.items()}
     notes = [*mixed_weights(kept, recipe), *_unfinished(recipe, wanted, done)]
     notes += [f"{foreign} rows of other plans left out"] if foreign else []
-    return Counted(kept, notes, failed, foreign)
+    return CountedRows(kept, notes, failed, foreign)
 
 
 def _seed_of_setting(cell: Cell) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def _unfinished(
     return notes + (["not played yet: " + "; ".join(missing)] if missing else [])
 
 
-def failed_calls(kept: Counted, recipe: Recipe) -> list[str]:
+def failed_calls(kept: CountedRows, recipe: Recipe) -> list[str]:
     """Say in one line which methods had calls that failed, in episodes that count and in others."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in (*kept.rows, *kept.failed):

@@ -154,9 +154,9 @@ def ratio(
 ) -> Interval | None:
     """Return the ratio of two means over matched units, tasks weighing the same."""
     other = {unit(row): value(row) for row in theirs}
-    pairs = [(row, value(row), other.get(unit(row))) for row in mine]
-    both = [pair for pair in pairs if None not in pair]
-    over, under = (_grouped(((pair[0], pair[side]) for pair in both), by) for side in (1, 2))
+    both = [row for row in mine if value(row) is not None and other.get(unit(row)) is not None]
+    over = _grouped(((row, value(row)) for row in both), by)
+    under = _grouped(((row, other[unit(row)]) for row in both), by)
     return stats.ratio(over, under) if over else None
 
 

@@ -29,7 +29,7 @@ from waggle.core.schema import (
     Trace,
     View,
 )
-from waggle.runtime.state import Shown
+from waggle.runtime.state import ShownView
 
 Attack: TypeAlias = Literal[
     "silent", "wait", "lie", "flipflop", "stale", "spam", "fabricate", "challenge", "collude"
@@ -37,7 +37,7 @@ Attack: TypeAlias = Literal[
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
 
 
-class Plot(NamedTuple):
+class AttackView(NamedTuple):
     """What an attacker knows at one update."""
 
     view: View
@@ -50,7 +50,7 @@ class Plot(NamedTuple):
 
 
 def corrupt(
-    attack: Attack, shown: Shown, honest: Decision, round: int, draw: Callable[[str], int]
+    attack: Attack, shown: ShownView, honest: Decision, round: int, draw: Callable[[str], int]
 ) -> Decision:
     """Return the admissible decision of a Byzantine node in place of an honest one.
 
@@ -61,21 +61,23 @@ def corrupt(
         round: the present round.
         draw: a draw of every world claim that all nodes share.
     """
-    plot = Plot(shown.view, honest, shown.entropy, round, lambda claim: draw(shown.claims[claim]))
+    plot = AttackView(
+        shown.view, honest, shown.entropy, round, lambda claim: draw(shown.claims[claim])
+    )
     return project(shown.view, _TRIES[attack](plot))
 
 
-def _silent(plot: Plot) -> Decision:
+def _silent(plot: AttackView) -> Decision:
     """Act as the law says; write and commit nothing."""
     return replace(plot.honest, deposits=(), commit=None)
 
 
-def _wait(plot: Plot) -> Decision:
+def _wait(plot: AttackView) -> Decision:
     """Do nothing at all."""
     return Decision(WAIT, None, (), None)
 
 
-def _lie(plot: Plot) -> Decision:
+def _lie(plot: AttackView) -> Decision:
     """Act otherwise, and vouch for what the node itself does not believe, without its conflict."""
     view = plot.view
     others = [a for a in silent_actions(view) if a != plot.honest.task_action]
@@ -87,25 +89,25 @@ def _lie(plot: Plot) -> Decision:
     return Decision(action, response, tuple(writes), None)
 
 
-def _flipflop(plot: Plot) -> Decision:
+def _flipflop(plot: AttackView) -> Decision:
     """Be honest in every other round, and lie in between."""
     return plot.honest if plot.round % 2 == 0 else _lie(plot)
 
 
-def _stale(plot: Plot) -> Decision:
+def _stale(plot: AttackView) -> Decision:
     """Pass on the oldest trace instead of anything newer, and keep what was committed."""
     aged = sorted((t for t in plot.view.traces if relay_ttl(t)), key=lambda t: t.ttl)
     writes = tuple(strongest(t, c) for t in aged[:1] for c in _channels(plot))
     return replace(plot.honest, deposits=writes, commit=None)
 
 
-def _spam(plot: Plot) -> Decision:
+def _spam(plot: AttackView) -> Decision:
     """Write everything that anything backs on every channel, as strongly as possible."""
     writes = (strongest(row, c) for row in rows(plot.view) for c in _channels(plot))
     return replace(plot.honest, deposits=tuple(writes))
 
 
-def _fabricate(plot: Plot) -> Decision:
+def _fabricate(plot: AttackView) -> Decision:
     """Try full strength on every claim that can be named, before what is honest."""
     view = plot.view
     claims = [row.claim for row in (*view.private.claims, *rows(view))]
@@ -113,7 +115,7 @@ def _fabricate(plot: Plot) -> Decision:
     return replace(plot.honest, deposits=(*made_up, *plot.honest.deposits))
 
 
-def _challenge(plot: Plot) -> Decision:
+def _challenge(plot: AttackView) -> Decision:
     """Try full conflict on every claim of the view, before what is honest."""
     against = (
         replace(strongest(row, c), support=0, conflict=MAX_BIN)
@@ -123,7 +125,7 @@ def _challenge(plot: Plot) -> Decision:
     return replace(plot.honest, deposits=(*against, *plot.honest.deposits))
 
 
-def _collude(plot: Plot) -> Decision:
+def _collude(plot: AttackView) -> Decision:
     """Speak for one claim only, and commit to it: of those in view, the one all would choose."""
     backed = [row for row in rows(plot.view) if row.support and not row.conflict]
     if not backed:
@@ -135,7 +137,7 @@ def _collude(plot: Plot) -> Decision:
     return replace(plot.honest, deposits=tuple(writes), commit=commit)
 
 
-_TRIES: dict[Attack, Callable[[Plot], Decision]] = {
+_TRIES: dict[Attack, Callable[[AttackView], Decision]] = {
     "silent": _silent,
     "wait": _wait,
     "lie": _lie,
@@ -149,7 +151,7 @@ _TRIES: dict[Attack, Callable[[Plot], Decision]] = {
 """What each attack tries; `project` deletes what is not admissible."""
 
 
-def _channels(plot: Plot) -> Iterator[str]:
+def _channels(plot: AttackView) -> Iterator[str]:
     """Yield where a deposit may go, from a place that the node draws; `*` stands for all."""
     found = channels(plot.view)
     if BROADCAST in found:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import fsum, hypot, sqrt
 
-from waggle.core.protocols import Held
+from waggle.core.protocols import HeldTrace
 from waggle.core.relations import clears
 from waggle.core.schema import Decision
-from waggle.runtime.state import Node, Shown
+from waggle.runtime.state import Node, ShownView
 from waggle.runtime.switches import Switches
 
 _HALF = sqrt(0.5)
@@ -24,7 +24,7 @@ _UNIT = {
 }  # fmt: skip  # fmt: skip
 
 
-def coherence(traces: Iterable[Held]) -> float:
+def coherence(traces: Iterable[HeldTrace]) -> float:
     """Return |sum of support x unit direction| / sum of support; HERE and none agree with all.
 
     Sums are exactly rounded, so the order of the traces cannot matter.
@@ -42,7 +42,9 @@ def coherence(traces: Iterable[Held]) -> float:
     return (hypot(x, y) + free) / total
 
 
-def gate(traces: Iterable[Held], refuted: frozenset[str], switches: Switches) -> tuple[str, ...]:
+def gate(
+    traces: Iterable[HeldTrace], refuted: frozenset[str], switches: Switches
+) -> tuple[str, ...]:
     """Return the claims that pass the gate, in no meaningful order.
 
     Args:
@@ -50,7 +52,7 @@ def gate(traces: Iterable[Held], refuted: frozenset[str], switches: Switches) ->
         refuted: claims its own evidence contradicts; they are never ready.
         switches: the thresholds.
     """
-    by_claim: dict[str, list[Held]] = {}
+    by_claim: dict[str, list[HeldTrace]] = {}
     for trace in traces:
         by_claim.setdefault(trace.claim, []).append(trace)
     return tuple(
@@ -65,7 +67,7 @@ def gate(traces: Iterable[Held], refuted: frozenset[str], switches: Switches) ->
 
 
 def update(
-    state: Node, shown: Shown, decision: Decision, switches: Switches, round: int, most: int = 0
+    state: Node, shown: ShownView, decision: Decision, switches: Switches, round: int, most: int = 0
 ) -> str | None:
     """Apply the commitment part of an admitted decision; return the claim it reopened, if any.
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from waggle.core.errors import ConfigError
-from waggle.core.protocols import Held, Write
+from waggle.core.protocols import HeldTrace, Write
 from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.core.seeds import derive, mix
 
@@ -76,7 +76,7 @@ class Provenance:
         self.refused: Counter[str] = Counter()
         """Messages refused so far, by cause."""
 
-    def tag(self, write: Write, held: Iterable[Held], round: int) -> Tag | None:
+    def tag(self, write: Write, held: Iterable[HeldTrace], round: int) -> Tag | None:
         """Return the tag of a write: a new one, or that of the newest trace which it relays."""
         if write.fresh:
             return self._sealed(self._names[write.sender], round, 0, write.claim)
@@ -95,7 +95,7 @@ class Provenance:
         text = repr((origin, born, hops, claim)).encode()
         return Tag(origin, born, hops, blake2b(text, key=self._key, digest_size=16).digest())
 
-    def fault(self, write: Write, tag: Tag | None, held: Iterable[Held]) -> str | None:
+    def fault(self, write: Write, tag: Tag | None, held: Iterable[HeldTrace]) -> str | None:
         """Name what is wrong with a message that arrives, or return None; count what is."""
         found = None
         if tag is None or tag != self._sealed(tag.origin, tag.born, tag.hops, write.claim):
@@ -108,14 +108,14 @@ class Provenance:
             self.refused[found] += 1
         return found
 
-    def replaced(self, write: Write, tag: Tag, held: Iterable[Held]) -> list[tuple[int, str]]:
+    def replaced(self, write: Write, tag: Tag, held: Iterable[HeldTrace]) -> list[tuple[int, str]]:
         """Take the tag of a delivered write; return the held traces that its origin replaced."""
         old = [key for key, t in self._related(write, tag, held) if t.born < tag.born]
         self._held[write.receiver][write.sender, write.claim] = tag
         return old
 
     def _related(
-        self, write: Write, tag: Tag, held: Iterable[Held]
+        self, write: Write, tag: Tag, held: Iterable[HeldTrace]
     ) -> list[tuple[tuple[int, str], Tag]]:
         """Return what the receiver holds of the same origin, on the same matter."""
         known = self._held[write.receiver]

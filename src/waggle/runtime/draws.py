@@ -36,7 +36,7 @@ class Contacts(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Handle -> neighbour."""
 
 
-class Drawn(msgspec.Struct, frozen=True, gc=False):
+class UpdateDraws(msgspec.Struct, frozen=True, gc=False):
     """What one node draws for one update."""
 
     entropy: int
@@ -76,7 +76,7 @@ class Draws:
         """Leave out what the next round makes again."""
         return {**self.__dict__, "_edges": None}
 
-    def make(self, contacts: list[Contacts], round: int) -> list[Drawn]:
+    def make(self, contacts: list[Contacts], round: int) -> list[UpdateDraws]:
         """Draw for some nodes, given their channels."""
         if self._edges is None or self._edges.contacts != contacts:
             self._edges = self._line_up(contacts)
@@ -88,7 +88,7 @@ class Draws:
         lots: list[int] = (drawn >> np.uint64(60)).tolist()
         ports = [(*named[k], lots[k]) for k in order]
         return [
-            Drawn(entropy, draws[start:end], ports[start:end])
+            UpdateDraws(entropy, draws[start:end], ports[start:end])
             for entropy, (start, end) in zip(entropies, spans, strict=True)
         ]
 

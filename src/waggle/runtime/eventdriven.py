@@ -21,8 +21,8 @@ from waggle.core.errors import ConfigError
 from waggle.core.naming import claims_of
 from waggle.core.protocols import Case, Decode, Law, Request, Shock, World
 from waggle.core.schema import Commitment, Decision, Trace, action_argument
-from waggle.runtime.state import Shown
-from waggle.runtime.sync import Done, Engine, Episode
+from waggle.runtime.state import ShownView
+from waggle.runtime.sync import Engine, Episode, LocalUpdate
 from waggle.runtime.transport import Message, Transport
 from waggle.runtime.views import show
 
@@ -80,7 +80,7 @@ class Queue:
 class Pending(NamedTuple):
     """A call under way and the snapshot it was made on."""
 
-    shown: Shown
+    shown: ShownView
     started: int
 
 
@@ -98,7 +98,7 @@ class EventEngine(Engine):
         self.pending: dict[int, Pending] = {}
         self.away: set[int] = set()
         self._cancelled: set[int] = set()
-        self._done: list[Done] = []
+        self._done: list[LocalUpdate] = []
         self._shock: Shock | None = None
         self._expired = 0
         self._delivered = 0
@@ -173,11 +173,11 @@ class EventEngine(Engine):
         }
         admissions = yield from self._decide(nodes, [call.shown for call in calls], time)
         for node, call, admission in zip(nodes, calls, admissions, strict=True):
-            done = Done(node, call.shown, admission, [], None)
+            done = LocalUpdate(node, call.shown, admission, [], None)
             self._done.append(self._take_effect(done, current.get(node, call.shown), time))
         self._done.sort(key=lambda d: d.node)
 
-    def _take_effect(self, done: Done, now: Shown, time: int) -> Done:
+    def _take_effect(self, done: LocalUpdate, now: ShownView, time: int) -> LocalUpdate:
         """Check a completed call again on the current local state, then let it take effect."""
         if done.node in self._cancelled:
             self._cancelled.discard(done.node)
@@ -211,7 +211,7 @@ class EventEngine(Engine):
         self._open(time + 1)
 
 
-def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
+def carry_over(decision: Decision, then: ShownView, now: ShownView) -> Decision | str:
     """Translate a decision made on a snapshot into the names of the current view.
 
     Returns the decision, or why it cannot be translated any more: "illegality" if a target is gone,
@@ -243,7 +243,7 @@ def carry_over(decision: Decision, then: Shown, now: Shown) -> Decision | str:
     return Decision(action, decision.response, deposits, commit, decision.execution_intent)
 
 
-def _claims(shown: Shown) -> dict[str, str]:
+def _claims(shown: ShownView) -> dict[str, str]:
     """Return the claims of one view, each with its world claim."""
     return {name: shown.claims[name] for name in claims_of(shown.view)}
 

@@ -23,7 +23,7 @@ from waggle.core.record import (
     WriteRecord,
 )
 from waggle.runtime.admission import FREE, Admission
-from waggle.runtime.state import Shown, Swarm
+from waggle.runtime.state import ShownView, Swarm
 
 
 class Sink(Protocol):
@@ -92,7 +92,7 @@ class Recorder:
     def update(
         self,
         node: int,
-        shown: Shown,
+        shown: ShownView,
         admission: Admission,
         writes: list[WriteRecord],
         reopened: str | None,

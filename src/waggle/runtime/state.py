@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
-from waggle.core.protocols import Case, Held, Local, World, Write
+from waggle.core.protocols import Case, HeldTrace, Local, World, Write
 from waggle.core.record import WorkRecord
 from waggle.core.schema import View
 from waggle.core.seeds import derive
@@ -26,15 +26,15 @@ class Field:
     __slots__ = ("_ages", "_cells", "_traces")
 
     def __init__(self) -> None:
-        self._cells: dict[tuple[int, str], Held] = {}
+        self._cells: dict[tuple[int, str], HeldTrace] = {}
         self._ages: dict[tuple[int, str], int] = {}
         # The cells as a tuple until a cell changes: whoever changes one sets it to None.
-        self._traces: tuple[Held, ...] | None = ()
+        self._traces: tuple[HeldTrace, ...] | None = ()
 
     def __len__(self) -> int:
         return len(self._cells)
 
-    def traces(self) -> tuple[Held, ...]:
+    def traces(self) -> tuple[HeldTrace, ...]:
         """Return all held traces."""
         if self._traces is None:
             self._traces = tuple(self._cells.values())
@@ -43,7 +43,7 @@ class Field:
     def put(self, write: Write) -> None:
         """Take in a delivered write; it replaces what that channel said of that claim."""
         key = (write.sender, write.claim)
-        self._cells[key] = Held(
+        self._cells[key] = HeldTrace(
             write.sender, write.claim, write.novelty, write.support, write.conflict, write.ttl,
             write.direction,
         )  # fmt: skip
@@ -60,7 +60,7 @@ class Field:
                 expired += 1
                 continue
             self._ages[key] = age = self._ages[key] + 1
-            self._cells[key] = Held(
+            self._cells[key] = HeldTrace(
                 held.neighbour,
                 held.claim,
                 held.novelty - 1 if held.novelty else 0,
@@ -71,7 +71,7 @@ class Field:
             )
         return expired
 
-    def is_new(self, held: Held) -> bool:
+    def is_new(self, held: HeldTrace) -> bool:
         """Whether a held trace has come with the last delivery."""
         return self._ages.get((held.neighbour, held.claim)) == 0
 
@@ -85,7 +85,7 @@ class Field:
         """Drop what came over channels that no longer exist."""
         self.drop([key for key in self._cells if key[0] not in neighbours])
 
-    def without_conflict(self) -> tuple[Held, ...]:
+    def without_conflict(self) -> tuple[HeldTrace, ...]:
         """Return the traces as the NoConflict switch shows them."""
         return tuple(msgspec.structs.replace(h, conflict=0) for h in self._cells.values())
 
@@ -112,7 +112,7 @@ class Node:
         self.reopenings = Reopenings()
 
 
-class Shown(msgspec.Struct, gc=False, eq=False):
+class ShownView(msgspec.Struct, gc=False, eq=False):
     """A view as one node's law sees it, with the way back from its names to the world."""
 
     view: View
@@ -122,7 +122,7 @@ class Shown(msgspec.Struct, gc=False, eq=False):
     """Shown handle -> neighbour."""
     claims: dict[str, str]
     """Shown claim -> world claim; it may hold claims of other views."""
-    held: tuple[Held, ...]
+    held: tuple[HeldTrace, ...]
     refuted: frozenset[str]
     """World claims that the node's own evidence contradicts."""
     entropy: int

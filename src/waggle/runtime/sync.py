@@ -26,7 +26,7 @@ from waggle.runtime.defence import Defence
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Recorder, Sink
 from waggle.runtime.staff import Staff
-from waggle.runtime.state import Shown, Swarm
+from waggle.runtime.state import ShownView, Swarm
 from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Transport
 from waggle.runtime.views import show_all
@@ -35,11 +35,11 @@ Episode: TypeAlias = Generator[Sequence[Request], Sequence[Decode], Footer]
 """An episode that asks for decodes and ends with its record's footer."""
 
 
-class Done(NamedTuple):
+class LocalUpdate(NamedTuple):
     """One local update after admission, commitment and staging; `bottom` if it was cancelled."""
 
     node: int
-    shown: Shown
+    shown: ShownView
     admission: Admission
     writes: list[WriteRecord]
     reopened: str | None
@@ -52,7 +52,9 @@ class Conductor(Protocol):
     world: World
     """What is played: the world, whose frames may carry more."""
 
-    def decide(self, round: int, nodes: Sequence[int], shown: Sequence[Shown]) -> Sequence[Decode]:
+    def decide(
+        self, round: int, nodes: Sequence[int], shown: Sequence[ShownView]
+    ) -> Sequence[Decode]:
         """Return the decode of every node, in order."""
         ...
 
@@ -154,7 +156,7 @@ class Engine:
         delivered = self.transport.deliver(round)
         self._close(round, done, delivered, expired, shock)
 
-    def _show(self, nodes: Sequence[int], round: int) -> list[Shown]:
+    def _show(self, nodes: Sequence[int], round: int) -> list[ShownView]:
         """Refresh private proposals, then form the views of some nodes."""
         done = {} if self._staff is None else self._staff.refresh(self.swarm, nodes, round)
         found = show_all(self.swarm, nodes, round, self.order)
@@ -173,7 +175,7 @@ class Engine:
             self.schedule.injected(round)
         return shock
 
-    def _decide(self, nodes: Sequence[int], shown: Sequence[Shown], round: int) -> Deciding:
+    def _decide(self, nodes: Sequence[int], shown: Sequence[ShownView], round: int) -> Deciding:
         """Ask the law for everyone, then let Byzantine nodes do something else."""
         admissions = yield from decide([Request(s.view, s.entropy) for s in shown])
         liars, attack = self.schedule.byzantine, self.perturbation.attack
@@ -185,16 +187,16 @@ class Engine:
             for i, s, a in zip(nodes, shown, admissions, strict=True)
         ]
 
-    def _commit(self, node: int, shown: Shown, admission: Admission, round: int) -> Done:
+    def _commit(self, node: int, shown: ShownView, admission: Admission, round: int) -> LocalUpdate:
         """Apply commitment and communication of one admitted decision."""
         writes = self.transport.stage(node, shown, admission.decision, round)
         state = self.swarm.nodes[node]
         reopened = commitment.update(
             state, shown, admission.decision, self.swarm.switches, round, self.defence.reopening
         )
-        return Done(node, shown, admission, writes, reopened)
+        return LocalUpdate(node, shown, admission, writes, reopened)
 
-    def _act(self, done: Done) -> Act:
+    def _act(self, done: LocalUpdate) -> Act:
         """Turn an admitted decision back into world words for the compiler."""
         decision = done.admission.decision
         verb, argument = action_argument(decision.task_action)
@@ -211,7 +213,7 @@ class Engine:
             claim,
         )
 
-    def _step(self, done: Sequence[Done]) -> None:
+    def _step(self, done: Sequence[LocalUpdate]) -> None:
         """Compile and realise the native actions of everyone who decided."""
         self._native = self.world.step({d.node: self._act(d) for d in done if d.bottom is None})
 
@@ -229,7 +231,12 @@ class Engine:
             refused.clear()
 
     def _close(
-        self, round: int, done: Sequence[Done], delivered: int, expired: int, shock: Shock | None
+        self,
+        round: int,
+        done: Sequence[LocalUpdate],
+        delivered: int,
+        expired: int,
+        shock: Shock | None,
     ) -> None:
         """Write the round down."""
         updates = [self.recorder.update(*d, self._native.get(d.node)) for d in done]
@@ -243,7 +250,7 @@ class Engine:
 
 
 def _answered(
-    deciding: Deciding, shown: Sequence[Shown], decodes: Sequence[Decode]
+    deciding: Deciding, shown: Sequence[ShownView], decodes: Sequence[Decode]
 ) -> list[Admission]:
     """Admit what a conductor decided; it is asked once, and asked again it says the same."""
     known = {s.entropy: decode for s, decode in zip(shown, decodes, strict=True)}

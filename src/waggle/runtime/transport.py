@@ -16,7 +16,7 @@ from waggle.core.relations import hides_conflict, is_fresh
 from waggle.core.schema import BROADCAST, Decision, Trace
 from waggle.runtime.defence import Provenance, Tag
 from waggle.runtime.perturb import Schedule
-from waggle.runtime.state import Shown, Swarm
+from waggle.runtime.state import ShownView, Swarm
 
 
 class Message(NamedTuple):
@@ -54,7 +54,9 @@ class Transport:
             getattr(world, "contradicts", None) if swarm.defence.reputation else None
         )
 
-    def stage(self, node: int, shown: Shown, decision: Decision, round: int) -> list[WriteRecord]:
+    def stage(
+        self, node: int, shown: ShownView, decision: Decision, round: int
+    ) -> list[WriteRecord]:
         """Suppress or send the deposits of one admitted decision."""
         if not decision.deposits:
             return []
@@ -64,7 +66,7 @@ class Transport:
         ]
 
     def _stage_one(
-        self, node: int, shown: Shown, deposit: Trace, round: int, index: int
+        self, node: int, shown: ShownView, deposit: Trace, round: int, index: int
     ) -> WriteRecord:
         claim = shown.claims[deposit.claim]
         fresh = is_fresh(shown.view, deposit)
@@ -94,7 +96,7 @@ class Transport:
             cause = "duplicate"
         return WriteRecord(claim, receivers, fresh, deposit.conflict > 0, cause)
 
-    def _cause(self, shown: Shown, writes: list[Write], fresh: bool) -> str | None:
+    def _cause(self, shown: ShownView, writes: list[Write], fresh: bool) -> str | None:
         """Name why a write is not executed, whatever was written before."""
         if not writes:
             return "no_contact"

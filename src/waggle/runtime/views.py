@@ -15,7 +15,7 @@ from waggle.core.bounds import check_contract
 from waggle.core.canon import encode_shown
 from waggle.core.errors import ContractError
 from waggle.core.order import Order, canonical_names
-from waggle.core.protocols import Held, Sensed, Suggestion
+from waggle.core.protocols import HeldTrace, Sensed, Suggestion
 from waggle.core.schema import (
     MAX_TRACES,
     ClaimRow,
@@ -31,19 +31,19 @@ from waggle.core.schema import (
 from waggle.core.seeds import mix
 from waggle.runtime.commitment import gate
 from waggle.runtime.defence import DOUBT
-from waggle.runtime.draws import UPDATES, Contacts, Drawn
+from waggle.runtime.draws import UPDATES, Contacts, UpdateDraws
 from waggle.runtime.names import handle
-from waggle.runtime.state import Node, Shown, Swarm
+from waggle.runtime.state import Node, ShownView, Swarm
 
 _NOTHING: Mapping[str, Fact] = {}
 
 
-def show(swarm: Swarm, node: int, round: int, order: Order) -> Shown:
+def show(swarm: Swarm, node: int, round: int, order: Order) -> ShownView:
     """Build the view of one active node from the present, pre-update state."""
     return show_all(swarm, [node], round, order)[0]
 
 
-def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> list[Shown]:
+def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> list[ShownView]:
     """Build the views of some active nodes from the present, pre-update state."""
     check_contract(swarm.world.contract)
     contacts = [_contacts(swarm, node) for node in nodes]
@@ -55,8 +55,8 @@ def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> li
 
 
 def _show(
-    swarm: Swarm, node: int, round: int, order: Order, contacts: Contacts, drawn: Drawn
-) -> Shown:
+    swarm: Swarm, node: int, round: int, order: Order, contacts: Contacts, drawn: UpdateDraws
+) -> ShownView:
     world, state, alias = swarm.world, swarm.nodes[node], swarm.aliases.names
     local = swarm.local(node)
     sensed = world.sense(node, local)
@@ -111,17 +111,17 @@ def _ordered(
     swarm: Swarm,
     view: View,
     back: dict[str, int],
-    held: tuple[Held, ...],
+    held: tuple[HeldTrace, ...],
     refuted: frozenset[str],
     entropy: int,
     order: Order,
-) -> Shown:
+) -> ShownView:
     claims = swarm.aliases.claims
     if order == "canonical":
         view, handles, names = canonical_names(view)
         back = {handles[h]: j for h, j in back.items()}
         claims = {name: claims[alias] for alias, name in names.items()}
-    return Shown(view, encode_shown(view), back, claims, held, refuted, entropy)
+    return ShownView(view, encode_shown(view), back, claims, held, refuted, entropy)
 
 
 def _contacts(swarm: Swarm, node: int) -> Contacts:
@@ -164,7 +164,7 @@ def _with_doubts(
     sensed: Sensed,
     state: Node,
     handles: dict[int, str],
-    held: Sequence[Held],
+    held: Sequence[HeldTrace],
     refuted: frozenset[str],
 ) -> Sensed:
     """Add to the facts of a channel how many of its statements were contradicted on arrival."""
@@ -188,8 +188,8 @@ def _places(swarm: Swarm, seed: int) -> Callable[[str], int]:
 
 
 def _held(
-    swarm: Swarm, traces: tuple[Held, ...], contacts: Contacts, drawn: Drawn
-) -> Sequence[Held]:
+    swarm: Swarm, traces: tuple[HeldTrace, ...], contacts: Contacts, drawn: UpdateDraws
+) -> Sequence[HeldTrace]:
     """Keep at most twelve traces of current contacts: canonical order, then by private draw."""
     held = [t for t in traces if t.neighbour in contacts.handles]
     if len(held) <= MAX_TRACES:
@@ -204,7 +204,7 @@ def _held(
 
 
 def _traces(
-    swarm: Swarm, held: Sequence[Held], contacts: Contacts, drawn: Drawn
+    swarm: Swarm, held: Sequence[HeldTrace], contacts: Contacts, drawn: UpdateDraws
 ) -> tuple[Trace, ...]:
     alias, handles = swarm.aliases.names, contacts.handles
     if len(held) > 1:

@@ -24,7 +24,7 @@ SECONDS = "WAGGLE_WATCHDOG"
 """Environment variable: the seconds that a law may take for one batch of requests."""
 
 
-class _Rang(BaseException):
+class _Alarm(BaseException):
     """The alarm; no `Exception`, so that a law which catches those does not catch it."""
 
 
@@ -46,7 +46,7 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-    except _Rang as rang:
+    except _Alarm as rang:
         place = plugin_files.place_of(rang)
         raise ContractError(
             f"law {law.name!r} took over {seconds:g} s for {len(requests)} requests"
@@ -76,4 +76,4 @@ def limit(text: str | None = None) -> float:
 
 
 def _ring(number: int, frame: object) -> NoReturn:
-    raise _Rang
+    raise _Alarm

@@ -25,7 +25,7 @@ from waggle.scd.forward.ragged import lay_out
 from waggle.scd.forward.run import run
 
 
-class Read(NamedTuple):
+class FrozenOutput(NamedTuple):
     """What a frozen student makes of some records, in their order, on the CPU."""
 
     hidden: Tensor
@@ -65,7 +65,7 @@ class Student:
         kind = torch.device(self.device).type
         return torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32)
 
-    def read(self, rows: Rows) -> Read:
+    def read(self, rows: Rows) -> FrozenOutput:
         """Run the frozen student once over some records, those of similar length together."""
         self.model.eval()
         hidden = torch.zeros(len(rows), self.width)
@@ -80,7 +80,7 @@ class Student:
                 hidden[where] = passed.hidden.float().cpu()
                 nll[where] = torch.zeros(len(group)).index_add(0, record, each)
                 tokens[where] = torch.from_numpy(some.lengths - some.prompts).float()
-        return Read(hidden, nll, tokens)
+        return FrozenOutput(hidden, nll, tokens)
 
 
 def free_memory() -> None:

@@ -22,7 +22,7 @@ from waggle.core.protocols import Case, Law, World
 from waggle.runtime import watchdog
 from waggle.runtime.sync import Watcher
 from waggle.shards.coordinator import KEEP_EVERY, Coordinator, LostShard
-from waggle.shards.division import Closed, Division, Sent, divide
+from waggle.shards.division import Division, ShardDecisions, ShardRound, divide
 from waggle.shards.inline import answered
 from waggle.shards.kept import own_key
 from waggle.shards.law_pool import LawActor, PooledLaw
@@ -116,7 +116,7 @@ class ShardActor:
         sent, batches = answered(self._shard.begin(round, committed), self._shard.law)
         return sent, *batches
 
-    def finish(self, round: int, shocking: bool, *batches: bytes) -> Closed:
+    def finish(self, round: int, shocking: bool, *batches: bytes) -> ShardRound:
         """Play the second part of a round with the batches of all shards."""
         return self._shard.finish(round, batches, shocking)
 
@@ -200,7 +200,7 @@ class Cluster:
             return False
         return True
 
-    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[ShardDecisions]:
         """Play the first part of a round."""
         returns = 1 + len(self._shards)
         everyone = None if committed is None else self._ray.put(committed)
@@ -211,10 +211,10 @@ class Cluster:
         self._batches = [batches for _, *batches in begun]
         return self._got([sent for sent, *_ in begun])
 
-    def finish(self, round: int, shocking: bool) -> list[Closed]:
+    def finish(self, round: int, shocking: bool) -> list[ShardRound]:
         """Hand the batches over, from shard to shard, and play the second part of a round."""
         batches = zip(*self._batches, strict=True)
-        closed: list[Closed] = self._all("finish", [(round, shocking, *own) for own in batches])
+        closed: list[ShardRound] = self._all("finish", [(round, shocking, *own) for own in batches])
         self._batches = []
         return closed
 
@@ -298,5 +298,5 @@ def on_ray(
         world, law, open, case, shards=shards, folder=folder.resolve(), curves=curves,
         key=own_key(), **settings,
     )  # fmt: skip
-    crew = Cluster(division, law, make, pool)
-    return Coordinator(division, world, law, crew, keep_every=keep_every, watch=watch)
+    group = Cluster(division, law, make, pool)
+    return Coordinator(division, world, law, group, keep_every=keep_every, watch=watch)

@@ -33,7 +33,7 @@ from waggle.runtime.names import Aliases
 from waggle.runtime.recorder import Sink
 from waggle.runtime.sync import Engine, Watcher
 from waggle.shards import kept
-from waggle.shards.division import Closed, Division, Sent, summed, united
+from waggle.shards.division import Division, ShardDecisions, ShardRound, summed, united
 from waggle.shards.shard import updates_of
 from waggle.shared_folders import locked
 
@@ -51,7 +51,7 @@ class _OtherNames(Exception):
     """A shard gave a claim another alias than one process would have."""
 
 
-class Crew(Protocol):
+class ShardGroup(Protocol):
     """Where the shards are: in this process, or actors of a cluster.
 
     Every method but `close` may raise `LostShard`.
@@ -61,11 +61,11 @@ class Crew(Protocol):
         """Take every shard to a kept state, or to its beginning; start those that are gone."""
         ...
 
-    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[ShardDecisions]:
         """Play the first part of a round."""
         ...
 
-    def finish(self, round: int, shocking: bool) -> list[Closed]:
+    def finish(self, round: int, shocking: bool) -> list[ShardRound]:
         """Hand the batches over and play the second part of a round."""
         ...
 
@@ -110,24 +110,24 @@ class Coordinator:
         division: Division,
         world: World,
         law: Law,
-        crew: Crew,
+        group: ShardGroup,
         *,
         keep_every: int = KEEP_EVERY,
         watch: Watcher | None = None,
     ) -> None:
-        """Take a division, the world that it was made of, and the crew that plays it.
+        """Take a division, the world that it was made of, and the group that plays it.
 
         Args:
             division: who plays which nodes.
             world: the world; it is the coordinator's from now on.
             law: gives the record its name.
-            crew: the shards.
+            group: the shards.
             keep_every: rounds between two kept states; 0 keeps none.
             watch: called after every round, with an entry that has no updates.
         """
         self._division = division
         self._nodes = division.nodes()
-        self.crew = crew
+        self.group = group
         self._every = keep_every
         self.watch = watch
         whole: Any = world
@@ -162,7 +162,7 @@ class Coordinator:
             try:
                 self._play()
             finally:
-                self.crew.close()
+                self.group.close()
             return self._joined(sinks)
 
     def _joined(self, sinks: Sequence[Sink]) -> Footer:
@@ -216,14 +216,14 @@ class Coordinator:
     def _round(self, round: int) -> None:
         state, engine = self._now, self._now.engine
         shock = None if state.shocked else engine.world.shock(round, state.committed)
-        sent = self.crew.begin(round, None if shock is None else state.committed)
+        sent = self.group.begin(round, None if shock is None else state.committed)
         self._check_names(sent)
         if shock is not None:
             state.shocked = True
             engine.schedule.injected(round)
             shock = united([part.shock for part in sent])
         engine.world.step({})
-        closed = self.crew.finish(round, not state.shocked)
+        closed = self.group.finish(round, not state.shocked)
         world: Any = engine.world
         world.absorb([(n, part.report) for n, part in zip(self._nodes, closed, strict=True)])
         state.committed = {n: z for part in closed for n, z in (part.committed or {}).items()}
@@ -248,7 +248,7 @@ class Coordinator:
         if self.watch is not None:
             self.watch(entry, engine.world)
 
-    def _check_names(self, sent: Sequence[Sent]) -> None:
+    def _check_names(self, sent: Sequence[ShardDecisions]) -> None:
         """Mint the aliases of a round again, in the order in which one process meets the claims."""
         minted = merge(*(part.minted for part in sent), key=lambda one: one.node)
         wrong = [one for one in minted if self._names.alias(one.claim) != one.alias]
@@ -269,7 +269,7 @@ class Coordinator:
     def _keep(self) -> None:
         folder = self._division.folder
         paths = self._states(self._now.round)
-        self.crew.keep(paths)
+        self.group.keep(paths)
         kept.write(folder / _KEPT, self._division.key, [self._saved(self._now)])
         for path in folder.glob("state-*"):
             if path not in paths:
@@ -296,7 +296,7 @@ class Coordinator:
         """Take everybody to the kept state, with all names that are known by now."""
         self._now = self._load()
         states = self._states(self._now.round) if self._now.round else None
-        self.crew.restore(states, dict(self._names.minted()))
+        self.group.restore(states, dict(self._names.minted()))
 
     def _states(self, round: int) -> list[Path]:
         folder = self._division.folder

@@ -1,9 +1,9 @@
 """What all shards of an episode agree on, and what they tell one another.
 
 A division is made once and sent to every shard, which opens its own copy of the world from it. A
-round has two parts with a barrier after each: `Sent` is what a shard tells after the first (views,
-decisions, the step of the world), `Closed` after the second (deliveries, expiry). Messages to
-another shard travel as one batch of bytes for every pair.
+round has two parts with a barrier after each: a shard returns `ShardDecisions` after the first
+(views, decisions, the step of the world) and `ShardRound` after the second (deliveries, expiry).
+Messages to another shard travel as one batch of bytes for every pair.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def divide(
     return Division(open, case, settings, shards, owner, folder, key, curves)
 
 
-class Minted(NamedTuple):
+class MintedAlias(NamedTuple):
     """A claim that got its alias while the view of a node was formed."""
 
     node: int
@@ -83,10 +83,10 @@ class Minted(NamedTuple):
     alias: str
 
 
-class Sent(NamedTuple):
-    """What a shard tells after its decisions."""
+class ShardDecisions(NamedTuple):
+    """What a shard returns after its decisions."""
 
-    minted: list[Minted]
+    minted: list[MintedAlias]
     attempted: int
     """Messages sent in this round, one per receiver."""
     crossing: int
@@ -96,8 +96,8 @@ class Sent(NamedTuple):
     shock: Shock | None
 
 
-class Closed(NamedTuple):
-    """What a shard tells at the end of a round."""
+class ShardRound(NamedTuple):
+    """What a shard returns at the end of a round."""
 
     delivered: int
     expired: int

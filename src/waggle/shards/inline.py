@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from waggle.core.protocols import Decode, Law, Request
 from waggle.runtime.admission import ask
-from waggle.shards.division import Closed, Division, Sent
+from waggle.shards.division import Division, ShardDecisions, ShardRound
 from waggle.shards.shard import Shard, restored
 
 Result = TypeVar("Result")
 
 
-class Inline:
+class InlineShards:
     """Shards that are played here."""
 
     def __init__(self, division: Division, law: Law) -> None:
@@ -35,13 +35,13 @@ class Inline:
         for shard in self._shards:
             shard.swarm.aliases.adopt(names)
 
-    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[Sent]:
+    def begin(self, round: int, committed: Mapping[int, str] | None) -> list[ShardDecisions]:
         """Play the first part of a round."""
         found = [answered(shard.begin(round, committed), self._law) for shard in self._shards]
         self._batches = [batches for _, batches in found]
         return [sent for sent, _ in found]
 
-    def finish(self, round: int, shocking: bool) -> list[Closed]:
+    def finish(self, round: int, shocking: bool) -> list[ShardRound]:
         """Hand the batches over and play the second part of a round."""
         closed = []
         for index, shard in enumerate(self._shards):

@@ -20,11 +20,11 @@ import msgspec
 
 from waggle.core.protocols import Act, Decode, Law, Request
 from waggle.core.record import UpdateRecord
-from waggle.runtime.state import Node, Shown
-from waggle.runtime.sync import Done, Engine
+from waggle.runtime.state import Node, ShownView
+from waggle.runtime.sync import Engine, LocalUpdate
 from waggle.runtime.transport import Message, Transport
 from waggle.shards import kept
-from waggle.shards.division import Closed, Division, Minted, Sent, pack, unpack
+from waggle.shards.division import Division, MintedAlias, ShardDecisions, ShardRound, pack, unpack
 
 CHUNK = 4_096
 """Views that are formed and decided at a time."""
@@ -45,13 +45,13 @@ class Shard(Engine):
         self._mail: dict[int, list[Message]] = {}
         """What arrives here, by the round at whose end it does."""
         self._leaving: list[list[tuple[int, Message]]] = [[] for _ in range(division.shards)]
-        self._done: list[Done] = []
+        self._done: list[LocalUpdate] = []
         self._written = 0
         """Bytes of the record of this shard."""
 
     def begin(
         self, round: int, committed: Mapping[int, str] | None
-    ) -> Generator[Sequence[Request], Sequence[Decode], tuple[Sent, list[bytes]]]:
+    ) -> Generator[Sequence[Request], Sequence[Decode], tuple[ShardDecisions, list[bytes]]]:
         """Play the first part of a round; return what to tell, and a batch for every shard.
 
         Args:
@@ -64,7 +64,7 @@ class Shard(Engine):
             self.schedule.injected(round)
         attempted = self.transport.attempted
         nodes = [i for i in self.world.active() if not self.schedule.absent(i, round)]
-        minted: list[Minted] = []
+        minted: list[MintedAlias] = []
         acts: dict[int, Act] = {}
         for start in range(0, len(nodes), CHUNK):
             chunk = nodes[start : start + CHUNK]
@@ -85,9 +85,11 @@ class Shard(Engine):
         crossing = sum(map(len, self._leaving))
         batches = [self._packed(letters) for letters in self._leaving]
         sent = self.transport.attempted - attempted
-        return Sent(minted, sent, crossing, sum(map(len, batches)), shock), batches
+        return ShardDecisions(minted, sent, crossing, sum(map(len, batches)), shock), batches
 
-    def _minted(self, known: int, nodes: Sequence[int], shown: Sequence[Shown]) -> list[Minted]:
+    def _minted(
+        self, known: int, nodes: Sequence[int], shown: Sequence[ShownView]
+    ) -> list[MintedAlias]:
         """Return the claims that got their alias in some views, by the first node that saw each.
 
         Views in canonical order name claims anew, so that no alias leaves the runtime.
@@ -98,7 +100,7 @@ class Shard(Engine):
         for claim, alias in self.swarm.aliases.minted(known):
             text = alias.encode()
             node = next(i for i, s in zip(nodes, shown, strict=True) if text in s.data)
-            found.append(Minted(node, claim, alias))
+            found.append(MintedAlias(node, claim, alias))
         return sorted(found, key=lambda one: one.node)
 
     def _post(self, message: Message, arrival: int | None) -> None:
@@ -123,7 +125,7 @@ class Shard(Engine):
         letters.clear()
         return batch
 
-    def finish(self, round: int, batches: Sequence[bytes], shocking: bool) -> Closed:
+    def finish(self, round: int, batches: Sequence[bytes], shocking: bool) -> ShardRound:
         """Play the second part of a round; `shocking` while late counterevidence may come."""
         expired = self._age()
         for batch in filter(None, batches):
@@ -134,7 +136,7 @@ class Shard(Engine):
         self._count_refused()
         self._write()
         world: Any = self.world
-        return Closed(
+        return ShardRound(
             delivered,
             expired,
             self.recorder.field_mass(),

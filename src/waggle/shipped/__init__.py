@@ -41,7 +41,7 @@ MAX_WHOLE = {"full": 25_000_000, "dense": 90_000_000, "lora": 90_000_000}
 """Bytes of a whole shipped law, by kind."""
 
 
-class Stamp(msgspec.Struct, frozen=True):
+class FileDigest(msgspec.Struct, frozen=True):
     """Size and digest of one file."""
 
     bytes: int
@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Mapping[str, Any]
     training: Mapping[str, Any] = {}
     """What the trainer wrote down: selected update, losses, phase times."""
-    files: Mapping[str, Stamp] = {}
+    files: Mapping[str, FileDigest] = {}
 
     @property
     def bytes(self) -> int:
@@ -162,11 +162,11 @@ def verify(place: Path) -> Manifest:
     return found
 
 
-def stamp_of(path: Path) -> Stamp | None:
+def stamp_of(path: Path) -> FileDigest | None:
     """Return size and digest of a file, or None where there is none."""
     try:
         with path.open("rb") as file:
-            return Stamp(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+            return FileDigest(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
     except OSError:
         return None
 

@@ -28,7 +28,7 @@ _LOAD_SETTINGS = ("is_local", "local_files_only")
 """Settings in which a tokenizer keeps how it was loaded."""
 
 
-class Packed(msgspec.Struct, frozen=True):
+class PackReport(msgspec.Struct, frozen=True):
     """The result of a packing."""
 
     folder: Path
@@ -37,7 +37,7 @@ class Packed(msgspec.Struct, frozen=True):
     """Whether rounding changed the exported weights."""
 
 
-def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "") -> Packed:
+def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "") -> PackReport:
     """Write a shippable folder from an exported law.
 
     Args:
@@ -64,7 +64,7 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Packed(target, found, rounded)
+    return PackReport(target, found, rounded)
 
 
 def rewrite(folder: Path, manifest: Manifest, results: Mapping[str, Any], card: str) -> Manifest:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from waggle import plugins
-from waggle.core.protocols import Act, Case, Held, Local, Sensed, Substrate, World, Write
+from waggle.core.protocols import Act, Case, HeldTrace, Local, Sensed, Substrate, World, Write
 from waggle.core.schema import WAIT, Contract, action_argument, takes_channel, takes_claim
 from waggle.runtime.sync import Engine
 from waggle.testing.episodes import permutation, short
@@ -59,7 +59,7 @@ class Episode(NamedTuple):
     keys: tuple[int, ...]
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """One message, with all that its writer saw and said."""
 
     episode: Episode
@@ -83,7 +83,7 @@ class Turn(NamedTuple):
     shown: Mapping[int, Sensed]
 
 
-class Watched:
+class WatchedWorld:
     """A world that keeps what is seen, written and done in it while it is played."""
 
     def __init__(self, world: World, episode: Episode, copies: bool) -> None:
@@ -91,7 +91,7 @@ class Watched:
         self._round = 0
         self._shown: dict[int, tuple[Sensed, Local]] = {}
         self._written: list[tuple[Write, object]] = []
-        self.sent: list[Sent] = []
+        self.sent: list[SentMessage] = []
         self.turns: list[Turn] = []
         self.after = [_copied(world)]
         """The world before its first and after every step, without the deliveries that follow."""
@@ -115,7 +115,7 @@ class Watched:
         """Keep what the writers of this round decided, and the turn."""
         for write, payload in self._written:
             seen, act = self._shown[write.sender], acts[write.sender]
-            self.sent.append(Sent(self._episode, self._round, write, payload, *seen, act))
+            self.sent.append(SentMessage(self._episode, self._round, write, payload, *seen, act))
         self._written = []
         if self._copies:
             shown = {i: self._shown[i][0] for i in acts}
@@ -128,10 +128,10 @@ class Watched:
         return native
 
 
-def _watch(substrate: Substrate, episode: Episode, *, copies: bool = False) -> Watched:
+def _watch(substrate: Substrate, episode: Episode, *, copies: bool = False) -> WatchedWorld:
     """Play one episode and return what was kept of it."""
     case, law, keys = episode
-    watched = Watched(substrate.open(case, keys), episode, copies)
+    watched = WatchedWorld(substrate.open(case, keys), episode, copies)
     Engine(cast(World, watched), plugins.get_law(law), case).play()
     return watched
 
@@ -150,7 +150,7 @@ def unseen(substrate: Substrate, case: Case) -> Iterator[str]:
         played = [_watch(substrate, _episode(case, law, k)).sent for k in range(SEEDS)]
         sent = [one for episode in played for one in episode]
         names_nodes = _names_nodes(substrate, _episode(case, law), played[0])
-        alike: dict[Hashable, list[Sent]] = defaultdict(list)
+        alike: dict[Hashable, list[SentMessage]] = defaultdict(list)
         for one in sent:
             nodes = (one.write.sender, one.write.receiver) if names_nodes else ()
             alike[(_visible(one), nodes)].append(one)
@@ -170,12 +170,12 @@ def _episode(case: Case, law: str, offset: int = 0) -> Episode:
     return Episode(own, law, tuple(range(case.n)))
 
 
-def _names_nodes(substrate: Substrate, episode: Episode, sent: Sequence[Sent]) -> bool:
+def _names_nodes(substrate: Substrate, episode: Episode, sent: Sequence[SentMessage]) -> bool:
     """Whether payloads change with the labels of nodes: then those of two writers may differ."""
     case = episode.case
     other = episode._replace(keys=permutation(case.n, case.seed))
 
-    def payloads(keys: Sequence[int], sent: Sequence[Sent]) -> dict[Hashable, object]:
+    def payloads(keys: Sequence[int], sent: Sequence[SentMessage]) -> dict[Hashable, object]:
         return {
             (s.round, keys[s.write.sender], keys[s.write.receiver], s.write.claim): s.payload
             for s in sent
@@ -185,7 +185,7 @@ def _names_nodes(substrate: Substrate, episode: Episode, sent: Sequence[Sent]) -
     return payloads(episode.keys, sent) != relabelled
 
 
-def _visible(sent: Sent) -> Hashable:
+def _visible(sent: SentMessage) -> Hashable:
     """Name all that the writer's view showed of the claim and all that the writer decided.
 
     The round is the same too: payloads may count rounds, as all nodes do.
@@ -219,7 +219,7 @@ def _is_bin(value: object) -> bool:
     return isinstance(value, int) or (isinstance(value, str) and len(value) <= WORD)
 
 
-def _different(group: Sequence[Sent]) -> Iterator[tuple[Sent, Sent]]:
+def _different(group: Sequence[SentMessage]) -> Iterator[tuple[SentMessage, SentMessage]]:
     """Yield each write with the first one before it that sent something else along."""
     for place, one in enumerate(group):
         two = next((other for other in group[:place] if other.payload != one.payload), None)
@@ -227,7 +227,7 @@ def _different(group: Sequence[Sent]) -> Iterator[tuple[Sent, Sent]]:
             yield one, two
 
 
-def _compare(substrate: Substrate, sent: Sent, other: object) -> str | None:
+def _compare(substrate: Substrate, sent: SentMessage, other: object) -> str | None:
     """Deliver a write with its own payload and with another one; return what then differs."""
     write, world = sent.write, _watch(substrate, sent.episode, copies=True).after[sent.round + 1]
     here, there = _copied(world), _copied(world)
@@ -236,7 +236,7 @@ def _compare(substrate: Substrate, sent: Sent, other: object) -> str | None:
         return f"the receiver got {_clip(got)} and {_clip(same)}"
     if got is None:
         return None
-    held = Held(
+    held = HeldTrace(
         got.sender, got.claim, got.novelty, got.support, got.conflict, got.ttl, got.direction
     )
     for later in range(AFTERWARDS):

@@ -33,7 +33,7 @@ from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine
 from waggle.shards.coordinator import Coordinator
 from waggle.shards.division import divide
-from waggle.shards.inline import Inline
+from waggle.shards.inline import InlineShards
 from waggle.testing import channels
 from waggle.testing.episodes import permutation, play, shocked, short
 from waggle.testing.propositions import first_difference, relabelling
@@ -231,8 +231,8 @@ def _dealt(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
         division = divide(
             world, law, substrate.open, late, shards=2, folder=Path(folder), **setting
         )
-        crew = Inline(division, law)
-        Coordinator(division, world, law, crew, keep_every=2).play([memory])
+        group = InlineShards(division, law)
+        Coordinator(division, world, law, group, keep_every=2).play([memory])
     found = replay.first_difference(play(substrate, law, late, **setting), memory.record())
     if found:
         yield f"two shards, one process: {found}"

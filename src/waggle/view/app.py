@@ -22,7 +22,7 @@ from waggle.compat.limits import Guard, names_of
 from waggle.compat.meters import Meters
 from waggle.core.errors import WaggleError
 from waggle.view import decisions, episode
-from waggle.view.growing import Answer, Following, Growing
+from waggle.view.growing import Answer, LiveRecord, LiveRecords
 from waggle.view.library import Library
 
 HOST = "127.0.0.1"
@@ -45,7 +45,7 @@ def static() -> dict[str, str]:
 
 def app(library: Library, meters: Meters | None = None) -> Guard:
     """Return the viewer of a library as an ASGI application."""
-    pages, following = static(), Following()
+    pages, following = static(), LiveRecords()
 
     def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -59,7 +59,7 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
 
     def asked(
         request: Request,
-        playing: Callable[[Growing], Answer],
+        playing: Callable[[LiveRecord], Answer],
         finished: Callable[[Path], Answer],
     ) -> Answer:
         """Ask the record that is being played, or the finished one."""
@@ -69,7 +69,7 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
         return finished(library.path(name)) if answer is None else answer
 
     def document(request: Request) -> Any:
-        return asked(request, Growing.document, episode.document)
+        return asked(request, LiveRecord.document, episode.document)
 
     def more(request: Request) -> Any:
         start = _number(request, "start")

@@ -1,7 +1,8 @@
 """Records that are being played: read as far as they go, again and again.
 
-`Following` keeps the two records that pages asked for last. It holds each as the document that the
-page plays, with the places of its rounds in the file; views and prompts are read when asked for.
+`LiveRecords` keeps the two records that pages asked for last. It holds each as the document that
+the page plays, with the places of its rounds in the file; views and prompts are read when asked
+for.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _UNREADABLE = "the growing record cannot be read; wait for its end"
 Answer = TypeVar("Answer")
 
 
-class Growing:
+class LiveRecord:
     """One record that is being played."""
 
     def __init__(self, path: Path) -> None:
@@ -125,14 +126,14 @@ class Growing:
         return readable(self._made.header, entry, agent)
 
 
-class Following:
+class LiveRecords:
     """The growing records that pages look at."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Path, Growing] = OrderedDict()
+        self._held: OrderedDict[Path, LiveRecord] = OrderedDict()
         self._lock = Lock()
 
-    def ask(self, path: Path, question: Callable[[Growing], Answer]) -> Answer | None:
+    def ask(self, path: Path, question: Callable[[LiveRecord], Answer]) -> Answer | None:
         """Ask a growing record; None if it has ended in this moment."""
         with self._lock:
             try:
@@ -140,10 +141,10 @@ class Following:
             except FileNotFoundError:
                 return None
 
-    def _found(self, path: Path) -> Growing:
+    def _found(self, path: Path) -> LiveRecord:
         held = self._held.pop(path, None)
         if held is None or held.replaced():
-            held = Growing(path)
+            held = LiveRecord(path)
         self._held[path] = held
         while len(self._held) > MAX_HELD:
             self._held.popitem(last=False)

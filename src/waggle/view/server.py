@@ -29,7 +29,7 @@ def server(library: Library, port: int) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-class Beside:
+class BackgroundViewer:
     """The viewer of a folder in a thread, while this process plays into the folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -38,7 +38,7 @@ BUILT_IN: Mapping[str, str] = {
 """Workers of this package by name."""
 
 
-class Found(NamedTuple):
+class WorkerTarget(NamedTuple):
     """A worker's target and what its code is."""
 
     target: Callable[..., Any]
@@ -90,7 +90,7 @@ def _contents(target: Callable[..., Any], options: Mapping[str, Any]) -> str:
 
 
 @cache
-def _desk(name: str, found: Found, cache: str, options: str, contents: str) -> WorkerDesk:
+def _desk(name: str, found: WorkerTarget, cache: str, options: str, contents: str) -> WorkerDesk:
     given: dict[str, Any] = msgspec.json.decode(options)
     known = worker_options(name)
     for option in given:
@@ -104,7 +104,7 @@ def _desk(name: str, found: Found, cache: str, options: str, contents: str) -> W
     return WorkerDesk(worker, {"name": name, **given}, identity, cache)
 
 
-def find(name: str) -> Found:
+def find(name: str) -> WorkerTarget:
     """Return what a worker's name stands for.
 
     Raises:
@@ -131,7 +131,7 @@ def find(name: str) -> Found:
             f"worker {name!r}: {place} has no callable {attribute!r}; name a function or a "
             f"class of it{hint}"
         )
-    return Found(target, code)
+    return WorkerTarget(target, code)
 
 
 def _digest(place: str) -> str:

@@ -190,7 +190,7 @@ def test_swarmsys_raises_the_compatibility_of_the_useful_pair() -> None:
         assert plan.sends[0].memo[1] == swarmsys.ACCEPT
         assert plan.extra_calls == {0: 1}
     assert state.compatibility[2] > 1.0 > state.compatibility.get(1, 0.0)
-    said = swarmsys.Said.read(result(2).memo)
+    said = swarmsys.FrameNote.read(result(2).memo)
     assert said is not None
     state.heard |= {1: said, 3: said}
     drawn = [own._match(state, node_view(), 1) for _ in range(2000)]

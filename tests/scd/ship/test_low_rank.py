@@ -16,7 +16,7 @@ from waggle.cli.options import make_law
 from waggle.core.errors import ConfigError
 from waggle.scd.config import Adaptation, Recipe
 from waggle.scd.run.stages import Stages
-from waggle.scd.ship.low_rank import Trained, changes_of, exact, low_rank, measure
+from waggle.scd.ship.low_rank import TrainedLaw, changes_of, exact, low_rank, measure
 
 SHAPES = [(20, 20), (12, 30), (30, 12)]
 
@@ -98,7 +98,7 @@ def test_a_law_without_its_trained_weights_is_known_by_its_adapter(
 ) -> None:
     alone = tmp_path / "seed-0" / "warm-start" / "law"
     shutil.copytree(law, alone)
-    trained = Trained(alone, "cpu")
+    trained = TrainedLaw(alone, "cpu")
     exact = changes_of(law, trained.base)
     for name, change in trained.changes.items():
         a, b = low_rank(exact[name], 6)

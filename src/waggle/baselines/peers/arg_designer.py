@@ -152,7 +152,7 @@ class ARGDesigner:
         """Learn nothing within an episode: weights are frozen."""
 
 
-class Known(NamedTuple):
+class FixedInputs(NamedTuple):
     """What stays the same while crews are assembled."""
 
     goal: Tensor
@@ -165,17 +165,17 @@ States: TypeAlias = "tuple[Tensor, Tensor]"
 """Of the history of roles, and of the members."""
 
 
-def known(weights: Weights, tasks: Sequence[Sequence[str]]) -> Known:
+def known(weights: Weights, tasks: Sequence[Sequence[str]]) -> FixedInputs:
     """Embed tasks and roles; the end and the start have no words."""
     words = nets.rows([encode(tuple(task)) for task in tasks])
     goal = linear(weights, "task out", linear(weights, "task", words).relu())[:, None]
     described = [encode(tuple(role.split())) for role in crews.ROLES]
     table = linear(weights, "role", nets.rows([*described, *[(0.0,) * WIDTH] * 2]))
-    return Known(goal, table)
+    return FixedInputs(goal, table)
 
 
 def advance(
-    weights: Weights, to: Known, before: Tensor, links: Tensor, share: Tensor, states: States
+    weights: Weights, to: FixedInputs, before: Tensor, links: Tensor, share: Tensor, states: States
 ) -> tuple[Tensor, States]:
     """Run the network over members.
 
@@ -200,7 +200,7 @@ def advance(
     return made, (roles, members)
 
 
-def role_logits(weights: Weights, to: Known, made: Tensor) -> Tensor:
+def role_logits(weights: Weights, to: FixedInputs, made: Tensor) -> Tensor:
     """Return the logits of every role and of the end."""
     return linear(weights, "choice", made) @ to.table[:START].T
 

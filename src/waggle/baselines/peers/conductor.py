@@ -44,7 +44,7 @@ from waggle.core.schema import MAX_FACT, WAIT, Contract, Decision
 from waggle.core.seeds import derive, mix
 from waggle.core.worker import Workplace
 from waggle.laws.shipped import is_folder, of_folder
-from waggle.runtime.state import Shown
+from waggle.runtime.state import ShownView
 from waggle.runtime.switches import Switches
 
 
@@ -160,7 +160,7 @@ class Conductor:
         keys, draw = self.world.keys, self._draws[node]
         return sorted(self.world.neighbours(node), key=lambda j: mix(draw, keys[j]))
 
-    def decide(self, round: int, nodes: Sequence[int], shown: Sequence[Shown]) -> list[Decode]:
+    def decide(self, round: int, nodes: Sequence[int], shown: Sequence[ShownView]) -> list[Decode]:
         """Let the organiser plan the round, and return the decision of every node.
 
         A node solves in its first and in the last update, whenever something has reached it, and
@@ -206,12 +206,12 @@ class Conductor:
                 plans.append(plan)
         return plans
 
-    def _solve(self, nodes: Sequence[int], present: Mapping[int, Shown]) -> dict[int, Solution]:
+    def _solve(self, nodes: Sequence[int], present: Mapping[int, ShownView]) -> dict[int, Solution]:
         asked = [Request(present[i].view, present[i].entropy) for i in nodes]
         return dict(zip(nodes, self._solver.solve(asked), strict=True))
 
     def _view(
-        self, node: int, shown: Shown, inbox: list[Received], solution: Solution | None
+        self, node: int, shown: ShownView, inbox: list[Received], solution: Solution | None
     ) -> NodeView:
         handles = {j: handle for handle, j in shown.handles.items()}
         rows = {port.channel: port for port in shown.view.private.channels}
@@ -241,7 +241,7 @@ class Conductor:
     def _refuse(self, what: str) -> None:
         raise ContractError(f"organiser {self._organiser.name!r} {what}")
 
-    def _decision(self, shown: Shown, send: Send | None, solution: Solution | None) -> Decision:
+    def _decision(self, shown: ShownView, send: Send | None, solution: Solution | None) -> Decision:
         handle = None
         if send is not None:
             handle = next(h for h, j in shown.handles.items() if j == send.contact)

@@ -47,7 +47,7 @@ class Dag:
         return True
 
 
-class Drawn(NamedTuple):
+class SampledGraph(NamedTuple):
     """A graph that was made of chances."""
 
     successors: Mapping[int, Sequence[int]]
@@ -55,7 +55,7 @@ class Drawn(NamedTuple):
     """Edges that would have closed no cycle when their turn came, and whether each was taken."""
 
 
-def draw(nodes: Sequence[int], chance: Mapping[Edge, float], rng: Random | None) -> Drawn:
+def draw(nodes: Sequence[int], chance: Mapping[Edge, float], rng: Random | None) -> SampledGraph:
     """Draw a graph edge by edge in a shuffled order; without `rng`, take all above one half.
 
     Those above one half come by falling chance, so the surer edge of a cycle stays.
@@ -73,7 +73,7 @@ def draw(nodes: Sequence[int], chance: Mapping[Edge, float], rng: Random | None)
         considered[edge] = rng is None or rng.random() < chance[edge]
         if considered[edge]:
             dag.add(edge)
-    return Drawn(dag.successors, considered)
+    return SampledGraph(dag.successors, considered)
 
 
 def distances(contacts: Mapping[int, Sequence[int]]) -> dict[int, int]:

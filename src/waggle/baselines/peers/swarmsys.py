@@ -65,7 +65,7 @@ class Constants:
     """Results that a validator checks in a round."""
 
 
-class Said(NamedTuple):
+class FrameNote(NamedTuple):
     """What a frame says beside its trace."""
 
     role: str
@@ -82,7 +82,7 @@ class Said(NamedTuple):
         return (self.role, self.kind, self.level, self.held, self.workload)
 
     @classmethod
-    def read(cls, memo: Memo) -> Said | None:
+    def read(cls, memo: Memo) -> FrameNote | None:
         """Return what a memo says, or None if it is none of ours."""
         if len(memo) != len(cls._fields):
             return None
@@ -107,7 +107,7 @@ class Profile:
     events: list[_Event] = field(default_factory=list)
     compatibility: dict[int, float] = field(default_factory=dict)
     """By contact: how often its results were accepted here, or ours by it."""
-    heard: dict[int, Said] = field(default_factory=dict)
+    heard: dict[int, FrameNote] = field(default_factory=dict)
     idle: int = 0
 
 
@@ -135,7 +135,7 @@ class SwarmSys:
         state.compatibility = {
             j: value * self._own.evaporation for j, value in state.compatibility.items()
         }
-        said = [(received, s) for received in view.inbox if (s := Said.read(received.memo))]
+        said = [(received, s) for received in view.inbox if (s := FrameNote.read(received.memo))]
         results = [(received, s) for received, s in said if s.kind == RESULT]
         for received, s in said:
             self._hear(state, received, s)
@@ -148,12 +148,12 @@ class SwarmSys:
         ]
         if contact is None:
             return RoundPlan(solves=frozenset({node}))
-        said_now = Said(state.role, kind, level, held_bins(view), len(state.events))
+        said_now = FrameNote(state.role, kind, level, held_bins(view), len(state.events))
         return RoundPlan(
             (Send(node, contact, said_now.memo()),), frozenset({node}), {node: checked}
         )
 
-    def _hear(self, state: Profile, received: Received, said: Said) -> None:
+    def _hear(self, state: Profile, received: Received, said: FrameNote) -> None:
         """Keep a contact's profile; take on its event, or the verdict on a result of ours."""
         state.heard[received.sender] = said
         if said.kind == EVENT:
@@ -197,7 +197,7 @@ class SwarmSys:
         return event.origin, RESULT, event.level
 
     def _validate(
-        self, state: Profile, view: NodeView, results: Sequence[tuple[Received, Said]]
+        self, state: Profile, view: NodeView, results: Sequence[tuple[Received, FrameNote]]
     ) -> tuple[int | None, str, int]:
         """Check received results against private evidence; send the verdict on the best of them."""
         verdicts = []

@@ -81,7 +81,7 @@ class Progress(NamedTuple):
     digest: str
 
 
-class _Kept(msgspec.Struct, forbid_unknown_fields=True):
+class _FitFile(msgspec.Struct, forbid_unknown_fields=True):
     """The file of a fit."""
 
     method: str
@@ -126,9 +126,9 @@ def read(path: Path, method: str) -> tuple[Parameters, str]:
     return kept.parameters, digest_of(kept.parameters)
 
 
-def _read(path: Path, method: str) -> _Kept:
+def _read(path: Path, method: str) -> _FitFile:
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        kept = msgspec.json.decode(path.read_bytes(), type=_FitFile)
     except OSError as error:
         raise ConfigError(
             f"cannot read {path} ({error.strerror}); make it with `waggle fit {method}`"
@@ -144,11 +144,11 @@ def utility(organiser: Organiser, case: Case, draw: int) -> float:
     """Play one development case and return its partial score, else its score."""
     require(case.seed, Split.DEVELOPMENT)
     world = plugins.get_substrate(case.substrate).open(case)
-    scores = Engine(world, _Drawn(organiser, draw), case).play().scores
+    scores = Engine(world, _SeededPeer(organiser, draw), case).play().scores
     return scores.get("partial", scores["score"])
 
 
-class _Drawn(Peer):
+class _SeededPeer(Peer):
     """A peer whose draws belong to one sample of one case."""
 
     def __init__(self, organiser: Organiser, draw: int) -> None:
@@ -185,7 +185,7 @@ def fit(
     turns = _turns(learner, cases, steps)
     total = len(turns)
     plan = f"{derive(total, 'fit', learner.name, msgspec.json.encode(list(cases)).decode()):016x}"
-    kept = _Kept(learner.name, plan, 0, total, learner.start())
+    kept = _FitFile(learner.name, plan, 0, total, learner.start())
     if path.exists():
         kept = _read(path, learner.name)
         if kept.plan != plan:
@@ -225,7 +225,7 @@ def _turns(learner: Learner, cases: Sequence[Case], steps: Steps) -> list[list[C
     return [group for (name, _), group in groups.items() for _ in range(given.get(name, default))]
 
 
-def _write(path: Path, kept: _Kept) -> None:
+def _write(path: Path, kept: _FitFile) -> None:
     """Replace the file in one step, so that an interruption leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")

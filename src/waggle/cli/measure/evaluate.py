@@ -279,7 +279,7 @@ def report(
     return 0
 
 
-def _report_rows(folder: Path, *, records: bool, freeze: Path | None) -> page.Written:
+def _report_rows(folder: Path, *, records: bool, freeze: Path | None) -> page.ReportFiles:
     """Write the report of a run of `waggle eval`."""
     recipe = plan.load_run(folder)
     known = read_rows(folder) if records and has_rows(folder) else []

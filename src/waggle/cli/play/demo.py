@@ -35,7 +35,7 @@ WIDE = 106
 """Columns of a screen that has room for messages and reopenings behind the answers."""
 
 
-class Played(NamedTuple):
+class SceneResult(NamedTuple):
     """What one scene came to."""
 
     footer: Footer
@@ -84,7 +84,7 @@ def _loaded(name: str) -> tuple[Law, float]:
     return made, time.perf_counter() - start
 
 
-def _scene(law: Law, out: Path, scene: tuple[str, bool, str], *, watch: bool) -> Played:
+def _scene(law: Law, out: Path, scene: tuple[str, bool, str], *, watch: bool) -> SceneResult:
     """Play one scene and keep its record."""
     task, shock, question = scene
     case = Case("silo", task, N, SEED, SHOCK_ROUNDS if shock else None, shock)
@@ -96,7 +96,7 @@ def _scene(law: Law, out: Path, scene: tuple[str, bool, str], *, watch: bool) ->
     start = time.perf_counter()
     with RecordFile(out / record_name(f"silo-{task}", N, SEED, law.name)) as sink:
         footer = Engine(world, law, case, sinks=[sink], watch=watcher).play()
-    return Played(footer, time.perf_counter() - start)
+    return SceneResult(footer, time.perf_counter() - start)
 
 
 class Answers:
@@ -120,7 +120,7 @@ class Answers:
         console.note(line + traffic * self._wide)
 
 
-def _outcome(name: str, scenes: list[Played]) -> dict[str, Any]:
+def _outcome(name: str, scenes: list[SceneResult]) -> dict[str, Any]:
     """Return the line of one law: scores, traffic, speed, and how well it spells."""
     count: Counter[str] = Counter()
     for played in scenes:

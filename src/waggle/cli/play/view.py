@@ -92,7 +92,7 @@ def show_live(folder: Path, run: str = "") -> Callable[[], None]:
     Returns:
         what is called at the end: on a terminal it keeps the page until Ctrl-C.
     """
-    page = _serving().Beside(folder)
+    page = _serving().BackgroundViewer(folder)
     address = page.address + (f"#{urlencode({'run': run})}" if run else "")
     console.note(f"watch it at {address}")
 

@@ -51,7 +51,7 @@ def one_speaks() -> Iterator[None]:
         yield
 
 
-class Lost(dict[str, str]):
+class FailedJobs(dict[str, str]):
     """Jobs that came to no result and why, told as they fail."""
 
     def __call__(self, job: Job, reason: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import make_law
-from waggle.cli.training.common import Lost, Phases, one_speaks, updates_on
+from waggle.cli.training.common import FailedJobs, Phases, one_speaks, updates_on
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 
@@ -150,7 +150,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
     from waggle.scd.run import factorial
     from waggle.scd.run.workers import run_all
 
-    lost = Lost()
+    lost = FailedJobs()
     found: list[dict[str, Any]] = []
     with Progress() as tell:
         for result in run_all(planned, jobs, lost, processes):

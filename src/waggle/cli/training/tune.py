@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import AsJson, at_least_one
-from waggle.cli.training.common import Lost, Phases, updates_on
+from waggle.cli.training.common import FailedJobs, Phases, updates_on
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
 from waggle.evaluate.sessions import command_line
@@ -67,7 +67,7 @@ def tune(
         _rates(rates),
     )  # fmt: skip
     search.settle(planned[0], corpus)
-    lost, phases = Lost(), Phases()
+    lost, phases = FailedJobs(), Phases()
     left = [candidate for candidate in planned if candidate.kept() is None]
     with started(left, jobs) as processes:
         if left:

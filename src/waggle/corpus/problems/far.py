@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waggle.corpus.problems.play import YOU, Choice, Episode, Graph, Problem, Seen, by_lot
+from waggle.corpus.problems.play import YOU, Choice, Episode, Graph, NodeFacts, Problem, by_lot
 from waggle.corpus.views.rng import Draw
 
 
@@ -58,7 +58,7 @@ def _marks(episode: Episode) -> list[int]:
     return [start["mark"] for start in episode.start]
 
 
-def sinkless_rule(seen: Seen) -> Choice:
+def sinkless_rule(seen: NodeFacts) -> Choice:
     """Claim a link; in its turn a node whose link is claimed by both ends claims another."""
     named = seen.named()
     if named is None:
@@ -75,7 +75,7 @@ def sinkless_check(episode: Episode) -> bool:
     return all(out is not None and claimed[out] != node for node, out in enumerate(claimed))
 
 
-def layer_rule(seen: Seen) -> Choice:
+def layer_rule(seen: NodeFacts) -> Choice:
     """Start at the marked node; others take what comes after a contact's layer, once."""
     if seen.standing is not None:
         return seen.standing
@@ -91,7 +91,7 @@ def layer_check(episode: Episode) -> bool:
     return episode.standing == [layer % episode.task.k for layer in true]
 
 
-def parent_rule(seen: Seen) -> Choice:
+def parent_rule(seen: NodeFacts) -> Choice:
     """Name a contact that is the root or has a parent, and keep to it."""
     if seen.own["mark"]:
         return 0
@@ -108,7 +108,7 @@ def parent_check(episode: Episode) -> bool:
     return _nearer(episode, true)
 
 
-def next_hop_rule(seen: Seen) -> Choice:
+def next_hop_rule(seen: NodeFacts) -> Choice:
     """Name the contact with the least distance stated."""
     if seen.own["far"] == 0:
         return 0
@@ -133,7 +133,7 @@ def _nearer(episode: Episode, far: list[int]) -> bool:
     )  # fmt: skip
 
 
-def rank_rule(seen: Seen) -> Choice:
+def rank_rule(seen: NodeFacts) -> Choice:
     """Count the contacts with a smaller number, as far as they are known."""
     smaller = sum(c.numbers.get("number", 99) < seen.own["number"] for c in seen.contacts)
     return min(smaller, seen.k - 1)
@@ -147,7 +147,7 @@ def rank_check(episode: Episode) -> bool:
     return episode.standing == true
 
 
-def core_rule(seen: Seen) -> Choice:
+def core_rule(seen: NodeFacts) -> Choice:
     """Leave once fewer than k contacts have not left; nobody comes back."""
     staying = len(seen.contacts) - seen.counted(1)
     return 1 if seen.standing == 1 or staying < seen.k else 0
@@ -166,7 +166,7 @@ def core_check(episode: Episode) -> bool:
         left |= more
 
 
-def token_rule(seen: Seen) -> Choice:
+def token_rule(seen: NodeFacts) -> Choice:
     """In its turn a node gives to the contact with least, if that has two fewer or more."""
     heard = [contact for contact in seen.contacts if "load" in contact.numbers]
     if not seen.own["turn"] or not heard:
@@ -194,7 +194,7 @@ def token_check(episode: Episode) -> bool:
     )
 
 
-def threshold_rule(seen: Seen) -> Choice:
+def threshold_rule(seen: NodeFacts) -> Choice:
     """Switch on where marked, or where k contacts are on; nobody switches off."""
     return 0 if seen.standing == 0 or seen.own["mark"] or seen.counted(0) >= seen.k else 1
 
@@ -210,7 +210,7 @@ def threshold_check(episode: Episode) -> bool:
     return episode.standing == [int(node not in on) for node in range(len(episode.graph))]
 
 
-def parity_rule(seen: Seen) -> Choice:
+def parity_rule(seen: NodeFacts) -> Choice:
     """State the mark, then twice the parity of what contacts stated, and keep to that."""
     step = seen.own["step"]
     if step == 0:
@@ -226,7 +226,7 @@ def parity_check(episode: Episode) -> bool:
     return episode.standing == parity
 
 
-def along_rule(seen: Seen) -> Choice:
+def along_rule(seen: NodeFacts) -> Choice:
     """Name the contact with the next larger number; the last answer is that there is none."""
     heard = [contact for contact in seen.contacts if "number" in contact.numbers]
     after = [contact for contact in heard if contact.numbers["number"] > seen.own["number"]]

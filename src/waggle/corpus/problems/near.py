@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waggle.corpus.problems.play import Choice, Episode, Graph, Problem, Seen
+from waggle.corpus.problems.play import Choice, Episode, Graph, NodeFacts, Problem
 from waggle.corpus.views.rng import Draw
 
 
@@ -16,12 +16,12 @@ def _nothing(_draw: Draw, graph: Graph) -> list[dict[str, int]]:
     return [{} for _ in graph]
 
 
-def covered(seen: Seen) -> Mapping[str, int]:
+def covered(seen: NodeFacts) -> Mapping[str, int]:
     """Count the node itself and its contacts that are in the set."""
     return {"count": seen.counted(0) + (seen.standing == 0)}
 
 
-def dominating_rule(seen: Seen) -> Choice:
+def dominating_rule(seen: NodeFacts) -> Choice:
     """Start in the set; leave in a turn if that leaves nobody without a member at hand."""
     if seen.standing != 0:
         return 0 if seen.standing is None else seen.standing
@@ -39,7 +39,7 @@ def dominating_check(episode: Episode) -> bool:
     return dominates(members) and not any(dominates(members - {node}) for node in members)
 
 
-def weak_rule(seen: Seen) -> Choice:
+def weak_rule(seen: NodeFacts) -> Choice:
     """Change sides in a turn where all contacts are on the same side."""
     if not isinstance(seen.standing, int):
         return seen.proposal
@@ -53,7 +53,7 @@ def weak_check(episode: Episode) -> bool:
     return all(any(side[c] != side[v] for c in some) for v, some in enumerate(episode.graph))
 
 
-def cut_rule(seen: Seen) -> Choice:
+def cut_rule(seen: NodeFacts) -> Choice:
     """Change sides in a turn where more than half of the contacts are on the same side."""
     if not isinstance(seen.standing, int):
         return seen.proposal

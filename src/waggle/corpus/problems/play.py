@@ -62,7 +62,7 @@ class Contact(NamedTuple):
     """Whether the node's own answer names it."""
 
 
-class Seen(NamedTuple):
+class NodeFacts(NamedTuple):
     """One view as a rule reads it."""
 
     own: Mapping[str, int]
@@ -94,7 +94,7 @@ class Problem(NamedTuple):
     public: Sequence[str]
     """Numbers that it sees and states."""
     setup: Callable[[Draw, Graph], list[dict[str, int]]]
-    rule: Callable[[Seen], Choice]
+    rule: Callable[[NodeFacts], Choice]
     check: Callable[[Episode], bool]
     k: tuple[int, int] = (0, 0)
     degree: int = 1
@@ -103,7 +103,7 @@ class Problem(NamedTuple):
     """Turns of every node; 0 where all act in every update."""
     move: Callable[[Episode], None] | None = None
     """What the answers of an update change beside themselves."""
-    measure: Callable[[Seen], Mapping[str, int]] | None = None
+    measure: Callable[[NodeFacts], Mapping[str, int]] | None = None
     """Public numbers that follow from a node's own view."""
 
 
@@ -250,7 +250,7 @@ class Episode:
         return {key: draw.between(0, MAX_BIN) for key in self.task.further}
 
 
-def read(task: Task, view: View) -> Seen:
+def read(task: Task, view: View) -> NodeFacts:
     """Read a view through the keys of its task."""
     names = {key: name for name, key in task.keys.items()}
     places: dict[str, int] = {a: i for i, a in enumerate(task.plain)}
@@ -271,7 +271,7 @@ def read(task: Task, view: View) -> Seen:
     verb, handle = action_argument(view.proposal.action)
     by_handle = {contact.port.channel: contact.port for contact in contacts}
     proposal = places.get(verb) if handle is None else by_handle[handle]
-    return Seen(numbers(seen), answer(seen), contacts, proposal, task.k)
+    return NodeFacts(numbers(seen), answer(seen), contacts, proposal, task.k)
 
 
 def decide(task: Task, view: View) -> Decision:

@@ -28,7 +28,7 @@ TRAINING = ("swarmbench/pursuit", "swarmbench/foraging", "silo")
 """Training tasks; a substrate's name alone stands for all its tasks."""
 
 
-class Sight(NamedTuple):
+class SeenView(NamedTuple):
     """One view as a node saw it."""
 
     data: bytes
@@ -92,22 +92,22 @@ def view_head(record: EpisodeRecord) -> bytes:
     return contract_head(record.header.contract)
 
 
-def sights(record: EpisodeRecord) -> Iterator[Sight]:
+def sights(record: EpisodeRecord) -> Iterator[SeenView]:
     """Yield every view of a record."""
     head, case = view_head(record), record.header.case
     name = plugins.Task(case.substrate, case.task).name
     for entry in record.rounds:
         for update in entry.updates:
             key = f"{name}:{case.n}:{case.seed}:{record.header.law}:{entry.round}:{update.node}"
-            yield Sight(whole_view(head, update.view), key)
+            yield SeenView(whole_view(head, update.view), key)
 
 
 def gather(
     task: plugins.Task, count: int, *, root: int, seeds: Sequence[int], laws: Sequence[str],
     n: Sequence[int], rounds: int | None = None,
-) -> list[Sight]:  # fmt: skip
+) -> list[SeenView]:  # fmt: skip
     """Collect so many different views of a task, spread over episodes, laws, sizes and rounds."""
-    found: dict[bytes, Sight] = {}
+    found: dict[bytes, SeenView] = {}
     share = max(1, -(-count // len(seeds)))
     for i, seed in enumerate(seeds):
         if len(found) >= count:

@@ -27,7 +27,7 @@ from waggle.core.schema import Decision
 from waggle.core.seeds import derive
 from waggle.core.summary import field, rho
 from waggle.corpus.store import CorpusError, Store, Transition
-from waggle.crew import crew
+from waggle.process_pool import process_pool
 from waggle.scd.config import Recipe, Stage
 from waggle.scd.data import arrays
 from waggle.scd.data.arrays import Index, Rows
@@ -156,7 +156,7 @@ class EncodedCorpus:
             return arrays.stack([work(chunk) for chunk in chunks])
         if self._pool is None:
             given = (self._tokenizer, self._order)
-            self._pool = self._opened.enter_context(crew(self._workers, _open, *given))
+            self._pool = self._opened.enter_context(process_pool(self._workers, _open, *given))
         return arrays.stack(list(self._pool.map(work, chunks)))
 
 

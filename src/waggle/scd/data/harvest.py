@@ -33,7 +33,7 @@ from waggle.corpus import harvest
 from waggle.corpus.harvest import Job, Pair
 from waggle.corpus.settings import HarvestSettings
 from waggle.corpus.store import CorpusError
-from waggle.crew import crew
+from waggle.process_pool import process_pool
 from waggle.scd.data.arrays import Rows, damaged, load, save, stack, unlabelled
 from waggle.scd.data.tokenize import ChatEncoder, tokenizer_digest
 from waggle.scd.files import new_folder, write_file
@@ -138,7 +138,7 @@ def _made(
         return
     # Long parts first, so that the processes end together.
     missing = sorted(missing, key=lambda each: -sum(map(_views, each[0])))
-    with crew(workers, _open, wanted) as pool:
+    with process_pool(workers, _open, wanted) as pool:
         for made in [pool.submit(_make_part, jobs, path) for jobs, path in missing]:
             yield made.result()
 

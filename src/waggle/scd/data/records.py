@@ -20,7 +20,7 @@ _TRIES = 8
 """Orbit elements that are drawn for a record before it counts as having no image."""
 
 
-class Labelled(NamedTuple):
+class LabelledView(NamedTuple):
     """A view with its teacher's decision."""
 
     key: str
@@ -28,13 +28,13 @@ class Labelled(NamedTuple):
     decision: Decision
 
 
-def labelled(examples: Iterable[Example]) -> list[Labelled]:
+def labelled(examples: Iterable[Example]) -> list[LabelledView]:
     """Return the labelled views among corpus records.
 
     Raises:
         CorpusError: if there is none.
     """
-    found = [Labelled(e.key, e.read(), e.decision) for e in examples if e.decision is not None]
+    found = [LabelledView(e.key, e.read(), e.decision) for e in examples if e.decision is not None]
     if not found:
         raise CorpusError("the corpus has no labelled record; run `waggle corpus label`")
     return found

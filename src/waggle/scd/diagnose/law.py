@@ -37,7 +37,7 @@ from waggle.scd import losses
 from waggle.scd.config import ARMS, Recipe, recipe_of_law
 from waggle.scd.data.arrays import Rows
 from waggle.scd.data.encode import EncodedCorpus
-from waggle.scd.data.records import Labelled, in_order, labelled
+from waggle.scd.data.records import LabelledView, in_order, labelled
 from waggle.scd.diagnose import equivariance, probe
 from waggle.scd.files import about, read_tensors
 from waggle.scd.heads import Heads
@@ -66,16 +66,16 @@ class Findings:
     """Folder that native views and encoded records are kept in, for the next law."""
     workers: int = 1
 
-    def test(self) -> list[Labelled]:
+    def test(self) -> list[LabelledView]:
         """Return the held-out synthetic records."""
         return labelled(self.store.examples("decisions", "test"))[: self.views]
 
-    def made_up(self, kind: str) -> list[Labelled]:
+    def made_up(self, kind: str) -> list[LabelledView]:
         """Return held-out records of made-up tasks, such as `disguised`, if there are any."""
         found = [e for e in self.store.examples("decisions", "test") if e.source == kind]
         return labelled(found)[: self.views] if found else []
 
-    def natives(self) -> list[Labelled]:
+    def natives(self) -> list[LabelledView]:
         """Return native views of development seeds with the expert's record on each."""
         name = f"native-{self.native}-{self.n}-{self.native_seed}"
         kept = None if self.kept is None else Store(self.kept / name)
@@ -104,9 +104,9 @@ class Findings:
 
 def native_views(
     tasks: Sequence[str], teacher: Law, count: int, *, n: int, seed: int
-) -> list[Labelled]:
+) -> list[LabelledView]:
     """Return native views of development seeds with the teacher's record on each."""
-    found: list[Labelled] = []
+    found: list[LabelledView] = []
     chosen = training_tasks(tasks)
     share = max(1, -(-count // len(chosen)))
     for i, task in enumerate(chosen):
@@ -118,13 +118,13 @@ def native_views(
         for sight, view, decode in zip(drawn, views, decodes, strict=True):
             decision = _read(decode.output)[0]
             if decision is not None and not violations(view, decision):
-                found.append(Labelled(sight.key, view, decision))
+                found.append(LabelledView(sight.key, view, decision))
     return found[:count]
 
 
 def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
     """Measure what can be measured of any law: held-out decisions and deployed equivariance."""
-    test, asked = findings.test(), _Remembering(law)
+    test, asked = findings.test(), _CachedLaw(law)
     views = [record.view for record in test]
     result: dict[str, Any] = {"order": order}
     units: dict[str, list[float]] = {}
@@ -146,7 +146,7 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
     return result | {"units": units, "unit names": {"views": [record.key for record in test]}}
 
 
-class _Remembering:
+class _CachedLaw:
     """Asks a law once about each view: greedy decoding gives the same answer again."""
 
     def __init__(self, law: Law) -> None:
@@ -186,7 +186,7 @@ class Quality(NamedTuple):
         return _named(views, self.rates) | by_mode
 
 
-def held_out(law: Law, records: Sequence[Labelled], order: Order) -> Quality:
+def held_out(law: Law, records: Sequence[LabelledView], order: Order) -> Quality:
     """Decode held-out views freely and compare with their labels."""
     shown = [in_order(r.view, r.decision, order) for r in records]
     json_valid = schema = executable = 0

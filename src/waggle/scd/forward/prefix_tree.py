@@ -25,7 +25,7 @@ COMMON = (128, 32)
 its length is then the same in every pass. A tokenizer that writes it in fewer gains nothing."""
 
 
-class Borrowed(NamedTuple):
+class SharedPrefixes(NamedTuple):
     """How many tokens each sequence borrows."""
 
     order: Index
@@ -51,7 +51,7 @@ class Keys(NamedTuple):
     """Where the copies of each shared row start, and the end."""
 
 
-def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> Borrowed | None:
+def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> SharedPrefixes | None:
     """Let all sequences borrow a long common beginning from the first; None if there is none."""
     least, step = COMMON
     if len(starts) < 2 or limit < least or np.ptp(ids[starts + least - 1]):
@@ -63,10 +63,10 @@ def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> Borrowed | No
         return None
     skip = np.full(len(starts), length // step * step, np.int64)
     skip[0] = 0
-    return Borrowed(np.arange(len(starts)), skip)
+    return SharedPrefixes(np.arange(len(starts)), skip)
 
 
-def prefix_tree(ids: NDArray[Any], starts: Index, inputs: Index, limits: Index) -> Borrowed:
+def prefix_tree(ids: NDArray[Any], starts: Index, inputs: Index, limits: Index) -> SharedPrefixes:
     """Let every sequence borrow what it has in common with the one before it in sorted order.
 
     Args:
@@ -82,7 +82,7 @@ def prefix_tree(ids: NDArray[Any], starts: Index, inputs: Index, limits: Index) 
         most = min(len(read[one]), int(limits[other]))
         same = read[one][:most] == read[other][:most]
         skip[other] = most if same.all() else int(same.argmin())
-    return Borrowed(order, skip)
+    return SharedPrefixes(order, skip)
 
 
 def sorted_by_tokens(ids: NDArray[Any], starts: Index, inputs: Index) -> Index:
@@ -94,7 +94,7 @@ def sorted_by_tokens(ids: NDArray[Any], starts: Index, inputs: Index) -> Index:
     return np.array(sorted(range(len(spelled)), key=spelled.__getitem__), np.int64)
 
 
-def join_keys(borrowed: Borrowed, counts: Index) -> Keys:
+def join_keys(borrowed: SharedPrefixes, counts: Index) -> Keys:
     """Say which row each key is read from.
 
     Args:

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from waggle.scd.data.arrays import Index, spans
 from waggle.scd.forward.prefix_tree import (
-    Borrowed,
     SharedKeys,
+    SharedPrefixes,
     common_prefix,
     join_keys,
     prefix_tree,
@@ -79,7 +79,7 @@ def lay_out(
     starts, answers = np.cumsum(lengths) - lengths, lengths - prompts
     inputs = np.maximum(lengths - 1, prompts)
     if tree:
-        borrowed: Borrowed | None = prefix_tree(ids, starts, inputs, prompts - 1)
+        borrowed: SharedPrefixes | None = prefix_tree(ids, starts, inputs, prompts - 1)
     else:
         borrowed = common_prefix(ids, starts, int(prompts.min()) - 1)
     skip = np.zeros_like(inputs) if borrowed is None else borrowed.skip
@@ -110,7 +110,7 @@ def lay_out(
     )
 
 
-def _shared_keys(borrowed: Borrowed, counts: Index, device: str) -> SharedKeys:
+def _shared_keys(borrowed: SharedPrefixes, counts: Index, device: str) -> SharedKeys:
     found = join_keys(borrowed, counts)
     return SharedKeys(
         to_device(found.keys, device), to_device(found.bounds.astype(np.int32), device),

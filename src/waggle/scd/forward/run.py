@@ -14,7 +14,7 @@ from waggle.scd.forward.ragged import Ragged
 from waggle.scd.losses import token_nll
 
 
-class Passed(NamedTuple):
+class PassOutput(NamedTuple):
     """What a pass gives."""
 
     hidden: Tensor
@@ -23,11 +23,11 @@ class Passed(NamedTuple):
     """Loss of every predicted token; `Ragged.record` says whose it is."""
 
 
-def run(model: Any, ragged: Ragged) -> Passed:
+def run(model: Any, ragged: Ragged) -> PassOutput:
     """Run a ragged batch through a model whose attention is installed (see `attention`)."""
     states = final_states(model, ragged)
     logits = output_of(model)(states.index_select(0, ragged.where))
-    return Passed(states.index_select(0, ragged.last), token_nll(logits, ragged.targets))
+    return PassOutput(states.index_select(0, ragged.last), token_nll(logits, ragged.targets))
 
 
 def final_states(model: Any, ragged: Ragged) -> Tensor:

@@ -32,7 +32,7 @@ from waggle.corpus.settings import Names, Rounds
 from waggle.corpus.store import CorpusError, Example, Store
 from waggle.corpus.transitions import SEEDS
 from waggle.corpus.views.native import TRAINING, training_tasks, view_head, whole_view
-from waggle.crew import mapped
+from waggle.process_pool import mapped
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine
 from waggle.scd.config import Positive, Recipe

@@ -20,9 +20,9 @@ from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.store import Store
 from waggle.corpus.teacher import label, make_teacher
 from waggle.corpus.transitions import write
-from waggle.crew import crew
 from waggle.engine import memory as gpu_memory
 from waggle.laws.shipped import is_folder, of_folder
+from waggle.process_pool import process_pool
 from waggle.scd.config import Recipe
 from waggle.scd.run import factorial
 
@@ -68,7 +68,7 @@ class StageTwoData(NamedTuple):
                 self.make()
             yield
             return
-        with crew(1, _leave_process_group) as pool:
+        with process_pool(1, _leave_process_group) as pool:
             made = pool.submit(self._replace(workers=max(1, self.workers - 2)).make)
             yield
             with timed("corpus, after stage one"):

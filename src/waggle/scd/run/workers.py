@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from waggle.core.errors import WaggleError
-from waggle.crew import crew
+from waggle.process_pool import process_pool
 from waggle.scd.config import Recipe
 from waggle.scd.model import Student
 
@@ -102,7 +102,7 @@ class Workers:
 
     def start(self) -> ProcessPoolExecutor:
         """Start one more process."""
-        pool = self._opened.enter_context(crew(1, _open, self._threads))
+        pool = self._opened.enter_context(process_pool(1, _open, self._threads))
         pool.submit(_begin)
         return pool
 

@@ -113,7 +113,7 @@ def write(folder: Path, pairs: Mapping[str, Pair], backbone: str, adaptation: Ad
     (folder / adapters.CONFIG).write_text(json.dumps(config, indent=1), encoding="utf-8")
 
 
-class Trained:
+class TrainedLaw:
     """A trained law as its backbone and the change of every trained matrix."""
 
     def __init__(self, law: Path, device: str | None = None) -> None:
@@ -229,7 +229,7 @@ def measure(
     device: str | None = None,
 ) -> Iterator[Row]:  # fmt: skip
     """Measure the adapters of a law at several ranks, one row at a time."""
-    trained = Trained(law, device)
+    trained = TrainedLaw(law, device)
     held_out = trained.rows(corpus, "validation", records)
     whole = sum(change.numel() for change in trained.changes.values())
     trained.put({})
@@ -243,7 +243,7 @@ def measure(
 
 
 def _row(
-    trained: Trained, kind: str, rank: int, largest: Mapping[str, Pair], held_out: Rows
+    trained: TrainedLaw, kind: str, rank: int, largest: Mapping[str, Pair], held_out: Rows
 ) -> Row:
     """Cut factors to a rank, round them, put them in place and measure."""
     size = lost = total = off = product = 0.0
@@ -276,7 +276,7 @@ def refactor(
         records: how many of them.
         device: where to compute.
     """
-    trained = Trained(law, device)
+    trained = TrainedLaw(law, device)
     moments = trained.moments(trained.rows(corpus, "train", records)) if corpus else None
     pairs = trained.pairs(rank, moments)
     shipped = trained.recipe.adaptation.model_copy(update={"rank": rank})

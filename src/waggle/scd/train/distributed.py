@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from waggle.crew import Run
+from waggle.process_pool import Run
 
 PATIENCE = timedelta(days=1)
 """How long processes wait for one another: the first may make a corpus meanwhile. One that died is

@@ -23,7 +23,7 @@ from waggle.scd.config import Stage, StageTwo
 from waggle.scd.data.arrays import spans
 from waggle.scd.data.batches import Batch
 from waggle.scd.forward.ragged import Ragged, lay_out, to_device
-from waggle.scd.forward.run import Passed, run
+from waggle.scd.forward.run import PassOutput, run
 from waggle.scd.heads import Heads
 from waggle.scd.model import Student
 from waggle.scd.train.cuda_graph import Scalars
@@ -134,7 +134,9 @@ class Objective:
             parts.append(loss / self._stage.transition_batch)
         return Result(torch.stack(parts).sum(), sums)
 
-    def _decisions(self, shown: Pass, passed: Passed, heads: Heads | None, sums: Sums) -> Tensor:
+    def _decisions(
+        self, shown: Pass, passed: PassOutput, heads: Heads | None, sums: Sums
+    ) -> Tensor:
         """Sum the decision loss and the weighted orbit loss (Eq. token-loss, orbit-loss)."""
         step, rows, record = shown.step, shown.step * shown.decisions, shown.ragged.record
         # Filler belongs to the record after the last, which is cut off.

@@ -13,9 +13,9 @@ from typing import Any
 
 from waggle.substrates.silo.task import (
     Draw,
-    Drawn,
     Setting,
     Task,
+    TaskDraw,
     drawn_integers,
     drawn_items,
     of_all,
@@ -36,24 +36,24 @@ _LOG_LINES = (
 _ERROR_LINE = "ERROR: Critical failure detected"
 
 
-def _draw_words(rng: Random, n: int) -> Drawn:
+def _draw_words(rng: Random, n: int) -> TaskDraw:
     words = [rng.choice(_FRUITS) for _ in range(30 * n)]
     words[::10] = ["apple"] * len(words[::10])
-    return Drawn(split(words, n), {})
+    return TaskDraw(split(words, n), {})
 
 
-def _draw_votes(rng: Random, n: int) -> Drawn:
+def _draw_votes(rng: Random, n: int) -> TaskDraw:
     votes = [rng.choice(_CANDIDATES) for _ in range(25 * n)]
     winner = rng.choice(_CANDIDATES)
     votes[::2] = [winner] * len(votes[::2])
-    return Drawn(split(votes, n), {})
+    return TaskDraw(split(votes, n), {})
 
 
-def _draw_log(rng: Random, n: int) -> Drawn:
+def _draw_log(rng: Random, n: int) -> TaskDraw:
     lines = [rng.choice(_LOG_LINES) for _ in range(15 * n)]
     if rng.choice((True, False)):
         lines[rng.randint(0, len(lines) - 1)] = _ERROR_LINE
-    return Drawn(split(lines, n), {})
+    return TaskDraw(split(lines, n), {})
 
 
 def draw_values(*, shuffled: bool) -> Draw:

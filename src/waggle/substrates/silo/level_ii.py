@@ -11,9 +11,9 @@ from string import ascii_lowercase
 from typing import Any
 
 from waggle.substrates.silo.task import (
-    Drawn,
     Setting,
     Task,
+    TaskDraw,
     beside,
     drawn_integers,
     of_items,
@@ -28,36 +28,36 @@ _LIFE_STEPS = 5
 _PATTERN = "ABC"
 
 
-def _draw_letters(rng: Random, n: int) -> Drawn:
+def _draw_letters(rng: Random, n: int) -> TaskDraw:
     letters = [rng.choice(ascii_lowercase) for _ in range(15 * n)]
     place = rng.randint(0, len(letters) - 7)
     letters[place : place + 7] = "racecar"
-    return Drawn(split("".join(letters), n), {})
+    return TaskDraw(split("".join(letters), n), {})
 
 
-def _draw_pattern(rng: Random, n: int) -> Drawn:
+def _draw_pattern(rng: Random, n: int) -> TaskDraw:
     symbols = [rng.choice("ABCDXYZ") for _ in range(20 * n)]
     for _ in range(2):
         place = rng.randint(0, len(symbols) - 15)
         symbols[place] = "A"
         symbols[place + rng.randint(1, 5)] = "B"
         symbols[place + rng.randint(6, 10)] = "C"
-    return Drawn(split("".join(symbols), n), {})
+    return TaskDraw(split("".join(symbols), n), {})
 
 
-def _draw_heights(rng: Random, n: int) -> Drawn:
+def _draw_heights(rng: Random, n: int) -> TaskDraw:
     heights = [rng.randint(0, 10) for _ in range(10 * n)]
     for i in range(1, len(heights) - 1, 5):
         heights[i] = rng.randint(0, 3)
-    return Drawn(split(heights, n), {})
+    return TaskDraw(split(heights, n), {})
 
 
-def _draw_chain(rng: Random, n: int) -> Drawn:
+def _draw_chain(rng: Random, n: int) -> TaskDraw:
     chain = list(range(8 * n))
     rng.shuffle(chain)
     items = [{"id": a, "next": b} for a, b in pairwise([*chain, -1])]
     rng.shuffle(items)
-    return Drawn(split(items, n), {"total_nodes": 8 * n})
+    return TaskDraw(split(items, n), {"total_nodes": 8 * n})
 
 
 def _prefix_sum(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
@@ -231,14 +231,14 @@ LEVEL_II = (
     Task(
         "II-19", "Merge Neighbors", "II",
         "Report the whole sequence without consecutive repeats.",
-        lambda rng, n: Drawn(split(sorted(rng.randint(1, 50) for _ in range(15 * n)), n), {}),
+        lambda rng, n: TaskDraw(split(sorted(rng.randint(1, 50) for _ in range(15 * n)), n), {}),
         lambda shard, _: _merge_repeats(shard), of_items(_merge_repeats),
     ),
     Task(
         "II-20", "Pipeline Hash", "II",
         "Report h over your own blocks: h = ((sum of character codes mod 10000) xor previous h) "
         "mod 10000 along the whole sequence, starting from 0.",
-        lambda rng, n: Drawn(split([_block(i) for i in range(5 * n)], n), {}),
+        lambda rng, n: TaskDraw(split([_block(i) for i in range(5 * n)], n), {}),
         lambda shard, _: [_code(block) for block in shard], _pipeline, segmented=True, needs=own,
     ),
 )  # fmt: skip

@@ -12,9 +12,9 @@ import numpy as np
 
 from waggle.substrates.silo.level_i import count_distinct, draw_values, value_bits
 from waggle.substrates.silo.task import (
-    Drawn,
     Setting,
     Task,
+    TaskDraw,
     drawn_integers,
     of_all,
     of_items,
@@ -25,20 +25,20 @@ _DIMENSIONS = 5
 _CLUSTERS = 3
 
 
-def _draw_median(rng: Random, n: int) -> Drawn:
+def _draw_median(rng: Random, n: int) -> TaskDraw:
     shards, _ = drawn_integers(25, 1, 1000, shuffled=True)(rng, n)
-    return Drawn(shards, {"median_pos": 25 * n // 2})
+    return TaskDraw(shards, {"median_pos": 25 * n // 2})
 
 
-def _draw_edges(rng: Random, n: int) -> Drawn:
+def _draw_edges(rng: Random, n: int) -> TaskDraw:
     nodes = 10 * n
     attempts = [[rng.randint(0, nodes - 1), rng.randint(0, nodes - 1)] for _ in range(20 * n)]
     edges = [edge for edge in attempts if edge[0] != edge[1]]
     rng.shuffle(edges)
-    return Drawn(split(edges, n), {"total_nodes": nodes})
+    return TaskDraw(split(edges, n), {"total_nodes": nodes})
 
 
-def _draw_simple_edges(rng: Random, n: int, *, directed: bool) -> Drawn:
+def _draw_simple_edges(rng: Random, n: int, *, directed: bool) -> TaskDraw:
     nodes = 8 * n
     edges: dict[tuple[int, int], list[int]] = {}
     for _ in range(16 * n):
@@ -47,17 +47,17 @@ def _draw_simple_edges(rng: Random, n: int, *, directed: bool) -> Drawn:
             edges.setdefault((u, v) if directed else (min(u, v), max(u, v)), [u, v])
     kept = list(edges.values())
     rng.shuffle(kept)
-    return Drawn(split(kept, n), {"total_nodes": nodes})
+    return TaskDraw(split(kept, n), {"total_nodes": nodes})
 
 
-def _draw_points(rng: Random, n: int) -> Drawn:
+def _draw_points(rng: Random, n: int) -> TaskDraw:
     points = [[rng.uniform(0, 100), rng.uniform(0, 100)] for _ in range(20 * n)]
     centroids = [[rng.uniform(0, 100), rng.uniform(0, 100)] for _ in range(_CLUSTERS)]
     rng.shuffle(points)
-    return Drawn(split(points, n), {"centroids": centroids})
+    return TaskDraw(split(points, n), {"centroids": centroids})
 
 
-def _draw_vectors(rng: Random, n: int) -> Drawn:
+def _draw_vectors(rng: Random, n: int) -> TaskDraw:
     tagged = [
         (kind, str(i), [rng.uniform(0, 1) for _ in range(_DIMENSIONS)])
         for kind in ("users", "items")
@@ -70,10 +70,10 @@ def _draw_vectors(rng: Random, n: int) -> Drawn:
         for kind, identity, vector in piece:
             shard[kind][identity] = vector
         shards.append(shard)
-    return Drawn(shards, {})
+    return TaskDraw(shards, {})
 
 
-def _draw_durations(rng: Random, n: int) -> Drawn:
+def _draw_durations(rng: Random, n: int) -> TaskDraw:
     jobs = [
         {"id": i, "duration": rng.randint(50, 100) if i % 10 == 0 else rng.randint(1, 10)}
         for i in range(20 * n)
@@ -81,16 +81,16 @@ def _draw_durations(rng: Random, n: int) -> Drawn:
     heavy = [job for job in jobs if job["id"] % 10 == 0]
     light = [job for job in jobs if job["id"] % 10]
     public = {"total_tasks": len(jobs), "total_duration": sum(job["duration"] for job in jobs)}
-    return Drawn([heavy, *split(light, n - 1)], public)
+    return TaskDraw([heavy, *split(light, n - 1)], public)
 
 
-def _draw_matrices(rng: Random, n: int) -> Drawn:
+def _draw_matrices(rng: Random, n: int) -> TaskDraw:
     a, b = ([[rng.randint(1, 10) for _ in range(n)] for _ in range(n)] for _ in range(2))
     shards = [
         {"type": "rows_and_full_B", "A_rows": [row], "A_row_indices": [i], "B_matrix": b}
         for i, row in enumerate(a)
     ]
-    return Drawn(list(shards), {"dim": n})
+    return TaskDraw(list(shards), {"dim": n})
 
 
 def _sorted_slice(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:

@@ -21,14 +21,14 @@ class Setting(NamedTuple):
     public: Mapping[str, Any]
 
 
-class Drawn(NamedTuple):
+class TaskDraw(NamedTuple):
     """One draw of a task: a shard per position and the public parameters."""
 
     shards: list[Any]
     public: dict[str, Any]
 
 
-Draw = Callable[[Random, int], Drawn]
+Draw = Callable[[Random, int], TaskDraw]
 Summarise = Callable[[Any, Setting], Any]
 Combine = Callable[[dict[int, Any], int, Setting], Any]
 Needs = Callable[[int, int], int]
@@ -96,11 +96,11 @@ def drawn_items(
 ) -> Draw:
     """Return a draw of `per_agent * n` independent items, split in order."""
 
-    def draw(rng: Random, n: int) -> Drawn:
+    def draw(rng: Random, n: int) -> TaskDraw:
         data = [item(rng, n) for _ in range(per_agent * n)]
         if shuffled:
             rng.shuffle(data)
-        return Drawn(split(data, n), {})
+        return TaskDraw(split(data, n), {})
 
     return draw
 

@@ -1,4 +1,4 @@
-"""A crew of worker processes that ends with the process that started it, however that ends.
+"""A pool of worker processes that ends with the process that started it, however that ends.
 
 Workers are fresh processes (a fork of a process that has used CUDA or threads may hang) and watch
 their parent: after a kill none of them stays behind.
@@ -45,7 +45,7 @@ class _Alone(SpawnContext):
 
 
 @contextmanager
-def crew(
+def process_pool(
     size: int, opened: Callable[..., None] | None = None, *given: Any
 ) -> Iterator[ProcessPoolExecutor]:
     """Open so many worker processes, each prepared by `opened(*given)`."""
@@ -69,7 +69,7 @@ def mapped(size: int, make: Callable[[], Any]) -> Iterator[Run]:
         made = make()
         yield lambda function, items: (function(made, item) for item in items)
         return
-    with crew(size, _make, make) as pool:
+    with process_pool(size, _make, make) as pool:
         yield lambda function, items: pool.map(partial(_with_made, function), items)
         pool.shutdown(cancel_futures=True)
 

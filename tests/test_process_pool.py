@@ -15,7 +15,7 @@ CALLER = """
 import os, time
 from multiprocessing import get_context
 
-from waggle.crew import crew, end_with_parent
+from waggle.process_pool import process_pool, end_with_parent
 
 
 def lane():
@@ -26,7 +26,7 @@ def lane():
 
 if __name__ == "__main__":
     if {pooled}:
-        with crew(1) as pool:
+        with process_pool(1) as pool:
             print(pool.submit(os.getpid).result(), flush=True)
             pool.submit(time.sleep, 300).result()
     else:

@@ -6,10 +6,11 @@ law is divided by every other method under full refresh, and reuse by full refre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from waggle.evaluate.plan import Recipe
+from waggle.evaluate.stats import Interval
 from waggle.report.figure import PALETTE, Figure, canvas, finish, legend
 from waggle.report.layout import against_reference
 from waggle.report.provenance import caption, provenance
@@ -70,30 +71,52 @@ def figure(rows: Rows, recipe: Recipe) -> Figure:
     names = list(dict.fromkeys(each.text for each in found))
     tasks = list(dict.fromkeys(each.task for each in found))
     axes = canvas(1, len(_MEASURES), width=2.7, height=1.0 + 0.36 * len(names))
-    for axis, (text, value) in zip(axes, _MEASURES.items(), strict=True):
-        for each in found:
-            place = names.index(each.text) + 0.22 * (tasks.index(each.task) - (len(tasks) - 1) / 2)
-            _mark(axis, ratio(each.over, each.under, value), place, each.task, tasks)
+    for axis, (title, value) in zip(axes, _MEASURES.items(), strict=True):
+        for number, task in enumerate(tasks):
+            own = [each for each in found if each.task == task]
+            offset = 0.22 * (number - (len(tasks) - 1) / 2)
+            places = [names.index(each.text) + offset for each in own]
+            values = [ratio(each.over, each.under, value) for each in own]
+            _intervals(axis, values, places, task, PALETTE[number % len(PALETTE)])
+        _log_scale(axis)
         axis.axvline(1.0, color="#333333", linewidth=0.8, linestyle="--", zorder=1)
         axis.set_yticks(range(len(names)), names)
         axis.set_ylim(len(names) - 0.5, -0.5)
-        axis.set_title(text)
+        axis.set_title(title)
         if axis is not axes[0]:
             axis.set_yticklabels([])
     legend(axes)
     text = (
-        "Ratios of means over matched seeds with paired-bootstrap 95 % intervals; the dashed line "
-        "is one. A ratio to zero is not defined and left out"
+        "Ratios of means over matched seeds with paired-bootstrap 95 % intervals, on logarithmic "
+        "axes; the dashed line is one. A ratio to zero is not defined and left out"
     )
     return finish(axes, "focused", "Focused paired ratios", caption(text, rows, recipe))
 
 
-def _mark(axis: Any, found: Any, place: float, task: str, tasks: list[str]) -> None:
-    """Draw one ratio with its interval."""
-    color = PALETTE[tasks.index(task) % len(PALETTE)]
-    if found is None:
-        axis.plot([], [], "o", color=color, label=task)
-        return
-    error = [[max(0.0, found.mean - found.low)], [max(0.0, found.high - found.mean)]]
-    axis.errorbar([found.mean], [place], xerr=error, fmt="o", markersize=3.5, color=color,
-                  elinewidth=0.9, label=task)  # fmt: skip
+def _intervals(
+    axis: Any, values: Sequence[Interval | None], places: Sequence[float], label: str, color: str
+) -> None:
+    """Draw the ratios of one task with their intervals, without those that are not defined."""
+    there = [(v, place) for v, place in zip(values, places, strict=True) if v is not None]
+    error = [
+        [max(0.0, v.mean - v.low) for v, _ in there],
+        [max(0.0, v.high - v.mean) for v, _ in there],
+    ]
+    axis.errorbar(
+        [v.mean for v, _ in there], [place for _, place in there], xerr=error, fmt="o",
+        markersize=3.5, color=color, elinewidth=0.9, label=label,
+    )  # fmt: skip
+
+
+def _log_scale(axis: Any) -> None:
+    """Make the ratio axis logarithmic, at least from one half to two, with plain numbers."""
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    low, high = min(low, 0.5), max(high, 2.0)
+    axis.set_xlim(low, high)
+    steps = [k * 10.0**e for e in range(-3, 4) for k in (1, 2, 5)]
+    axis.xaxis.set_major_locator(FixedLocator([s for s in steps if low <= s <= high]))
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.xaxis.set_minor_locator(NullLocator())
